@@ -1,7 +1,6 @@
 // Lookup of encodings by name, title or synonym.
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "gnomon/error.h"
@@ -11,64 +10,15 @@
 namespace gnomon::model {
 namespace {
 
-// Names in papers and code, beside the names and titles of the list.
-constexpr std::pair<std::string_view, std::string_view> synonyms[] = {
-    {"NoPE", "none"},
-    {"no position", "none"},
-    {"no position encoding", "none"},
-    {"sine", "sinusoidal"},
-    {"sinusoid", "sinusoidal"},
-    {"sinusoidal embedding", "sinusoidal"},
-    {"learned positions", "learned"},
-    {"learned absolute", "learned"},
-    {"learned embedding", "learned"},
-    {"axial learned", "axial"},
-    {"Fourier features", "fourier"},
-    {"Perceiver", "fourier"},
-    {"random Fourier features", "fourier-gaussian"},
-    {"learnable Fourier features", "fourier-learned"},
-    {"sinusoidal 2D", "sinusoidal-grid"},
-    {"2D sinusoidal", "sinusoidal-grid"},
-    {"MAE", "sinusoidal-grid"},
-    {"sinusoidal video", "video"},
-    {"ViLT", "cross-modal"},
-    {"LapPE", "laplacian"},
-    {"RWPE", "random-walk"},
-    {"RWSE", "random-walk"},
-    {"RoPE", "rotary"},
-    {"rotary embedding", "rotary"},
-    {"rotary position embedding", "rotary"},
-    {"YaRN", "rotary-scaled"},
-    {"scaled rotary", "rotary-scaled"},
-    {"scaled RoPE", "rotary-scaled"},
-    {"RoPE scaled", "rotary-scaled"},
-    {"axial rotary", "rotary-axial"},
-    {"axial RoPE", "rotary-axial"},
-    {"2D RoPE", "rotary-axial"},
-    {"RoPE 2D", "rotary-axial"},
-    {"multimodal rotary", "mrope"},
-    {"multimodal RoPE", "mrope"},
-    {"attention with linear biases", "alibi"},
-    {"T5 relative bias", "t5"},
-    {"T5's relative position bias", "t5"},
-    {"clipped bias", "clipped"},
-    {"clipped relative bias", "clipped"},
-    {"KERPLE log", "kerple"},
-    {"dynamic position bias", "dynamic"},
-    {"Swin v2 bias", "swin-v2"},
-    {"continuous position bias", "swin-v2"},
-    {"CPB", "swin-v2"},
-    {"LayoutLM", "layout"},
-    {"LayoutLMv2", "layout"},
-    {"LayoutLMv3", "layout"},
-    {"relative position representations", "shaw"},
-    {"TXL", "transformer-xl"},
-    {"DeBERTa v1", "deberta"},
-    {"disentangled attention", "deberta"},
-    {"DeBERTa v2", "deberta-v3"},
-    {"MViTv2", "decomposed"},
-    {"SAM", "decomposed"},
-};
+// Calls use(synonym) for each of the synonyms.
+void for_each_synonym(const EncodingInfo& info, auto&& use) {
+  constexpr std::string_view between = ", ";
+  for (std::string_view rest = info.synonyms; !rest.empty();) {
+    const std::size_t end = std::min(rest.find(between), rest.size());
+    use(rest.substr(0, end));
+    rest.remove_prefix(std::min(end + between.size(), rest.size()));
+  }
+}
 
 }  // namespace
 
@@ -81,9 +31,13 @@ const EncodingInfo& find_encoding(std::string_view name) {
       return one;
     names.push_back(one.name);
   }
-  for (const auto& [synonym, its] : synonyms) {
-    if (wanted == gnomon::internal::plain(synonym)) return find_encoding(its);
-    names.push_back(synonym);
+  for (const EncodingInfo& one : encodings()) {
+    bool found = false;
+    for_each_synonym(one, [&](std::string_view synonym) {
+      found = found || wanted == gnomon::internal::plain(synonym);
+      names.push_back(synonym);
+    });
+    if (found) return one;
   }
   refuse("encoding",
          "name must be one of the " + std::to_string(encodings().size()) +

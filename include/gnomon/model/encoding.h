@@ -109,13 +109,16 @@ enum class Sharing {
 // A named setting of an encoding. A spec may have several names (swin and beit). The first name
 // is the one that `info` returns and that JSON uses.
 struct EncodingInfo {
-  std::string_view name;   // as in --encodings: "rotary"
-  std::string_view title;  // "Rotary (RoPE)"
+  std::string_view name;      // as in --encodings: "rotary"
+  std::string_view title;     // "Rotary (RoPE)"
+  std::string_view synonyms;  // names in papers and code, separated by ", "; may be empty
   Place enters;
   Sharing sharing;
   std::string_view summary;         // one line
+  std::string_view formula;         // lines of the page
   std::string_view source;          // the paper
   std::string_view page;            // page under docs/
+  std::string_view users;           // released models, separated by ", "; may be empty
   Encoding (*usual)(const Shape&);  // usual settings for models of that shape
 };
 

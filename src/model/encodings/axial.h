@@ -16,18 +16,20 @@ inline constexpr Spelling<AxisJoin> spellings<AxisJoin>[] = {
 template <>
 struct Entry<AxialLearned> : EntryOf<AxialLearned> {
   static constexpr EncodingInfo infos[] = {
-      {"axial", "Axial learned tables", Place::embeddings, Sharing::all_layers,
+      {"axial", "Axial learned tables", "axial learned", Place::embeddings, Sharing::all_layers,
        "a trained vector for each row and for each column of a page, concatenated",
-       "Kitaev et al. 2020, arXiv:2001.04451", "embedding/axial.md",
+       "[ table_0[p / b] | table_1[p % b] ]", "Kitaev et al. 2020, arXiv:2001.04451",
+       "embedding/axial.md", "Reformer",
        [](const Shape& s) -> Encoding {
          return AxialLearned{.join = AxisJoin::concatenated,
                              .rows = {page_size(s.length).height, page_size(s.length).width},
                              .widths = {s.width / 2, s.width - s.width / 2}};
        }},
-      {"axial-summed", "Axial learned tables (summed)", Place::embeddings, Sharing::all_layers,
+      {"axial-summed", "Axial learned tables (summed)", "", Place::embeddings,
+       Sharing::all_layers,
        "a trained vector for each row and for each column of a page, summed",
-       "Ho et al. 2019, arXiv:1912.12180", "embedding/axial.md",
-       [](const Shape& s) -> Encoding {
+       "table_0[p / b] + table_1[p % b]", "Ho et al. 2019, arXiv:1912.12180",
+       "embedding/axial.md", "", [](const Shape& s) -> Encoding {
          return AxialLearned{.join = AxisJoin::summed,
                              .rows = {page_size(s.length).height, page_size(s.length).width},
                              .widths = {s.width, s.width}};

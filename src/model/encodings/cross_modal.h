@@ -19,10 +19,13 @@ inline constexpr Spelling<ImageType> spellings<ImageType>[] = {
 template <>
 struct Entry<CrossModal> : EntryOf<CrossModal> {
   static constexpr EncodingInfo infos[] = {
-      {"cross-modal", "Text and image patches", Place::embeddings, Sharing::all_layers,
+      {"cross-modal", "Text and image patches", "ViLT", Place::embeddings, Sharing::all_layers,
        "sinusoids: of the index for text, of row and column for patches; a vector for each "
        "kind",
+       "row of a text token: sinusoid(index) + types[0]\n"
+       "row of a patch: sinusoids(y, x) + types[type of its image]",
        "Kim et al. 2021, arXiv:2102.03334", "embedding/cross_modal.md",
+       "ViLT (its positions are trained, too)",
        [](const Shape& s) -> Encoding { return cross_modal_usual(s.width); }}};
   static constexpr Properties properties = {
       .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};

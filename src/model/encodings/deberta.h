@@ -22,9 +22,13 @@ inline constexpr Spelling<DebertaTerms> spellings<DebertaTerms>[] = {
 template <>
 struct Entry<Deberta> : EntryOf<Deberta> {
   static constexpr EncodingInfo infos[] = {
-      {"deberta", "DeBERTa", Place::keys_and_values, Sharing::each_layer,
+      {"deberta", "DeBERTa", "DeBERTa v1, disentangled attention", Place::keys_and_values,
+       Sharing::each_layer,
        "trained embeddings of distances, projected and multiplied by queries and by keys",
-       "He et al. 2020, arXiv:2006.03654", "relative/deberta.md",
+       "score[h, i, j] = scale ( q_i . k_j + q_i . K_h[row] + k_j . Q_h[row] ),\n"
+       "K = W_k x,  Q = W_q x\n"
+       "row = clip(f(i - j) + span, 0, 2 span - 1)",
+       "He et al. 2020, arXiv:2006.03654", "relative/deberta.md", "DeBERTa",
        [](const Shape& s) -> Encoding {
          return Deberta{.heads = s.heads,
                         .head_dim = s.width / s.heads,
@@ -32,9 +36,15 @@ struct Entry<Deberta> : EntryOf<Deberta> {
                         .span = s.length,
                         .distance = DebertaDistance::raw};
        }},
-      {"deberta-v3", "DeBERTa v2 and v3", Place::keys_and_values, Sharing::each_layer,
+      {"deberta-v3", "DeBERTa v2 and v3", "DeBERTa v2", Place::keys_and_values,
+       Sharing::each_layer,
        "DeBERTa with logarithmic buckets of distances and normalised embeddings",
+       "score[h, i, j] = scale ( q_i . k_j + q_i . K_h[row] + k_j . Q_h[row] ),\n"
+       "K = W_k x,  Q = W_q x\n"
+       "row = clip(f(i - j) + span, 0, 2 span - 1)\n"
+       "f(r) = sign(r) ( ceil( ln(|r| / mid) / ln((m - 1) / mid) * (mid - 1) ) + mid )",
        "He et al. 2020, arXiv:2006.03654", "relative/deberta.md",
+       "DeBERTa (v2 and v3), mDeBERTa",
        [](const Shape& s) -> Encoding {  // released models: 256 buckets for 512 positions
          const std::int64_t span = std::max<std::int64_t>(s.length / 4 * 2, 4);
          return Deberta{.heads = s.heads,

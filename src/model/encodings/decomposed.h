@@ -13,9 +13,12 @@ namespace gnomon::model {
 template <>
 struct Entry<Decomposed> : EntryOf<Decomposed> {
   static constexpr EncodingInfo infos[] = {
-      {"decomposed", "Decomposed (MViTv2, SAM)", Place::keys_and_values, Sharing::each_layer,
+      {"decomposed", "Decomposed (MViTv2, SAM)", "MViTv2, SAM", Place::keys_and_values,
+       Sharing::each_layer,
        "trained vectors for the offsets of rows and of columns, multiplied by queries",
-       "Li et al. 2021, arXiv:2112.01526", "relative/decomposed.md",
+       "score(i, j) = scale q_i . k_j + q_i . R_height[y_i - y_j + h - 1] + q_i . R_width[x_i "
+       "- x_j + w - 1]",
+       "Li et al. 2021, arXiv:2112.01526", "relative/decomposed.md", "MViTv2, SAM",
        [](const Shape& s) -> Encoding {
          const auto [height, width] = page_size(s.length);
          return Decomposed{.head_dim = s.width / s.heads, .height = height, .width = width};

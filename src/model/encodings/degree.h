@@ -15,9 +15,10 @@ inline constexpr Spelling<DegreeBeyond> spellings<DegreeBeyond>[] = {
 template <>
 struct Entry<PathDegree> : EntryOf<PathDegree> {
   static constexpr EncodingInfo infos[] = {
-      {"degree", "Vectors by degree", Place::embeddings, Sharing::all_layers,
+      {"degree", "Vectors by degree", "", Place::embeddings, Sharing::all_layers,
        "a trained vector for each degree of a node; a text has the degrees 1 (its ends) and 2",
-       "Ying et al. 2021, arXiv:2106.05234", "embedding/degree.md",
+       "x[n] += in[in-degree of n + 1] + out[out-degree of n + 1]",
+       "Ying et al. 2021, arXiv:2106.05234", "embedding/degree.md", "Graphormer",
        [](const Shape& s) -> Encoding {
          return PathDegree{
              .nodes = s.length,

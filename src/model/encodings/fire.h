@@ -9,10 +9,12 @@ namespace gnomon::model {
 template <>
 struct Entry<Fire> : EntryOf<Fire> {
   static constexpr EncodingInfo infos[] = {
-      {"fire", "FIRE", Place::scores, Sharing::each_layer,
+      {"fire", "FIRE", "", Place::scores, Sharing::each_layer,
        "a bias computed by a small trained network from the distance relative to the query "
        "position",
-       "Li et al. 2023, arXiv:2310.04418", "bias/fire.md",
+       "bias(h, i, j) = f_h( psi(|i - j|) / psi(max(L, i)) ),\n"
+       "psi(n) = log(c n + 1)",
+       "Li et al. 2023, arXiv:2310.04418", "bias/fire.md", "",
        [](const Shape& s) -> Encoding {  // the paper: 512 of 2048 positions
          return Fire{.heads = s.heads, .threshold = static_cast<double>(s.length) / 4};
        }}};

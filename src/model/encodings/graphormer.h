@@ -19,9 +19,11 @@ inline constexpr Spelling<GivenBias> spellings<GivenBias>[] = {{GivenBias::once,
 template <>
 struct Entry<Graphormer> : EntryOf<Graphormer> {
   static constexpr EncodingInfo infos[] = {
-      {"graphormer", "Graphormer bias", Place::scores, Sharing::all_layers,
+      {"graphormer", "Graphormer bias", "", Place::scores, Sharing::all_layers,
        "a trained bias for each head and each distance in a graph; for text, |distance|",
-       "Ying et al. 2021, arXiv:2106.05234", "bias/graphormer.md",
+       "score(h, i, j) += spatial[d(i, j) + 1, h] + 1/n sum over k < n, g of x_k[g] hops[k, g, "
+       "h]",
+       "Ying et al. 2021, arXiv:2106.05234", "bias/graphormer.md", "Graphormer",
        [](const Shape& s) -> Encoding {
          return Graphormer{
              .heads = s.heads, .token = GraphToken::none, .given = GivenBias::once};

@@ -18,9 +18,11 @@ void nested_fields(GridAxis& s, auto&& v) {
 template <>
 struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {
   static constexpr EncodingInfo infos[] = {
-      {"sinusoidal-grid", "Sinusoids of a grid (MAE)", Place::embeddings, Sharing::all_layers,
+      {"sinusoidal-grid", "Sinusoids of a grid (MAE)", "sinusoidal 2D, 2D sinusoidal, MAE",
+       Place::embeddings, Sharing::all_layers,
        "half of the channels encode the column, half the row",
-       "He et al. 2021, arXiv:2111.06377", "embedding/grid.md", [](const Shape& s) -> Encoding {
+       "[ sinusoid of axis a | sinusoid of axis b | ... ]", "He et al. 2021, arXiv:2111.06377",
+       "embedding/grid.md", "MAE, DiT, PixArt, SD3", [](const Shape& s) -> Encoding {
          SinusoidalGrid grid = grid_mae(s.width);
          grid.grid = {page_size(s.length).height, page_size(s.length).width};
          return grid;

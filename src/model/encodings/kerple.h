@@ -13,15 +13,20 @@ inline constexpr Spelling<KerpleKernel> spellings<KerpleKernel>[] = {
 template <>
 struct Entry<Kerple> : EntryOf<Kerple> {
   static constexpr EncodingInfo infos[] = {
-      {"kerple", "KERPLE (logarithmic)", Place::scores, Sharing::each_layer,
+      {"kerple", "KERPLE (logarithmic)", "KERPLE log", Place::scores, Sharing::each_layer,
        "a trained penalty that grows with the logarithm of the distance",
-       "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md",
+       "score(h, i, j) += -r1[h] ln(1 + r2[h] |i - j|)\n"
+       "r1, r2 > 0",
+       "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md", "",
        [](const Shape& s) -> Encoding {
          return Kerple{.heads = s.heads, .kernel = KerpleKernel::logarithmic};
        }},
-      {"kerple-power", "KERPLE (power)", Place::scores, Sharing::each_layer,
+      {"kerple-power", "KERPLE (power)", "", Place::scores, Sharing::each_layer,
        "a trained penalty that grows with a power of the distance",
-       "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md", [](const Shape& s) -> Encoding {
+       "score(h, i, j) += -r1[h] |i - j|^r2[h]\n"
+       "r1 > 0, 0 < r2 <= 2",
+       "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md", "",
+       [](const Shape& s) -> Encoding {
          return Kerple{.heads = s.heads, .kernel = KerpleKernel::power};
        }}};
   static constexpr Properties properties = {.reversal = Effect::none,

@@ -11,9 +11,13 @@ namespace gnomon::model {
 template <>
 struct Entry<LayoutBias> : EntryOf<LayoutBias> {
   static constexpr EncodingInfo infos[] = {
-      {"layout", "LayoutLM bias", Place::scores, Sharing::all_layers,
+      {"layout", "LayoutLM bias", "LayoutLM, LayoutLMv2, LayoutLMv3", Place::scores,
+       Sharing::all_layers,
        "T5 buckets of the distance in the text, and across and down the page",
-       "Huang et al. 2022, arXiv:2204.08387", "bias/layout.md", [](const Shape& s) -> Encoding {
+       "score(h, i, j) += scale ( text[bucket(j - i), h] + x[bucket(x_j - x_i), h] + "
+       "y[bucket(y_j - y_i), h] )",
+       "Huang et al. 2022, arXiv:2204.08387", "bias/layout.md", "LayoutLMv2, LayoutLMv3",
+       [](const Shape& s) -> Encoding {
          LayoutBias layout = bias::layoutlm_v3(s.heads, s.width / s.heads);
          layout.columns = page_size(s.length).width;
          return layout;

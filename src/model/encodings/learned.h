@@ -13,9 +13,13 @@ namespace gnomon::model {
 template <>
 struct Entry<Learned> : EntryOf<Learned> {
   static constexpr EncodingInfo infos[] = {
-      {"learned", "Learned table", Place::embeddings, Sharing::all_layers,
+      {"learned", "Learned table", "learned positions, learned absolute, learned embedding",
+       Place::embeddings, Sharing::all_layers,
        "one trained vector per position; no positions after the end of the table",
-       "Gehring et al. 2017, arXiv:1705.03122", "embedding/learned.md",
+       "x[b, t] += table[position + offset]", "Gehring et al. 2017, arXiv:1705.03122",
+       "embedding/learned.md",
+       "GPT, GPT-2, BERT, ALBERT, ELECTRA, ViT, CLIP; with an offset OPT, BART, RoBERTa, "
+       "XLM-R, Longformer",
        [](const Shape& s) -> Encoding { return learned_plain(s.length, s.width); }}};
   static constexpr Properties properties = {
       .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};

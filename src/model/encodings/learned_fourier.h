@@ -14,9 +14,12 @@ namespace gnomon::model {
 template <>
 struct Entry<LearnedFourier> : EntryOf<LearnedFourier> {
   static constexpr EncodingInfo infos[] = {
-      {"fourier-learned", "Learned Fourier features", Place::embeddings, Sharing::all_layers,
+      {"fourier-learned", "Learned Fourier features", "learnable Fourier features",
+       Place::embeddings, Sharing::all_layers,
        "sines and cosines at trained frequencies, projected by a small trained network",
-       "Li et al. 2021, arXiv:2106.02795", "embedding/learned_fourier.md",
+       "r = D^(-1/2) [ cos W_r x | sin W_r x ]\n"
+       "P(x) = gelu(r W_1 + b_1) W_2 + b_2",
+       "Li et al. 2021, arXiv:2106.02795", "embedding/learned_fourier.md", "",
        [](const Shape& s) -> Encoding {
          return LearnedFourier{.axes = 1,
                                .features = std::max<std::int64_t>(2, s.width / 4 * 2),

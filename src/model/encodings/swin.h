@@ -9,17 +9,22 @@ namespace gnomon::model {
 template <>
 struct Entry<Swin> : EntryOf<Swin> {
   static constexpr EncodingInfo infos[] = {
-      {"swin", "Swin bias", Place::scores, Sharing::each_layer,
+      {"swin", "Swin bias", "", Place::scores, Sharing::each_layer,
        "a trained bias for each head and each offset between two cells of a window",
-       "Liu et al. 2021, arXiv:2103.14030", "bias/swin.md",
+       "score(h, query, key) += table[index(query - key), h]\n"
+       "index = (dy + height - 1) (2 width - 1) + dx + width - 1",
+       "Liu et al. 2021, arXiv:2103.14030", "bias/swin.md", "Swin Transformer, MaskFormer",
        [](const Shape& s) -> Encoding {
          return Swin{.heads = s.heads,
                      .height = page_size(s.length).height,
                      .width = page_size(s.length).width};
        }},
-      {"beit", "BEiT bias", Place::scores, Sharing::each_layer,
+      {"beit", "BEiT bias", "", Place::scores, Sharing::each_layer,
        "the table of Swin, and three more biases per head for a class token before the cells",
-       "Bao et al. 2021, arXiv:2106.08254", "bias/swin.md", [](const Shape& s) -> Encoding {
+       "score(h, query, key) += table[index(query - key), h]\n"
+       "N - 3 from the class token to a cell, N - 2 from a cell to it, N - 1 to itself",
+       "Bao et al. 2021, arXiv:2106.08254", "bias/swin.md", "BEiT, Data2Vec Vision",
+       [](const Shape& s) -> Encoding {
          return Swin{.heads = s.heads,  // the first token of a text is the class token
                      .height = page_size(s.length - 1).height,
                      .width = page_size(s.length - 1).width,

@@ -10,9 +10,15 @@ namespace gnomon::model {
 template <>
 struct Entry<SwinV2> : EntryOf<SwinV2> {
   static constexpr EncodingInfo infos[] = {
-      {"swin-v2", "Swin v2", Place::scores, Sharing::each_layer,
+      {"swin-v2", "Swin v2", "Swin v2 bias, continuous position bias, CPB", Place::scores,
+       Sharing::each_layer,
        "a bias computed from the offset of two cells by a small trained network; cosine scores",
-       "Liu et al. 2021, arXiv:2111.09883", "bias/swin_v2.md", [](const Shape& s) -> Encoding {
+       "score(h, q, k) = exp(min(logit_scale[h], ln 100)) cos(q, k) + 16 sigmoid( w2[h] . "
+       "max(0, w1 (t(dy), t(dx)) + b1) )\n"
+       "t = sign(x) log2(1 + |x|) / log2(8),\n"
+       "x = 8 delta / (window - 1)",
+       "Liu et al. 2021, arXiv:2111.09883", "bias/swin_v2.md", "Swin Transformer V2",
+       [](const Shape& s) -> Encoding {
          return SwinV2{.heads = s.heads,
                        .height = page_size(s.length).height,
                        .width = page_size(s.length).width};

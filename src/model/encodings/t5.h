@@ -17,9 +17,12 @@ constexpr T5Direction direction(const Shape& shape) {
 template <>
 struct Entry<T5Bias> : EntryOf<T5Bias> {
   static constexpr EncodingInfo infos[] = {
-      {"t5", "T5 bias", Place::scores, Sharing::all_layers,
-       "a trained bias for each head and each bucket of distances",
-       "Raffel et al. 2019, arXiv:1910.10683", "bias/t5.md", [](const Shape& s) -> Encoding {
+      {"t5", "T5 bias", "T5 relative bias, T5's relative position bias", Place::scores,
+       Sharing::all_layers, "a trained bias for each head and each bucket of distances",
+       "score(h, query, key) += table[bucket(key - query), h]",
+       "Raffel et al. 2019, arXiv:1910.10683", "bias/t5.md",
+       "T5, mT5, UMT5, Switch, LongT5, Pop2Piano, UDOP, MPNet, ProphetNet, CPM-Ant",
+       [](const Shape& s) -> Encoding {
          return T5Bias{.heads = s.heads, .direction = direction(s)};
        }}};
   static constexpr Properties properties = {

@@ -23,14 +23,18 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
             .sinusoid = sinusoid};
   }
   static constexpr EncodingInfo infos[] = {
-      {"transformer-xl", "Transformer-XL", places, Sharing::each_layer,
+      {"transformer-xl", "Transformer-XL", "TXL", places, Sharing::each_layer,
        "a projected sinusoid of the distance, multiplied by queries, and two trained vectors "
        "added to the queries",
+       "score[h, i, j] = scale ( (q_i + u_h) . k_j + (q_i + v_h) . W_h r(i - j) )",
        "Dai et al. 2019, arXiv:1901.02860", "relative/transformer_xl.md",
+       "Transformer-XL, XLNet",
        [](const Shape& s) -> Encoding { return usual(s, XlSinusoid::half_split); }},
-      {"conformer", "Conformer", places, Sharing::each_layer,
+      {"conformer", "Conformer", "", places, Sharing::each_layer,
        "Transformer-XL with interleaved sines and cosines",
+       "score[h, i, j] = scale ( (q_i + u_h) . k_j + (q_i + v_h) . W_h r(i - j) )",
        "Gulati et al. 2020, arXiv:2005.08100", "relative/transformer_xl.md",
+       "wav2vec2-conformer, Parakeet, FastSpeech 2",
        [](const Shape& s) -> Encoding { return usual(s, XlSinusoid::interleaved); }}};
   static constexpr Properties properties = {
       .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::nonlinear};

@@ -10,9 +10,12 @@ namespace gnomon::model {
 template <>
 struct Entry<WavLm> : EntryOf<WavLm> {
   static constexpr EncodingInfo infos[] = {
-      {"wavlm", "WavLM bias", Place::scores, Sharing::each_layer,
+      {"wavlm", "WavLM bias", "", Place::scores, Sharing::each_layer,
        "the bias of T5, multiplied by a gate for each query and head, computed from the input",
-       "Chen et al. 2021, arXiv:2110.13900", "bias/wavlm.md", [](const Shape& s) -> Encoding {
+       "score(h, i, j) += gate(h, i) b[h, bucket(j - i)]\n"
+       "gate = g_a (g_b constant[h] - 1) + 2",
+       "Chen et al. 2021, arXiv:2110.13900", "bias/wavlm.md", "WavLM",
+       [](const Shape& s) -> Encoding {
          WavLm wavlm{.head_dim = s.width / s.heads};
          wavlm.t5.heads = s.heads;
          wavlm.t5.direction = direction(s);

@@ -1,6 +1,4 @@
-// Every encoding has facts, and they repeat its page.
-#include "src/model/encoding_facts.h"
-
+// Every encoding has a formula and a page that contains the formula and the users.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -9,8 +7,10 @@
 #include <sstream>
 #include <string>
 
+#include "gnomon/model/encoding.h"
+
 namespace gnomon::model {
-namespace encoding_facts_test {
+namespace encoding_pages_test {
 
 // The words with one space between them, so that line breaks and columns do not count.
 std::string words(const std::string& text) {
@@ -26,10 +26,10 @@ std::string page_of(const EncodingInfo& info) {
   return words({std::istreambuf_iterator<char>(in), {}});
 }
 
-TEST(EncodingFacts, FormulaLinesAreOnThePage) {
+TEST(EncodingPages, FormulaLinesAreOnThePage) {
   for (const EncodingInfo& one : encodings()) {
     const std::string page = page_of(one);
-    std::istringstream formula{std::string(internal::facts(one).formula)};
+    std::istringstream formula{std::string(one.formula)};
     int lines = 0;
     for (std::string line; std::getline(formula, line); ++lines) {
       // Tables of a page have a formula without its left side.
@@ -42,12 +42,12 @@ TEST(EncodingFacts, FormulaLinesAreOnThePage) {
   }
 }
 
-TEST(EncodingFacts, UsersAreOnThePage) {
+TEST(EncodingPages, UsersAreOnThePage) {
   int users = 0;
   for (const EncodingInfo& one : encodings()) {
     const std::string page = page_of(one);
     // "A, B; with an offset C, D (a remark)": A, B, C and D.
-    std::string list(internal::facts(one).users);
+    std::string list(one.users);
     list = std::regex_replace(list, std::regex("\\([^)]*\\)"), "");
     list = std::regex_replace(
         list, std::regex("; (with an offset|with another scale|in other recipes) "), ", ");
@@ -61,5 +61,5 @@ TEST(EncodingFacts, UsersAreOnThePage) {
   EXPECT_GE(users, 100);
 }
 
-}  // namespace encoding_facts_test
+}  // namespace encoding_pages_test
 }  // namespace gnomon::model
