@@ -144,6 +144,17 @@ std::optional<std::int64_t> capacity(const Encoding& encoding) {
                     encoding);
 }
 
+std::span<const CheckpointName> internal::tensors(const Encoding& encoding) {
+  return std::visit(
+      []<typename Spec>(const Spec& spec) -> std::span<const CheckpointName> {
+        if constexpr (requires { Entry<Spec>::tensors(spec); })
+          return Entry<Spec>::tensors(spec);
+        else
+          return Entry<Spec>::tensors;
+      },
+      encoding);
+}
+
 Positions Window::query_positions() const {
   if (batch) return batch->queries;
   if (ids.empty()) return consecutive(queries, offset());

@@ -1,13 +1,17 @@
-// Every encoding has a formula and a page that contains the formula and the users.
+// Texts of the entries: formula and users are on the page, names are unique, and each checkpoint
+// tensor is one of a parameter.
 #include <gtest/gtest.h>
 
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <regex>
+#include <set>
 #include <sstream>
 #include <string>
 
 #include "gnomon/model/encoding.h"
+#include "src/model/lowering.h"
 
 namespace gnomon::model {
 namespace encoding_pages_test {
@@ -59,6 +63,40 @@ TEST(EncodingPages, UsersAreOnThePage) {
     }
   }
   EXPECT_GE(users, 100);
+}
+
+TEST(EncodingPages, SynonymsFindTheirEncoding) {
+  int synonyms = 0;
+  for (const EncodingInfo& one : encodings()) {
+    std::istringstream list{std::string(one.synonyms)};
+    for (std::string synonym; std::getline(list, synonym, ','); ++synonyms)
+      EXPECT_EQ(find_encoding(synonym).name, one.name) << synonym;
+  }
+  EXPECT_GE(synonyms, 50);
+}
+
+// Encodings of several names may have more parameters in some settings.
+TEST(EncodingPages, TensorsAndPathsAreThoseOfParameters) {
+  std::map<std::size_t, std::set<std::string>> all, tensors;
+  for (const EncodingInfo& one : encodings()) {
+    const Encoding encoding = one.usual({.width = 32, .heads = 4, .length = 16});
+    std::set<std::string> paths;
+    for (const Parameter& parameter : parameters(encoding)) {
+      all[encoding.index()].insert(parameter.name);
+      EXPECT_TRUE(paths.insert(parameter.path.empty() ? parameter.name : parameter.path).second)
+          << one.name << ' ' << parameter.path;
+      std::int64_t elements = 1;
+      for (const std::int64_t extent : parameter.shape) elements *= extent;
+      if (!parameter.shape.empty()) {
+        EXPECT_EQ(elements, parameter.rows * parameter.columns) << parameter.name;
+      }
+    }
+    for (const CheckpointName& tensor : internal::tensors(encoding))
+      tensors[encoding.index()].emplace(tensor.parameter);
+  }
+  EXPECT_GE(tensors.size(), 11u);
+  for (const auto& [index, names] : tensors)
+    for (const std::string& name : names) EXPECT_TRUE(all[index].contains(name)) << name;
 }
 
 }  // namespace encoding_pages_test

@@ -141,13 +141,14 @@ enum class Linearity {
 };
 
 // Facts that the definition of an encoding fixes. `gnomon check` measures the first three at
-// the usual settings, with random parameters, and the tests measure all. `linearity` holds for
-// all settings.
+// the usual settings, with random parameters, and the tests measure all. The linearities hold
+// for all settings.
 struct Properties {
   Effect reversal;  // all tokens in the opposite order: does the encoding tell left from right?
   Effect shift;     // the same offset added to all positions
   Decay decay = Decay::unspecified;
-  Linearity linearity = Linearity::linear;
+  Linearity linearity = Linearity::linear;  // of the plan and the gates
+  Linearity plan_linearity = linearity;     // of the plan alone
 };
 
 // Returns the list of encodings, in display order.
@@ -179,6 +180,11 @@ struct Parameter {
   std::int64_t rows = 0, columns = 0;
   double initial_deviation = 0;  // standard deviation of the normal distribution
   double initial_mean = 0;
+  // In the state dict of a module, as the code of the models in Hugging Face Transformers or the
+  // code that a comment of the entry names.
+  std::string path = {};                 // empty: `name`
+  std::vector<std::int64_t> shape = {};  // empty: [rows, columns]
+  bool transposed = false;               // the matrix is the transpose of the stored tensor
 };
 std::vector<Parameter> parameters(const Encoding& encoding);
 // Returns the parameters of all encodings, in the order of the mixture. If the mixture has more

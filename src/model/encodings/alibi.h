@@ -28,6 +28,7 @@ struct Entry<Alibi> : EntryOf<Alibi> {
     v("head_offset", s.head_offset), v("local_heads", s.local_heads);
     v("bias_scale", s.bias_scale), v("rounding", s.rounding);
   }
+  static void derived(const Alibi& s, auto&& v) { v("slopes", slopes(s)); }
   static void lower(const Alibi& s, const Call& call, Values, LayerPlan& lowered) {
     if (s.rounding == AlibiRounding::none) {
       lowered.bias = gnomon::lower(s);

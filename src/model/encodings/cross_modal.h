@@ -34,7 +34,8 @@ struct Entry<CrossModal> : EntryOf<CrossModal> {
     v("index", s.index), v("image_type", s.image_type);
   }
   static std::vector<Parameter> parameters(const CrossModal& s) {
-    return {{"types", s.types, s.text.width, table_deviation}};
+    return {
+        {"types", s.types, s.text.width, table_deviation, 0, "token_type_embeddings.weight"}};
   }
   static CrossModalTokens tokens(const Call& call) {
     CrossModalTokens tokens;

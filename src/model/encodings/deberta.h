@@ -70,19 +70,32 @@ struct Entry<Deberta> : EntryOf<Deberta> {
         gnomon::internal::checked_product("deberta", "heads x head_dim", {s.heads, s.head_dim});
     std::vector<Parameter> all{
         {"embeddings", gnomon::internal::checked_product("deberta", "2 x span", {2, s.span}),
-         s.width, table_deviation}};
+         s.width, table_deviation, 0, "rel_embeddings.weight"}};
     if (s.terms != DebertaTerms::position_to_content)
-      all.push_back({"key", wide, s.width, linear});
+      all.push_back({"key", wide, s.width, linear, 0, "pos_proj.weight"});
     if (s.terms != DebertaTerms::content_to_position) {
-      all.push_back({"query", wide, s.width, linear});
-      all.push_back({"query_bias", 1, wide, 0});
+      all.push_back({"query", wide, s.width, linear, 0, "pos_q_proj.weight"});
+      all.push_back({"query_bias", 1, wide, 0, 0, "pos_q_proj.bias", {wide}});
     }
     if (s.norm_epsilon) {
-      all.push_back({"norm_weight", 1, s.width, 0, 1});
-      all.push_back({"norm_bias", 1, s.width, 0});
+      all.push_back({"norm_weight", 1, s.width, 0, 1, "LayerNorm.weight", {s.width}});
+      all.push_back({"norm_bias", 1, s.width, 0, 0, "LayerNorm.bias", {s.width}});
     }
     return all;
   }
+  static constexpr CheckpointName tensors[] = {
+      {"embeddings", "encoder.rel_embeddings.weight"},
+      {"key",
+       "layer.{}.attention.self.pos_key_proj.weight|layer.{}.attention.self.pos_proj.weight|"
+       "layer.{}.attention.self.key_proj.weight"},
+      {"query",
+       "layer.{}.attention.self.pos_query_proj.weight|"
+       "layer.{}.attention.self.pos_q_proj.weight|layer.{}.attention.self.query_proj.weight"},
+      {"query_bias",
+       "layer.{}.attention.self.pos_query_proj.bias|layer.{}.attention.self.pos_q_proj.bias|"
+       "layer.{}.attention.self.query_proj.bias"},
+      {"norm_weight", "encoder.LayerNorm.weight"},
+      {"norm_bias", "encoder.LayerNorm.bias"}};
   template <typename T>
   static auto named(const Deberta& s, std::span<const View<T, 2>> all) {
     std::conditional_t<std::is_const_v<T>, DebertaWeights, DebertaGradients> weights{};

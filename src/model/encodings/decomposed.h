@@ -31,10 +31,15 @@ struct Entry<Decomposed> : EntryOf<Decomposed> {
     v("table_height", s.table_height), v("table_width", s.table_width);
     v("class_tokens", s.class_tokens);
   }
-  static std::vector<Parameter> parameters(const Decomposed& s) {
-    return {{"height", table_height(s), s.head_dim, table_deviation},
-            {"width", table_width(s), s.head_dim, table_deviation}};
+  static void derived(const Decomposed& s, auto&& v) {
+    v("height_rows", table_height(s)), v("width_rows", table_width(s));
   }
+  static std::vector<Parameter> parameters(const Decomposed& s) {
+    return {{"height", table_height(s), s.head_dim, table_deviation, 0, "rel_pos_h"},
+            {"width", table_width(s), s.head_dim, table_deviation, 0, "rel_pos_w"}};
+  }
+  static constexpr CheckpointName tensors[] = {{"height", "layers.{}.attn.rel_pos_h"},
+                                               {"width", "layers.{}.attn.rel_pos_w"}};
   static std::optional<std::int64_t> capacity(const Decomposed& s) {
     return gnomon::internal::checked_product("decomposed", "height x width",
                                              {s.height, s.width});

@@ -31,8 +31,10 @@ struct Entry<PathDegree> : EntryOf<PathDegree> {
     v("beyond", s.degree.beyond);
   }
   static std::vector<Parameter> parameters(const PathDegree& s) {
-    return {{"in_degrees", s.degree.rows, s.degree.width, table_deviation},
-            {"out_degrees", s.degree.rows, s.degree.width, table_deviation}};
+    return {{"in_degrees", s.degree.rows, s.degree.width, table_deviation, 0,
+             "in_degree_encoder.weight"},
+            {"out_degrees", s.degree.rows, s.degree.width, table_deviation, 0,
+             "out_degree_encoder.weight"}};
   }
   static std::optional<std::int64_t> capacity(const PathDegree& s) { return s.nodes; }
 

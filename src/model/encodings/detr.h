@@ -1,6 +1,8 @@
 // Entry of DETR's sine. Text is read as the rows of a page.
 #pragma once
 
+#include <numbers>
+
 #include "gnomon/model/text_readings.h"
 #include "src/model/entry.h"
 
@@ -35,6 +37,8 @@ struct Entry<DetrPage> : EntryOf<DetrPage> {
         v("scale", s.scale);
     v("temperature", s.temperature);
   }
+  // The coordinate that the last cell of a side is scaled to.
+  static void derived(const DetrPage&, auto&& v) { v("turn", 2 * std::numbers::pi); }
   static std::optional<std::int64_t> capacity(const DetrPage& s) {
     if (s.grid_height == 0 && s.grid_width == 0)
       return std::nullopt;  // extents come from the image

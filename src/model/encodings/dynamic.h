@@ -49,7 +49,7 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
       const double deviation = 1 / std::sqrt(3 * static_cast<double>(in));
       const std::string number = std::to_string(l + 1);
       all.push_back({"w" + number, out, in, deviation});
-      all.push_back({"b" + number, out, 1, deviation});
+      all.push_back({"b" + number, out, 1, deviation, 0, "", {out}});
     }
     return all;
   }

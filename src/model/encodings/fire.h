@@ -25,15 +25,16 @@ struct Entry<Fire> : EntryOf<Fire> {
     v("threshold", s.threshold), v("epsilon", s.epsilon);
   }
   // Deviations of PyTorch's linear layers, uniform up to 1 / sqrt(inputs). c is from the paper.
+  // Paths are those of the listing in appendix E.
   static std::vector<Parameter> parameters(const Fire& s) {
     const double first = 1 / std::sqrt(3.0);
     const double second = first / std::sqrt(static_cast<double>(s.hidden));
-    return {{"w1", s.hidden, 1, first},
-            {"b1", s.hidden, 1, first},
-            {"w2", s.heads, s.hidden, second},
-            {"b2", s.heads, 1, second},
-            {"c", 1, 1, 0, 0.1},
-            {"multiplier", 1, 1, 0, 1}};
+    return {{"w1", s.hidden, 1, first, 0, "mlp.0.weight"},
+            {"b1", s.hidden, 1, first, 0, "mlp.0.bias", {s.hidden}},
+            {"w2", s.heads, s.hidden, second, 0, "mlp.2.weight"},
+            {"b2", s.heads, 1, second, 0, "mlp.2.bias", {s.heads}},
+            {"c", 1, 1, 0, 0.1, "c", {1}},
+            {"multiplier", 1, 1, 0, 1, "L_multiplier", {1}}};
   }
   template <typename T>
   static FireParameters<T> network(std::span<const View<T, 2>> all) {

@@ -35,7 +35,8 @@ struct Entry<Graphormer> : EntryOf<Graphormer> {
     v("hops", s.hops), v("token", s.token), v("given", s.given);
   }
   static std::vector<Parameter> parameters(const Graphormer& s) {
-    return {{"spatial", s.unreachable + 2, s.heads, table_deviation}};
+    return {{"spatial", s.unreachable + 2, s.heads, table_deviation, 0,
+             "spatial_pos_encoder.weight"}};
   }
   static void lower(const Graphormer& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [min_distance, count] = call.distances();

@@ -32,6 +32,10 @@ struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {
     v("join", s.join), v("axes", s.axes), v("kept", s.kept);
     v("grid", s.grid), v("class_tokens", s.class_tokens);
   }
+  static void derived(const SinusoidalGrid& s, auto&& v) {
+    v("width", gnomon::width(s)), v("base", s.axes.front().sinusoidal.base);
+  }
+  static constexpr const char* kind(const SinusoidalGrid&) { return "grid_sinusoidal"; }
   static std::optional<std::int64_t> capacity(const SinusoidalGrid& s) {
     if (s.grid.empty()) return std::nullopt;
     return gnomon::capacity(s);

@@ -36,8 +36,9 @@ struct Entry<Kerple> : EntryOf<Kerple> {
   static void fields(Kerple& s, auto&& v) { v("heads", s.heads), v("kernel", s.kernel); }
   // Means and deviations of the uniform distributions in the released code, 0 to 2 and 0 to 1.
   static std::vector<Parameter> parameters(const Kerple& s) {
-    const Parameter twice{"", s.heads, 1, 1 / std::sqrt(3.0), 1};
-    const Parameter once{"", s.heads, 1, 0.5 / std::sqrt(3.0), 0.5};
+    // "bias_p" and "bias_a": the authors' code
+    const Parameter twice{"", s.heads, 1, 1 / std::sqrt(3.0), 1, "bias_p", {s.heads, 1, 1}};
+    const Parameter once{"", s.heads, 1, 0.5 / std::sqrt(3.0), 0.5, "bias_a", {s.heads, 1, 1}};
     std::vector<Parameter> all{twice, once};
     if (s.kernel == KerpleKernel::power) all = {once, twice};
     all[0].name = "r1", all[1].name = "r2";

@@ -27,8 +27,16 @@ struct Entry<Learned> : EntryOf<Learned> {
     v("rows", s.rows), v("width", s.width), v("offset", s.offset);
   }
   static std::vector<Parameter> parameters(const Learned& s) {
-    return {{"table", s.rows, s.width, table_deviation}};
+    return {{"table", s.rows, s.width, table_deviation, 0, "weight"}};  // of an Embedding
   }
+  static constexpr CheckpointName tensors[] = {
+      {"table",
+       "embeddings.position_embeddings.weight|embeddings.position_embedding.weight|wpe.weight|"
+       "embed_positions.weight|positions_embed.weight|position_embeddings.weight|"
+       "embeddings.position_embeddings|embeddings.position_embedding|pos_embed.weight|"
+       "pos_embed|positional_embedding_vlm|position_embedding.weight|positional_embedding|"
+       "position_embeds.weight|query_position_embeddings.weight"},
+      {"table", "position_embd.weight"}};  // GGUF
   static std::optional<std::int64_t> capacity(const Learned& s) { return gnomon::capacity(s); }
 
   // The table resized to the grid of an image, in the order of its patches.

@@ -34,13 +34,13 @@ struct Entry<LearnedFourier> : EntryOf<LearnedFourier> {
     v("gamma", s.gamma);
   }
   // The waves of a point have norm 1 / sqrt(2). Initially, inputs of gelu have a deviation of
-  // 0.7 and rows of the table 0.5.
+  // 0.7 and rows of the table 0.5. W_r: in the paper.
   static std::vector<Parameter> parameters(const LearnedFourier& s) {
-    return {{"frequencies", s.features / 2, s.axes, 1 / s.gamma},
+    return {{"frequencies", s.features / 2, s.axes, 1 / s.gamma, 0, "Wr.weight"},
             {"w1", s.features, s.hidden, 1},
-            {"b1", s.hidden, 1, 0},
+            {"b1", s.hidden, 1, 0, 0, "", {s.hidden}},
             {"w2", s.hidden, s.width, 1 / std::sqrt(static_cast<double>(s.hidden))},
-            {"b2", s.width, 1, 0}};
+            {"b2", s.width, 1, 0, 0, "", {s.width}}};
   }
   template <typename T>
   static LearnedFourierParameters<T> matrices(std::span<const View<T, 2>> all) {

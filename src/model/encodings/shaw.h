@@ -73,6 +73,7 @@ struct Entry<Shaw> : EntryOf<Shaw> {
     v("left", s.left), v("right", s.right);
     v("meets", s.meets), v("order", s.order), v("outside", s.outside);
   }
+  static void derived(const Shaw& s, auto&& v) { v("rows", vectors(s)); }
   // Glorot deviation of a head's table, as in Tensor2Tensor.
   static Parameter table(const char* name, const Shaw& s, std::int64_t size) {
     const double both = static_cast<double>(vectors(s) + size);
@@ -83,10 +84,16 @@ struct Entry<Shaw> : EntryOf<Shaw> {
   static std::int64_t head_dim(const Shaw& s) { return s.head_dim; }
   static std::vector<Parameter> parameters(const Shaw& s) {
     std::vector<Parameter> all{table("keys", s, s.head_dim)};
+    all[0].path = "distance_embedding.weight";
     if (s.meets == ShawMeets::queries_and_weights)
       all.push_back(table("values", s, s.value_dim));
     return all;
   }
+  static constexpr CheckpointName tensors[] = {
+      {"keys",
+       "layer.{}.attention.self.distance_embedding.weight|"
+       "layers.{}.self_attn.distance_embedding.weight|"
+       "wrapped_encoder.embed_positions.pe_k.weight"}};
   static std::optional<std::int64_t> capacity(const Shaw& s) {
     if (s.outside == ShawOutside::clipped) return std::nullopt;
     return std::min(s.left, s.right) + 1;

@@ -36,9 +36,15 @@ struct Entry<Swin> : EntryOf<Swin> {
     v("heads", s.heads), v("height", s.height), v("width", s.width);
     v("class_tokens", s.class_tokens);
   }
+  static void derived(const Swin& s, auto&& v) { v("rows", offsets(s)); }
   static std::vector<Parameter> parameters(const Swin& s) {
-    return {{"table", offsets(s), s.heads, table_deviation}};
+    return {{"table", offsets(s), s.heads, table_deviation, 0, "relative_position_bias_table"}};
   }
+  static constexpr CheckpointName tensors[] = {
+      {"table",
+       "layers.{stage}.blocks.{block}.attention.self.relative_position_bias_table|"
+       "layer.{}.attention.attention.relative_position_bias.relative_position_bias_table|"
+       "encoder.relative_position_bias.relative_position_bias_table"}};
   static std::optional<std::int64_t> capacity(const Swin& s) { return tokens(s); }
   static void lower(const Swin& s, const Call&, Values values, LayerPlan& lowered) {
     lowered.bias = gnomon::lower(s, values[0]);

@@ -33,11 +33,19 @@ struct Entry<SwinV2> : EntryOf<SwinV2> {
   static std::vector<Parameter> parameters(const SwinV2& s) {
     const double first = 1 / std::sqrt(6.0);
     const double second = 1 / std::sqrt(3 * static_cast<double>(s.hidden));
-    return {{"w1", s.hidden, 2, first},
-            {"b1", s.hidden, 1, first},
-            {"w2", s.heads, s.hidden, second},
-            {"logit_scale", s.heads, 1, 0, std::log(10.0)}};
+    return {{"w1", s.hidden, 2, first, 0, "continuous_position_bias_mlp.0.weight"},
+            {"b1", s.hidden, 1, first, 0, "continuous_position_bias_mlp.0.bias", {s.hidden}},
+            {"w2", s.heads, s.hidden, second, 0, "continuous_position_bias_mlp.2.weight"},
+            {"logit_scale", s.heads, 1, 0, std::log(10.0), "logit_scale", {s.heads, 1, 1}}};
   }
+  static constexpr CheckpointName tensors[] = {
+      {"w1",
+       "layers.{stage}.blocks.{block}.attention.self.continuous_position_bias_mlp.0.weight"},
+      {"b1",
+       "layers.{stage}.blocks.{block}.attention.self.continuous_position_bias_mlp.0.bias"},
+      {"w2",
+       "layers.{stage}.blocks.{block}.attention.self.continuous_position_bias_mlp.2.weight"},
+      {"logit_scale", "layers.{stage}.blocks.{block}.attention.self.logit_scale"}};
   template <typename T>
   static SwinV2Parameters<T> network(std::span<const View<T, 2>> all) {
     return {all[0], column(all[1]), all[2]};

@@ -32,8 +32,15 @@ struct Entry<T5Bias> : EntryOf<T5Bias> {
     v("buckets", s.buckets), v("max_distance", s.max_distance);
   }
   static std::vector<Parameter> parameters(const T5Bias& s) {
-    return {{"buckets", s.buckets, s.heads, table_deviation}};
+    return {
+        {"buckets", s.buckets, s.heads, table_deviation, 0, "relative_attention_bias.weight"}};
   }
+  static constexpr CheckpointName tensors[] = {
+      {"buckets",
+       "block.{}.layer.0.SelfAttention.relative_attention_bias.weight|"
+       "block.0.layer.0.SelfAttention.relative_attention_bias.weight|"
+       "relative_attention_bias.weight|rel_pos_bias.weight"},
+      {"buckets", "blk.{}.attn_rel_b.weight|blk.0.attn_rel_b.weight"}};  // GGUF
   static void lower(const T5Bias& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [min_distance, count] = call.distances();
     lowered.bias = gnomon::lower(s, values[0], min_distance, count);

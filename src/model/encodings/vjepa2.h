@@ -29,6 +29,7 @@ struct Entry<Vjepa2> : EntryOf<Vjepa2> {
   static void fields(Vjepa2& s, auto&& v) {
     v("head_dim", s.head_dim), v("base", s.base), v("grid", s.grid);
   }
+  static void derived(const Vjepa2& s, auto&& v) { v("block", s.block()); }
   static std::optional<std::int64_t> capacity(const Vjepa2& s) {
     if (s.grid.empty()) return std::nullopt;
     std::int64_t cells = 1;
