@@ -18,7 +18,7 @@
 #include "gnomon/error.h"
 #include "gnomon/io/safetensors.h"
 #include "gnomon/model/encoding.h"
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::cli {
 namespace {

@@ -12,7 +12,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/model/scheme.h"
-#include "src/model/lowering.h"
+#include "src/model/encodings/lowering.h"
 
 namespace gnomon::python {
 namespace {

@@ -4,7 +4,7 @@
 #include <map>
 
 #include "gnomon/error.h"
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::model {
 namespace {

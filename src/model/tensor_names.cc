@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "src/model/lowering.h"
+#include "src/model/encodings/lowering.h"
 #include "src/model/reading.h"
 
 namespace gnomon::model::internal {

@@ -11,7 +11,7 @@
 #include <string>
 
 #include "gnomon/model/encoding.h"
-#include "src/model/lowering.h"
+#include "src/model/encodings/lowering.h"
 
 namespace gnomon::model {
 namespace encoding_pages_test {

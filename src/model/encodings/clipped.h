@@ -3,7 +3,7 @@
 
 #include "gnomon/bias/clipped.h"
 #include "src/core/size.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "gnomon/embedding/cross_modal.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/grid.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 

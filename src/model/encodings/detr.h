@@ -4,7 +4,7 @@
 #include <numbers>
 
 #include "gnomon/model/text_readings.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

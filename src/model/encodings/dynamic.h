@@ -6,7 +6,7 @@
 
 #include "gnomon/bias/dynamic.h"
 #include "gnomon/error.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gnomon/bias/graphormer.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

@@ -5,8 +5,8 @@
 #include "gnomon/error.h"
 #include "src/core/size.h"
 #include "src/model/encodings/axial.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/sinusoidal.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 

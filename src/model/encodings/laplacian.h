@@ -7,7 +7,7 @@
 
 #include "gnomon/embedding/projection.h"
 #include "gnomon/model/text_readings.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

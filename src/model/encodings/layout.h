@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "gnomon/bias/layout.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

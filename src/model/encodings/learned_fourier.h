@@ -7,7 +7,7 @@
 
 #include "gnomon/embedding/learned_fourier.h"
 #include "gnomon/error.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

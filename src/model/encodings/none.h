@@ -1,7 +1,7 @@
 // Entry of NoPosition.
 #pragma once
 
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

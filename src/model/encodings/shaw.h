@@ -6,7 +6,7 @@
 
 #include "gnomon/relative/shaw.h"
 #include "src/core/size.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gnomon/bias/swin.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

@@ -5,7 +5,7 @@
 
 #include "gnomon/relative/transformer_xl.h"
 #include "src/core/size.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

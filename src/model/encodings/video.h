@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "gnomon/embedding/video.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

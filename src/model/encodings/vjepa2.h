@@ -6,7 +6,7 @@
 #include <vector>
 
 #include "gnomon/rotary/vjepa2.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 

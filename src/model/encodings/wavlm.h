@@ -2,8 +2,8 @@
 #pragma once
 
 #include "gnomon/bias/wavlm.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/t5.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "gnomon/rotary/xpos.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/rotary.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 

@@ -10,7 +10,7 @@
 #include "gnomon/error.h"
 #include "src/core/size.h"
 #include "src/model/encodings/all.h"
-#include "src/model/lowering.h"
+#include "src/model/encodings/lowering.h"
 
 namespace gnomon::model {
 namespace {

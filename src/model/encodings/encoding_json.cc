@@ -1,5 +1,5 @@
 // JSON of encodings. Each spec names its fields once, for reading and writing.
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 #include <algorithm>
 #include <string>
