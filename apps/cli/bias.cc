@@ -18,7 +18,7 @@
 #include "gnomon/error.h"
 #include "gnomon/io/safetensors.h"
 #include "gnomon/model/encoding.h"
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::cli {
 namespace {
@@ -40,6 +40,7 @@ offset + q and the key at position k. Without -o, prints only the first values.
   --parameters FILE  trained parameters: a .npy if there is one matrix (t5
                      [buckets, H], swin [offsets, H]), or a .safetensors with
                      the names on the page of the encoding (kerple: r1, r2)
+                     or in a state dict of gnomon.torch
   --graph FILE       graphormer: nodes of a graph instead of queries and keys,
                      an edge "u v" a line; --directed
   --indices          the index of the table entry of each score, [Q, K]
@@ -91,14 +92,23 @@ Json value_of(const std::string& text) {
   return text;
 }
 
+// The name of a parameter in a file: that of state dicts, unless the file has its own name.
+const std::string& stored_name(const io::SafeTensors& file, const model::Parameter& parameter) {
+  return parameter.path.empty() || file.find(parameter.name) ? parameter.name : parameter.path;
+}
+
 // The usual settings for this number of heads, with the given fields.
 model::Encoding encoding_of(const Options& o) {
   Json fields = usual_fields(model::find_encoding(o.kind), o.heads,
                              std::max<std::int64_t>(o.positions(), 2));
   if (fields.contains("direction")) fields["direction"] = o.causal ? "causal" : "bidirectional";
-  if (o.kind == "fire" && o.parameters.ends_with(".safetensors"))  // the file has the size
-    fields["hidden"] = static_cast<std::int64_t>(
-        io::SafeTensors(o.parameters).tensor("mlp.0.weight").to_doubles().size());
+  if (fields.contains("hidden") && o.parameters.ends_with(".safetensors")) {
+    // The file has the size: the rows of the first matrix.
+    const model::Parameter first = model::parameters(model::internal::encoding_of(fields))[0];
+    const io::SafeTensors file(o.parameters);
+    const auto numbers = file.tensor(stored_name(file, first)).to_doubles().size();
+    fields["hidden"] = static_cast<std::int64_t>(numbers) / first.columns;
+  }
   for (const auto& [name, value] : o.fields) {
     if (!value) continue;
     if (name == "window")
@@ -114,17 +124,6 @@ using Matrices = std::vector<std::unique_ptr<Tensor<float, 2>>>;
 std::unique_ptr<Tensor<float, 2>> zeros(const model::Parameter& one) {
   return std::make_unique<Tensor<float, 2>>(
       std::array<std::ptrdiff_t, 2>{one.rows, one.columns});
-}
-
-// FIRE's names in the listing of the paper.
-std::string stored_name(const Options& o, const std::string& name) {
-  if (o.kind != "fire") return name;
-  const std::pair<const char*, const char*> names[] = {
-      {"w1", "mlp.0.weight"}, {"b1", "mlp.0.bias"}, {"w2", "mlp.2.weight"},
-      {"b2", "mlp.2.bias"},   {"c", "c"},           {"multiplier", "L_multiplier"}};
-  for (const auto& [ours, theirs] : names)
-    if (name == ours) return theirs;
-  return name;
 }
 
 Matrices read_parameters(const Options& o, const std::vector<model::Parameter>& wanted) {
@@ -146,7 +145,7 @@ Matrices read_parameters(const Options& o, const std::vector<model::Parameter>& 
   }
   const io::SafeTensors file(o.parameters);
   for (const model::Parameter& parameter : wanted) {
-    const std::string name = stored_name(o, parameter.name);
+    const std::string& name = stored_name(file, parameter);
     const std::vector<double> numbers = file.tensor(name).to_doubles();
     if (static_cast<std::int64_t>(numbers.size()) != parameter.rows * parameter.columns)
       refuse(o.kind,
@@ -154,7 +153,11 @@ Matrices read_parameters(const Options& o, const std::vector<model::Parameter>& 
                  std::to_string(parameter.columns) + " numbers",
              static_cast<std::int64_t>(numbers.size()));
     matrices.push_back(zeros(parameter));
-    std::copy(numbers.begin(), numbers.end(), matrices.back()->values.begin());
+    const bool transposed = parameter.transposed && &name == &parameter.path;
+    for (std::int64_t r = 0, n = 0; r < parameter.rows; ++r)
+      for (std::int64_t c = 0; c < parameter.columns; ++c, ++n)
+        matrices.back()->view(r, c) = static_cast<float>(
+            numbers[static_cast<std::size_t>(transposed ? c * parameter.rows + r : n)]);
   }
   return matrices;
 }

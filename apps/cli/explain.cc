@@ -12,7 +12,6 @@
 #include "apps/command_line/terminal.h"
 #include "gnomon/analysis/decay.h"
 #include "src/core/overloaded.h"
-#include "src/model/encoding_facts.h"
 
 namespace gnomon::cli {
 namespace {
@@ -204,16 +203,15 @@ struct Options {
 int run(const Options& o) {
   const Subject subject = make_subject(o.kind, Setting{});
   const model::EncodingInfo& info = *subject.info;
-  const model::internal::EncodingFacts& facts = model::internal::facts(info);
   const Cost cost = cost_of(subject);
   if (o.json) {
     print_json({{"name", info.name},
                 {"title", info.title},
                 {"summary", info.summary},
-                {"formula", facts.formula},
+                {"formula", info.formula},
                 {"enters", model::name(info.enters)},
                 {"source", info.source},
-                {"used_by", facts.users},
+                {"used_by", info.users},
                 {"parameters", cost.parameters},
                 {"time", cost.time},
                 {"memory", cost.memory},
@@ -228,7 +226,7 @@ int run(const Options& o) {
   fmt::print("{} ({})\n", info.title, info.name);
   print_wrapped(info.summary, "", "");
   fmt::print("\n");
-  std::string_view formula = facts.formula;
+  std::string_view formula = info.formula;
   for (const char* name = "Formula"; !formula.empty(); name = "") {
     const std::size_t end = std::min(formula.find('\n'), formula.size());
     print_wrapped(formula.substr(0, end), fmt::format("{:<10}", name), std::string(14, ' '));
@@ -237,7 +235,7 @@ int run(const Options& o) {
   line("Position", place_text(info.enters));
   line("Source", info.source);
   line("Used by",
-       facts.users.empty() ? "no released model in the list of this program" : facts.users);
+       info.users.empty() ? "no released model in the list of this program" : info.users);
   line("Cost", cost.parameters);
   line("", "time: " + cost.time);
   line("", "memory: " + cost.memory);

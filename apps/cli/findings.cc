@@ -7,7 +7,7 @@
 #include "gnomon/analysis/invariance.h"
 #include "gnomon/analysis/order.h"
 #include "gnomon/analysis/shift.h"
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::cli {
 namespace {

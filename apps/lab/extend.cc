@@ -15,7 +15,7 @@
 #include "apps/lab/transformer.h"
 #include "apps/lab/words.h"
 #include "gnomon/error.h"
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab {
 namespace {

@@ -10,7 +10,7 @@
 #include "gnomon/io/file.h"
 #include "gnomon/io/safetensors.h"
 #include "gnomon/version.h"
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab {
 namespace {

@@ -6,7 +6,7 @@
 #include "apps/lab/model_file.h"
 #include "apps/lab/picture.h"
 #include "gnomon/model/scheme.h"
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab {
 

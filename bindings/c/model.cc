@@ -13,7 +13,7 @@
 #include "gnomon/model/layer.h"
 #include "src/core/json_value.h"
 #include "src/core/tensor.h"
-#include "src/model/layers/lowering.h"
+#include "src/model/encodings/lowering.h"
 
 struct gnomon_encoding {
   gnomon::model::Encoding encoding;

@@ -12,12 +12,16 @@
 
 #include "gnomon/error.h"
 #include "gnomon/model/scheme.h"
-#include "src/model/layers/lowering.h"
+#include "src/model/encodings/lowering.h"
 
 namespace gnomon::python {
 namespace {
 
 std::string effect(model::Effect one) { return one == model::Effect::none ? "none" : "some"; }
+
+const char* linearity(model::Linearity one) {
+  return one == model::Linearity::linear ? "linear" : "nonlinear";
+}
 
 nb::dict info_of(const model::EncodingInfo& info) {
   nb::dict all;
@@ -145,6 +149,21 @@ void bind_encodings(nb::module_& module) {
       nb::arg("encoding"),
       nb::sig("def parameters(encoding: Encoding | str | Sequence[Encoding | str]) -> "
               "list[tuple[str, int, int, float, float]]"));
+  // Path, shape and transposition of each parameter in a state dict.
+  module.def(
+      "stored_parameters",
+      [](nb::handle encoding) {
+        nb::list all;
+        for (const model::Parameter& one : model::parameters(encoding_of(encoding))) {
+          const auto shape = one.shape.empty() ? std::vector{one.rows, one.columns} : one.shape;
+          all.append(nb::make_tuple(one.path.empty() ? one.name : one.path,
+                                    nb::tuple(nb::cast(shape)), one.transposed));
+        }
+        return all;
+      },
+      nb::arg("encoding"),
+      nb::sig("def stored_parameters(encoding: Encoding | str) -> "
+              "list[tuple[str, tuple[int, ...], bool]]"));
   module.def("capacity",
              [](nb::handle encoding) { return model::capacity(mixture_of(encoding)); });
   module.def("enters", [](nb::handle encoding) {
@@ -161,7 +180,8 @@ void bind_encodings(nb::module_& module) {
         all["reversal"] = effect(facts.reversal);
         all["shift"] = effect(facts.shift);
         all["decay"] = facts.decay == model::Decay::monotonic ? "monotonic" : "unspecified";
-        all["linearity"] = facts.linearity == model::Linearity::linear ? "linear" : "nonlinear";
+        all["linearity"] = linearity(facts.linearity);
+        all["plan_linearity"] = linearity(facts.plan_linearity);
         return all;
       },
       nb::arg("encoding"),

@@ -264,6 +264,38 @@ TEST_F(Program, BiasMatrices) {
         file("kerple.safetensors"), "-o", file("k.npy")});
   EXPECT_NEAR((io::read_npy(file("k.npy")).view<float, 3>()(0, 3, 1)), -0.25 * std::log(7),
               1e-6);
+  // The names of a state dict. LayoutLM's tables are transposed there.
+  const float four_by_two[] = {1, 2, 3, 4, 5, 6, 7, 8};
+  const float two_by_four[] = {1, 3, 5, 7, 2, 4, 6, 8};
+  const io::Array own = io::Array::of(View<const float, 2>(four_by_two, {4, 2}));
+  const io::Array stored = io::Array::of(View<const float, 2>(two_by_four, {2, 4}));
+  const auto layout = [&](const std::vector<io::NamedArray>& tensors) {
+    io::write_safetensors(file("layout.safetensors"), tensors);
+    done({"bias",
+          "layout",
+          "--heads",
+          "2",
+          "--queries",
+          "6",
+          "--keys",
+          "6",
+          "--text-buckets",
+          "4",
+          "--text-distance",
+          "8",
+          "--page-buckets",
+          "4",
+          "--page-distance",
+          "8",
+          "--parameters",
+          file("layout.safetensors"),
+          "-o",
+          file("layout.npy")});
+    return io::read_npy(file("layout.npy")).to_doubles();
+  };
+  EXPECT_EQ(
+      layout({{"rel_pos_bias.weight", stored}, {"rel_pos_x_bias.weight", stored}, {"y", own}}),
+      layout({{"text", own}, {"x", own}, {"y", own}}));
   done({"bias", "deberta", "--heads", "1", "--queries", "9", "--keys", "9", "--span", "4",
         "--indices", "-o", file("d.npy")});
   const io::Array rows = io::read_npy(file("d.npy"));

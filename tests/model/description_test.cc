@@ -95,8 +95,9 @@ Json json_of(const std::string& config, std::optional<std::int64_t> length = {})
 
 TEST(Description, JsonOfARotaryModel) {
   const Json json = json_of(llama({{"rope_scaling", R"({"type": "linear", "factor": 4})"}}));
-  EXPECT_THAT(names(json), UnorderedElementsAre("source", "model_type", "layers", "length",
-                                                "width", "notes", "groups"));
+  EXPECT_THAT(names(json), UnorderedElementsAre("version", "source", "model_type", "layers",
+                                                "length", "width", "notes", "groups"));
+  EXPECT_EQ(json["version"], 2);
   EXPECT_EQ(json["source"], "m/config.json");
   EXPECT_EQ(json["model_type"], "llama");
   EXPECT_EQ(json["layers"], 4);
@@ -159,8 +160,8 @@ TEST(Description, JsonOfOtherKinds) {
   EXPECT_EQ(t5[0]["kind"], "t5");
   EXPECT_EQ(t5[0]["buckets"], 32);
   EXPECT_EQ(t5[0]["max_distance"], 128);
-  EXPECT_EQ(t5[0]["bidirectional"], true);
-  EXPECT_EQ(t5[1]["bidirectional"], false);
+  EXPECT_EQ(t5[0]["direction"], "bidirectional");
+  EXPECT_EQ(t5[1]["direction"], "causal");
   const Json learned = group("opt");
   EXPECT_EQ(learned["kind"], "learned");
   EXPECT_EQ(learned["rows"], 4098);
@@ -176,9 +177,11 @@ TEST(Description, JsonOfOtherKinds) {
   const Json shaw = group("bert", {{"position_embedding_type", "\"relative_key\""}});
   EXPECT_EQ(shaw["kind"], "shaw");
   EXPECT_EQ(shaw["rows"], 8191);
-  EXPECT_EQ(shaw["met_by_keys"], 0);
+  EXPECT_EQ(shaw["left"], 4095);
+  EXPECT_EQ(shaw["right"], 4095);
+  EXPECT_EQ(shaw["meets"], "queries");
   const Json xl = group("transfo-xl", {{"clamp_len", "1099511627776"}});
-  EXPECT_EQ(xl["clamp_length"], std::int64_t{1} << 40);
+  EXPECT_EQ(xl["clamp"], std::int64_t{1} << 40);
 }
 
 ModelDescription sample() {
@@ -242,7 +245,7 @@ TEST(Description, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(rotary["pairing"], "adjacent");
   EXPECT_EQ(rotary["head_dim"], 12);
   EXPECT_EQ(rotary["rotary_dim"], 8);
-  EXPECT_EQ(rotary["first"], 4);
+  EXPECT_EQ(rotary["head_offset"], 4);
   EXPECT_EQ(rotary["base"], 10000.0);
   EXPECT_EQ(rotary["scaling"]["type"], "longrope");
   EXPECT_EQ(rotary["inv_freq"][0], 0.5);  // the long factors: 128 is beyond 64
@@ -259,7 +262,7 @@ TEST(Description, JsonHasTheKeysOfTheContract) {
   EXPECT_EQ(json["groups"][3]["part"], "encoder");
   EXPECT_EQ(json["groups"][3]["buckets"], 32);
   EXPECT_EQ(json["groups"][3]["max_distance"], 128);
-  EXPECT_EQ(json["groups"][3]["bidirectional"], true);
+  EXPECT_EQ(json["groups"][3]["direction"], "bidirectional");
   EXPECT_EQ(json["groups"][4]["rows"], 514);
   EXPECT_EQ(json["groups"][4]["capacity"], 512);
 }

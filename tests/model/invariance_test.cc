@@ -136,6 +136,14 @@ TEST(Invariance, MonotonicDecayMakesNearerKeysScoreHigher) {
   }
 }
 
+TEST(Invariance, OnlyGatesMakeALinearPlanNonlinear) {
+  for (const EncodingInfo& one : encodings()) {
+    const Encoding encoding = one.usual(shape);
+    const Properties& facts = properties(encoding);
+    EXPECT_TRUE(facts.plan_linearity == facts.linearity || gated({encoding})) << one.name;
+  }
+}
+
 TEST(Invariance, ParametersEnterAsDeclared) {
   for (const EncodingInfo& one : encodings()) {
     const Trained trained(one);

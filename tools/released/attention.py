@@ -188,13 +188,13 @@ def sine_table(model, config):
     for one in model.modules():
         if hasattr(one, "temperature") and hasattr(one, "normalize"):  # DETR: a half for each axis
             half = getattr(one, "num_position_features", None) or one.embedding_dim
-            return {"dim": 2 * half, "base": one.temperature, "turn": one.scale}
+            return {"width": 2 * half, "temperature": one.temperature, "turn": one.scale}
     if hasattr(module, "get_sinusoid_encoding_table"):
         rows = next(one.position_embeddings for one in model.modules()
                     if torch.is_tensor(getattr(one, "position_embeddings", None)))[0].double()
         order = "interleaved" if rows[0, 1] == 1 else "halves"
         dim = rows.shape[1]
-        return {"recipe": order, "rows": rows.shape[0], "dim": dim,
+        return {"recipe": order, "rows": rows.shape[0], "width": dim,
                 "base": fitted_base(torch.atan2(rows[1, ::2], rows[1, 1::2]).tolist(), dim)}
     if hasattr(module, "build_2d_sinusoidal_position_embedding"):
         side = config.image_size // config.patch_size
@@ -203,8 +203,8 @@ def sine_table(model, config):
         step = build(side, side, embed_dim=dim, dtype=torch.float64)[side]  # row 1, column 0
         angles = torch.atan2(step[:dim // 4], step[dim // 4:dim // 2]).tolist()
         given = attention_rows(model)
-        return {"dim": dim, "height": side, "width": side,
-                "class_rows": 0 if given is None else given - side * side,
+        return {"width": dim, "grid": [side, side],
+                "class_tokens": 0 if given is None else given - side * side,
                 "base": fitted_base(angles, dim // 2)}
     return {}
 

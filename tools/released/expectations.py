@@ -27,7 +27,7 @@ from models import NotInTransformers, Refused, config_of, model_of
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "model" / "released"
 LISTS = {"inv_freq", "slopes"}
 # Keys that are not expected values: how a group is found, and choices of the file itself.
-NOT_VALUES = {"layers", "kind", "part", "first", "length"}
+NOT_VALUES = {"layers", "kind", "part", "head_offset", "length"}
 KEPT = {
     ("dbrx-4x", 0, "base"): "attn_config.rope_theta, which 5.x no longer reads",
     ("dbrx-4x", 0, "inv_freq"): "attn_config.rope_theta, which 5.x no longer reads",
@@ -68,7 +68,7 @@ def learned(model, config, group):
     rows = 1
     for one in shape[:-1]:
         rows *= one
-    facts = {"rows": rows, "dim": shape[-1]}
+    facts = {"rows": rows, "width": shape[-1]}
     holder = model
     for key in name.split(".")[:-1]:
         holder = getattr(holder, key)
@@ -83,14 +83,14 @@ def rows_and_columns(model):
     found = attention.tables(model)
     if len(found) == 1 and len(found[0][1]) == 3:
         shape = found[0][1]
-        return {"rows": shape[1], "columns": shape[1], "dim": shape[-1]}
+        return {"rows": [shape[1], shape[1]], "widths": [shape[-1], shape[-1]]}
     shapes = [shape for name, shape in found if "row" in name or "column" in name]
     if len(shapes) < 2:
         shapes = [tuple(one.shape) for name, one in model.named_parameters()
                   if "row_embed" in name or "column_embed" in name]
     if len(shapes) < 2:
         return {}
-    return {"rows": shapes[0][0], "columns": shapes[1][0], "dim": shapes[0][-1]}
+    return {"rows": [one[0] for one in shapes[:2]], "widths": [one[-1] for one in shapes[:2]]}
 
 
 def bias(model, config, group, layer):
@@ -113,8 +113,9 @@ def bias(model, config, group, layer):
                        if hasattr(one, "relative_position_bias_table"))
             high, wide = one.window_size
             rows = found["relative_position_bias_table"][0]
-            return {"rows": rows, "window_height": high, "window_width": wide,
-                    "class_rows": rows - (2 * high - 1) * (2 * wide - 1)}
+            class_rows = rows - (2 * high - 1) * (2 * wide - 1)
+            return {"rows": rows, "height": high, "width": wide,
+                    "class_tokens": {0: 0, 3: 1}[class_rows]}
         if "rel_pos_h" in found:
             high, wide = found["rel_pos_h"][0], found["rel_pos_w"][0]
             return {"height_rows": high, "width_rows": wide,
@@ -127,11 +128,11 @@ def bias(model, config, group, layer):
                    and name.startswith(group.get("part", "")))
         return {"buckets": one.relative_attention_num_buckets,
                 "max_distance": one.relative_attention_max_distance,
-                "bidirectional": not one.is_decoder}
+                "direction": "causal" if one.is_decoder else "bidirectional"}
     if kind == "deberta":
         one = next(one for one in model.modules() if hasattr(one, "max_relative_positions"))
         size = one.max_relative_positions
-        return {"max_distance": size, **({"buckets": one.position_buckets}
+        return {"max_distance": size, **({"span": one.position_buckets}
                 if getattr(one, "position_buckets", -1) > 0 else {})}
     if kind == "vjepa2":
         one = next(one for one in model.modules() if hasattr(one, "d_dim"))
@@ -150,13 +151,13 @@ def facts_of(model, config, sample, group):
         turning = layer
     facts = {}
     if kind == "rotary":
-        if group.get("axes") and ("first" in group):
+        if group.get("axes") and ("head_offset" in group):
             facts.update(rotary.vision(model, config, group))
         else:
             length = group.get("length", trained_length(config))
             facts.update(rotary.text(model, config, turning, length))
         if facts.get("rotary_dim"):
-            patches = "first" in group
+            patches = "head_offset" in group
             facts.setdefault("pairing", rotary.pairing(config, facts["rotary_dim"], patches))
     else:
         facts.update(bias(model, config, group, layer))
@@ -171,7 +172,7 @@ def facts_of(model, config, sample, group):
 def wrong_layers(model, config, group):
     """Returns the layers that rotate although their group does not, or the reverse."""
     kind = group.get("kind", "rotary")
-    if kind not in ("rotary", "none") or "first" in group:
+    if kind not in ("rotary", "none") or "head_offset" in group:
         return []
     return [layer for layer in group["layers"]
             if rotary.rotates(model, config, layer) is (kind == "none")]

@@ -151,7 +151,7 @@ def vision(model, config, group):
         cos, sin = (one.reshape(-1) for one in table)
         if config.model_type == "gemma4_vision":  # two rotations, each of half of the head
             half = cos.numel() // 2
-            part = slice(group["first"], group["first"] + half)
+            part = slice(group["head_offset"], group["head_offset"] + half)
             cos, sin = cos[part], sin[part]
         width = cos.numel()
         tables.append(angles((cos, sin), width // 2))

@@ -8,7 +8,7 @@
 #include "apps/lab/draws.h"
 #include "apps/lab/run.h"
 #include "gnomon/error.h"
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab::finetune {
 namespace {

@@ -11,7 +11,7 @@
 #include "apps/lab/tasks/graph_data.h"
 #include "apps/lab/tasks/graph_transformer.h"
 #include "gnomon/error.h"
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab::graph_task {
 namespace {

@@ -181,7 +181,7 @@ std::string kind(const Encoding& encoding);
 
 // Returns the description as JSON, at `length` or at the training length:
 //
-//   {"source": ..., "model_type": ..., "layers": n, "length": L, "notes": [...],
+//   {"version": 2, "source": ..., "model_type": ..., "layers": n, "length": L, "notes": [...],
 //    "groups": [{"layers": [...], "kind": "rotary", "inv_freq": [...], ...}]}
 //
 // `groups` has one entry for each encoding of a group. All keys: docs/model/description.md.

@@ -109,13 +109,16 @@ enum class Sharing {
 // A named setting of an encoding. A spec may have several names (swin and beit). The first name
 // is the one that `info` returns and that JSON uses.
 struct EncodingInfo {
-  std::string_view name;   // as in --encodings: "rotary"
-  std::string_view title;  // "Rotary (RoPE)"
+  std::string_view name;      // as in --encodings: "rotary"
+  std::string_view title;     // "Rotary (RoPE)"
+  std::string_view synonyms;  // names in papers and code, separated by ", "; may be empty
   Place enters;
   Sharing sharing;
   std::string_view summary;         // one line
+  std::string_view formula;         // lines of the page
   std::string_view source;          // the paper
   std::string_view page;            // page under docs/
+  std::string_view users;           // released models, separated by ", "; may be empty
   Encoding (*usual)(const Shape&);  // usual settings for models of that shape
 };
 
@@ -138,13 +141,14 @@ enum class Linearity {
 };
 
 // Facts that the definition of an encoding fixes. `gnomon check` measures the first three at
-// the usual settings, with random parameters, and the tests measure all. `linearity` holds for
-// all settings.
+// the usual settings, with random parameters, and the tests measure all. The linearities hold
+// for all settings.
 struct Properties {
   Effect reversal;  // all tokens in the opposite order: does the encoding tell left from right?
   Effect shift;     // the same offset added to all positions
   Decay decay = Decay::unspecified;
-  Linearity linearity = Linearity::linear;
+  Linearity linearity = Linearity::linear;  // of the plan and the gates
+  Linearity plan_linearity = linearity;     // of the plan alone
 };
 
 // Returns the list of encodings, in display order.
@@ -176,6 +180,11 @@ struct Parameter {
   std::int64_t rows = 0, columns = 0;
   double initial_deviation = 0;  // standard deviation of the normal distribution
   double initial_mean = 0;
+  // In the state dict of a module, as the code of the models in Hugging Face Transformers or the
+  // code that a comment of the entry names.
+  std::string path = {};                 // empty: `name`
+  std::vector<std::int64_t> shape = {};  // empty: [rows, columns]
+  bool transposed = false;               // the matrix is the transpose of the stored tensor
 };
 std::vector<Parameter> parameters(const Encoding& encoding);
 // Returns the parameters of all encodings, in the order of the mixture. If the mixture has more

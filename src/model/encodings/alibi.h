@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gnomon/bias/alibi.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -16,9 +16,10 @@ inline constexpr Spelling<AlibiRounding> spellings<AlibiRounding>[] = {
 template <>
 struct Entry<Alibi> : EntryOf<Alibi> {
   static constexpr EncodingInfo infos[] = {
-      {"alibi", "ALiBi", Place::scores, Sharing::all_layers,
+      {"alibi", "ALiBi", "attention with linear biases", Place::scores, Sharing::all_layers,
        "a penalty proportional to the distance, with one slope per head",
-       "Press et al. 2021, arXiv:2108.12409", "bias/alibi.md",
+       "score(h, query, key) += -slope[h] |key - query|", "Press et al. 2021, arXiv:2108.12409",
+       "bias/alibi.md", "BLOOM, MPT, Falcon-RW, Baichuan-13B, JinaBERT",
        [](const Shape& s) -> Encoding { return Alibi{.heads = s.heads}; }}};
   static constexpr Properties properties = {
       .reversal = Effect::none, .shift = Effect::none, .decay = Decay::monotonic};
@@ -27,6 +28,7 @@ struct Entry<Alibi> : EntryOf<Alibi> {
     v("head_offset", s.head_offset), v("local_heads", s.local_heads);
     v("bias_scale", s.bias_scale), v("rounding", s.rounding);
   }
+  static void derived(const Alibi& s, auto&& v) { v("slopes", slopes(s)); }
   static void lower(const Alibi& s, const Call& call, Values, LayerPlan& lowered) {
     if (s.rounding == AlibiRounding::none) {
       lowered.bias = gnomon::lower(s);

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gnomon/embedding/axial.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -16,18 +16,20 @@ inline constexpr Spelling<AxisJoin> spellings<AxisJoin>[] = {
 template <>
 struct Entry<AxialLearned> : EntryOf<AxialLearned> {
   static constexpr EncodingInfo infos[] = {
-      {"axial", "Axial learned tables", Place::embeddings, Sharing::all_layers,
+      {"axial", "Axial learned tables", "axial learned", Place::embeddings, Sharing::all_layers,
        "a trained vector for each row and for each column of a page, concatenated",
-       "Kitaev et al. 2020, arXiv:2001.04451", "embedding/axial.md",
+       "[ table_0[p / b] | table_1[p % b] ]", "Kitaev et al. 2020, arXiv:2001.04451",
+       "embedding/axial.md", "Reformer",
        [](const Shape& s) -> Encoding {
          return AxialLearned{.join = AxisJoin::concatenated,
                              .rows = {page_size(s.length).height, page_size(s.length).width},
                              .widths = {s.width / 2, s.width - s.width / 2}};
        }},
-      {"axial-summed", "Axial learned tables (summed)", Place::embeddings, Sharing::all_layers,
+      {"axial-summed", "Axial learned tables (summed)", "", Place::embeddings,
+       Sharing::all_layers,
        "a trained vector for each row and for each column of a page, summed",
-       "Ho et al. 2019, arXiv:1912.12180", "embedding/axial.md",
-       [](const Shape& s) -> Encoding {
+       "table_0[p / b] + table_1[p % b]", "Ho et al. 2019, arXiv:1912.12180",
+       "embedding/axial.md", "", [](const Shape& s) -> Encoding {
          return AxialLearned{.join = AxisJoin::summed,
                              .rows = {page_size(s.length).height, page_size(s.length).width},
                              .widths = {s.width, s.width}};
@@ -40,12 +42,36 @@ struct Entry<AxialLearned> : EntryOf<AxialLearned> {
   static std::vector<Parameter> parameters(const AxialLearned& s) {
     gnomon::width(s);  // throws if the spec is out of its bounds
     std::vector<Parameter> all;
-    for (std::size_t a = 0; a < s.rows.size(); ++a)
+    for (std::size_t a = 0; a < s.rows.size(); ++a) {
       all.push_back({"axis" + std::to_string(a), s.rows[a], s.widths[a], table_deviation});
+      if (s.join == AxisJoin::summed) continue;
+      all.back().path = "weights." + std::to_string(a);  // Reformer
+      all.back().shape.assign(s.rows.size(), 1);
+      all.back().shape[a] = s.rows[a];
+      all.back().shape.push_back(s.widths[a]);
+    }
     return all;
   }
   static std::optional<std::int64_t> capacity(const AxialLearned& s) {
     return gnomon::capacity(s);
+  }
+  // Two tables of equal widths are those of an image, others are Reformer's.
+  static bool rows_and_columns(const AxialLearned& s) {
+    return s.join == AxisJoin::summed || s.widths.front() == s.widths.back();
+  }
+  static const char* kind(const AxialLearned& s) {
+    return rows_and_columns(s) ? "rows_and_columns" : "learned";
+  }
+  static constexpr CheckpointName row_and_column_tensors[] = {
+      {"axis0", "row_embedder.weight|row_embeddings.weight"},
+      {"axis1", "column_embedder.weight|column_embeddings.weight"},
+      {"axis0", "position_embedding_table", TensorLayout::second_half},
+      {"axis1", "position_embedding_table", TensorLayout::first_half}};
+  static constexpr CheckpointName reformer_tensors[] = {
+      {"axis0", "position_embeddings.weights.0"}, {"axis1", "position_embeddings.weights.1"}};
+  static std::span<const CheckpointName> tensors(const AxialLearned& s) {
+    if (rows_and_columns(s)) return row_and_column_tensors;
+    return reformer_tensors;
   }
   // Cell numbers of the tokens, row by row, if they have a position on each axis.
   static std::vector<std::int64_t> cells(const AxialLearned& s, const Call& call) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "gnomon/rotary/axial.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/rotary.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 
@@ -18,9 +18,14 @@ void nested_fields(AxialPart& s, auto&& v) {
 template <>
 struct Entry<AxialRotary> : EntryOf<AxialRotary> {
   static constexpr EncodingInfo infos[] = {
-      {"rotary-axial", "Axial rotary (2-D RoPE)", Place::queries_and_keys, Sharing::all_layers,
+      {"rotary-axial", "Axial rotary (2-D RoPE)", "axial rotary, axial RoPE, 2D RoPE, RoPE 2D",
+       Place::queries_and_keys, Sharing::all_layers,
        "half of the pairs rotate by the row, half by the column",
-       "Wang et al. 2024, arXiv:2409.12191", "rotary/axial.md", [](const Shape& s) -> Encoding {
+       "pair i is rotated by p[axis(i)] f_i", "Wang et al. 2024, arXiv:2409.12191",
+       "rotary/axial.md",
+       "Pixtral, Qwen-VL, Llama 4, DINOv3, SAM 2, Gemma 4 (their vision parts, with other "
+       "splits)",
+       [](const Shape& s) -> Encoding {
          const std::int64_t half = s.width / s.heads / 4 * 2;
          AxialRotary rotary = rotary::axial({half, half}, Pairing::halves);
          rotary.grid = {page_size(s.length).height, page_size(s.length).width};

@@ -3,16 +3,18 @@
 
 #include "gnomon/bias/clipped.h"
 #include "src/core/size.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
 template <>
 struct Entry<ClippedBias> : EntryOf<ClippedBias> {
   static constexpr EncodingInfo infos[] = {
-      {"clipped", "Clipped table", Place::scores, Sharing::all_layers,
-       "a trained bias for each head and each distance up to a limit",
-       "Shaw et al. 2018, arXiv:1803.02155", "bias/clipped.md", [](const Shape& s) -> Encoding {
+      {"clipped", "Clipped table", "clipped bias, clipped relative bias", Place::scores,
+       Sharing::all_layers, "a trained bias for each head and each distance up to a limit",
+       "score(h, i, j) += b[h, clip(i - j, -right, left)]",
+       "Shaw et al. 2018, arXiv:1803.02155", "bias/clipped.md", "",
+       [](const Shape& s) -> Encoding {
          return ClippedBias{.heads = s.heads,
                             .left = s.length - 1,
                             .right = s.reads == Visibility::causal ? 0 : s.length - 1};

@@ -4,8 +4,8 @@
 #include <algorithm>
 
 #include "gnomon/embedding/cross_modal.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/grid.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 
@@ -19,10 +19,13 @@ inline constexpr Spelling<ImageType> spellings<ImageType>[] = {
 template <>
 struct Entry<CrossModal> : EntryOf<CrossModal> {
   static constexpr EncodingInfo infos[] = {
-      {"cross-modal", "Text and image patches", Place::embeddings, Sharing::all_layers,
+      {"cross-modal", "Text and image patches", "ViLT", Place::embeddings, Sharing::all_layers,
        "sinusoids: of the index for text, of row and column for patches; a vector for each "
        "kind",
+       "row of a text token: sinusoid(index) + types[0]\n"
+       "row of a patch: sinusoids(y, x) + types[type of its image]",
        "Kim et al. 2021, arXiv:2102.03334", "embedding/cross_modal.md",
+       "ViLT (its positions are trained, too)",
        [](const Shape& s) -> Encoding { return cross_modal_usual(s.width); }}};
   static constexpr Properties properties = {
       .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
@@ -31,7 +34,8 @@ struct Entry<CrossModal> : EntryOf<CrossModal> {
     v("index", s.index), v("image_type", s.image_type);
   }
   static std::vector<Parameter> parameters(const CrossModal& s) {
-    return {{"types", s.types, s.text.width, table_deviation}};
+    return {
+        {"types", s.types, s.text.width, table_deviation, 0, "token_type_embeddings.weight"}};
   }
   static CrossModalTokens tokens(const Call& call) {
     CrossModalTokens tokens;

@@ -6,7 +6,7 @@
 
 #include "gnomon/relative/deberta.h"
 #include "src/core/size.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -22,9 +22,13 @@ inline constexpr Spelling<DebertaTerms> spellings<DebertaTerms>[] = {
 template <>
 struct Entry<Deberta> : EntryOf<Deberta> {
   static constexpr EncodingInfo infos[] = {
-      {"deberta", "DeBERTa", Place::keys_and_values, Sharing::each_layer,
+      {"deberta", "DeBERTa", "DeBERTa v1, disentangled attention", Place::keys_and_values,
+       Sharing::each_layer,
        "trained embeddings of distances, projected and multiplied by queries and by keys",
-       "He et al. 2020, arXiv:2006.03654", "relative/deberta.md",
+       "score[h, i, j] = scale ( q_i . k_j + q_i . K_h[row] + k_j . Q_h[row] ),\n"
+       "K = W_k x,  Q = W_q x\n"
+       "row = clip(f(i - j) + span, 0, 2 span - 1)",
+       "He et al. 2020, arXiv:2006.03654", "relative/deberta.md", "DeBERTa",
        [](const Shape& s) -> Encoding {
          return Deberta{.heads = s.heads,
                         .head_dim = s.width / s.heads,
@@ -32,9 +36,15 @@ struct Entry<Deberta> : EntryOf<Deberta> {
                         .span = s.length,
                         .distance = DebertaDistance::raw};
        }},
-      {"deberta-v3", "DeBERTa v2 and v3", Place::keys_and_values, Sharing::each_layer,
+      {"deberta-v3", "DeBERTa v2 and v3", "DeBERTa v2", Place::keys_and_values,
+       Sharing::each_layer,
        "DeBERTa with logarithmic buckets of distances and normalised embeddings",
+       "score[h, i, j] = scale ( q_i . k_j + q_i . K_h[row] + k_j . Q_h[row] ),\n"
+       "K = W_k x,  Q = W_q x\n"
+       "row = clip(f(i - j) + span, 0, 2 span - 1)\n"
+       "f(r) = sign(r) ( ceil( ln(|r| / mid) / ln((m - 1) / mid) * (mid - 1) ) + mid )",
        "He et al. 2020, arXiv:2006.03654", "relative/deberta.md",
+       "DeBERTa (v2 and v3), mDeBERTa",
        [](const Shape& s) -> Encoding {  // released models: 256 buckets for 512 positions
          const std::int64_t span = std::max<std::int64_t>(s.length / 4 * 2, 4);
          return Deberta{.heads = s.heads,
@@ -60,19 +70,32 @@ struct Entry<Deberta> : EntryOf<Deberta> {
         gnomon::internal::checked_product("deberta", "heads x head_dim", {s.heads, s.head_dim});
     std::vector<Parameter> all{
         {"embeddings", gnomon::internal::checked_product("deberta", "2 x span", {2, s.span}),
-         s.width, table_deviation}};
+         s.width, table_deviation, 0, "rel_embeddings.weight"}};
     if (s.terms != DebertaTerms::position_to_content)
-      all.push_back({"key", wide, s.width, linear});
+      all.push_back({"key", wide, s.width, linear, 0, "pos_proj.weight"});
     if (s.terms != DebertaTerms::content_to_position) {
-      all.push_back({"query", wide, s.width, linear});
-      all.push_back({"query_bias", 1, wide, 0});
+      all.push_back({"query", wide, s.width, linear, 0, "pos_q_proj.weight"});
+      all.push_back({"query_bias", 1, wide, 0, 0, "pos_q_proj.bias", {wide}});
     }
     if (s.norm_epsilon) {
-      all.push_back({"norm_weight", 1, s.width, 0, 1});
-      all.push_back({"norm_bias", 1, s.width, 0});
+      all.push_back({"norm_weight", 1, s.width, 0, 1, "LayerNorm.weight", {s.width}});
+      all.push_back({"norm_bias", 1, s.width, 0, 0, "LayerNorm.bias", {s.width}});
     }
     return all;
   }
+  static constexpr CheckpointName tensors[] = {
+      {"embeddings", "encoder.rel_embeddings.weight"},
+      {"key",
+       "layer.{}.attention.self.pos_key_proj.weight|layer.{}.attention.self.pos_proj.weight|"
+       "layer.{}.attention.self.key_proj.weight"},
+      {"query",
+       "layer.{}.attention.self.pos_query_proj.weight|"
+       "layer.{}.attention.self.pos_q_proj.weight|layer.{}.attention.self.query_proj.weight"},
+      {"query_bias",
+       "layer.{}.attention.self.pos_query_proj.bias|layer.{}.attention.self.pos_q_proj.bias|"
+       "layer.{}.attention.self.query_proj.bias"},
+      {"norm_weight", "encoder.LayerNorm.weight"},
+      {"norm_bias", "encoder.LayerNorm.bias"}};
   template <typename T>
   static auto named(const Deberta& s, std::span<const View<T, 2>> all) {
     std::conditional_t<std::is_const_v<T>, DebertaWeights, DebertaGradients> weights{};

@@ -6,16 +6,19 @@
 #include "gnomon/error.h"
 #include "gnomon/relative/decomposed.h"
 #include "src/core/size.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
 template <>
 struct Entry<Decomposed> : EntryOf<Decomposed> {
   static constexpr EncodingInfo infos[] = {
-      {"decomposed", "Decomposed (MViTv2, SAM)", Place::keys_and_values, Sharing::each_layer,
+      {"decomposed", "Decomposed (MViTv2, SAM)", "MViTv2, SAM", Place::keys_and_values,
+       Sharing::each_layer,
        "trained vectors for the offsets of rows and of columns, multiplied by queries",
-       "Li et al. 2021, arXiv:2112.01526", "relative/decomposed.md",
+       "score(i, j) = scale q_i . k_j + q_i . R_height[y_i - y_j + h - 1] + q_i . R_width[x_i "
+       "- x_j + w - 1]",
+       "Li et al. 2021, arXiv:2112.01526", "relative/decomposed.md", "MViTv2, SAM",
        [](const Shape& s) -> Encoding {
          const auto [height, width] = page_size(s.length);
          return Decomposed{.head_dim = s.width / s.heads, .height = height, .width = width};
@@ -28,10 +31,15 @@ struct Entry<Decomposed> : EntryOf<Decomposed> {
     v("table_height", s.table_height), v("table_width", s.table_width);
     v("class_tokens", s.class_tokens);
   }
-  static std::vector<Parameter> parameters(const Decomposed& s) {
-    return {{"height", table_height(s), s.head_dim, table_deviation},
-            {"width", table_width(s), s.head_dim, table_deviation}};
+  static void derived(const Decomposed& s, auto&& v) {
+    v("height_rows", table_height(s)), v("width_rows", table_width(s));
   }
+  static std::vector<Parameter> parameters(const Decomposed& s) {
+    return {{"height", table_height(s), s.head_dim, table_deviation, 0, "rel_pos_h"},
+            {"width", table_width(s), s.head_dim, table_deviation, 0, "rel_pos_w"}};
+  }
+  static constexpr CheckpointName tensors[] = {{"height", "layers.{}.attn.rel_pos_h"},
+                                               {"width", "layers.{}.attn.rel_pos_w"}};
   static std::optional<std::int64_t> capacity(const Decomposed& s) {
     return gnomon::internal::checked_product("decomposed", "height x width",
                                              {s.height, s.width});

@@ -4,7 +4,7 @@
 #include <vector>
 
 #include "gnomon/model/text_readings.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -15,9 +15,10 @@ inline constexpr Spelling<DegreeBeyond> spellings<DegreeBeyond>[] = {
 template <>
 struct Entry<PathDegree> : EntryOf<PathDegree> {
   static constexpr EncodingInfo infos[] = {
-      {"degree", "Vectors by degree", Place::embeddings, Sharing::all_layers,
+      {"degree", "Vectors by degree", "", Place::embeddings, Sharing::all_layers,
        "a trained vector for each degree of a node; a text has the degrees 1 (its ends) and 2",
-       "Ying et al. 2021, arXiv:2106.05234", "embedding/degree.md",
+       "x[n] += in[in-degree of n + 1] + out[out-degree of n + 1]",
+       "Ying et al. 2021, arXiv:2106.05234", "embedding/degree.md", "Graphormer",
        [](const Shape& s) -> Encoding {
          return PathDegree{
              .nodes = s.length,
@@ -30,8 +31,10 @@ struct Entry<PathDegree> : EntryOf<PathDegree> {
     v("beyond", s.degree.beyond);
   }
   static std::vector<Parameter> parameters(const PathDegree& s) {
-    return {{"in_degrees", s.degree.rows, s.degree.width, table_deviation},
-            {"out_degrees", s.degree.rows, s.degree.width, table_deviation}};
+    return {{"in_degrees", s.degree.rows, s.degree.width, table_deviation, 0,
+             "in_degree_encoder.weight"},
+            {"out_degrees", s.degree.rows, s.degree.width, table_deviation, 0,
+             "out_degree_encoder.weight"}};
   }
   static std::optional<std::int64_t> capacity(const PathDegree& s) { return s.nodes; }
 

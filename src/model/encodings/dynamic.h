@@ -6,7 +6,7 @@
 
 #include "gnomon/bias/dynamic.h"
 #include "gnomon/error.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -20,13 +20,19 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
     return {.heads = s.heads, .hidden = std::max<std::int64_t>(1, s.width / 4), .scale = scale};
   }
   static constexpr EncodingInfo infos[] = {
-      {"dynamic", "Dynamic bias", Place::scores, Sharing::all_layers,
+      {"dynamic", "Dynamic bias", "dynamic position bias", Place::scores, Sharing::all_layers,
        "a bias computed from the distance by a small trained network",
-       "x-transformers; Wang et al. 2021, arXiv:2108.00154", "bias/dynamic.md",
+       "score(h, i, j) += f_h(x),\n"
+       "x = i - j\n"
+       "f: Linear(1, U), SiLU, (Linear(U, U), SiLU) depth - 1 times, Linear(U, H)",
+       "x-transformers; Wang et al. 2021, arXiv:2108.00154", "bias/dynamic.md", "",
        [](const Shape& s) -> Encoding { return usual(s, DynamicScale::linear); }},
-      {"dynamic-log", "Dynamic bias (logarithmic)", Place::scores, Sharing::all_layers,
+      {"dynamic-log", "Dynamic bias (logarithmic)", "", Place::scores, Sharing::all_layers,
        "a bias computed from the logarithm of the distance by a small trained network",
-       "x-transformers; Wang et al. 2021, arXiv:2108.00154", "bias/dynamic.md",
+       "score(h, i, j) += f_h(x)\n"
+       "x = sign(i - j) ln(1 + |i - j|)\n"
+       "f: Linear(1, U), SiLU, (Linear(U, U), SiLU) depth - 1 times, Linear(U, H)",
+       "x-transformers; Wang et al. 2021, arXiv:2108.00154", "bias/dynamic.md", "",
        [](const Shape& s) -> Encoding { return usual(s, DynamicScale::logarithmic); }}};
   static constexpr Properties properties = {
       .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::nonlinear};
@@ -43,7 +49,7 @@ struct Entry<DynamicBias> : EntryOf<DynamicBias> {
       const double deviation = 1 / std::sqrt(3 * static_cast<double>(in));
       const std::string number = std::to_string(l + 1);
       all.push_back({"w" + number, out, in, deviation});
-      all.push_back({"b" + number, out, 1, deviation});
+      all.push_back({"b" + number, out, 1, deviation, 0, "", {out}});
     }
     return all;
   }

@@ -8,7 +8,7 @@
 
 #include "gnomon/embedding/projection.h"
 #include "gnomon/model/text_readings.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -31,9 +31,13 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
   static std::int64_t length(const Shape& s) { return std::max<std::int64_t>(2, s.length); }
 
   static constexpr EncodingInfo infos[] = {
-      {"fourier", "Fourier features (Perceiver)", Place::embeddings, Sharing::all_layers,
+      {"fourier", "Fourier features (Perceiver)", "Fourier features, Perceiver",
+       Place::embeddings, Sharing::all_layers,
        "sines and cosines at evenly spaced frequencies, projected by a trained matrix",
+       "p | sin pi p_a f_i | cos pi p_a f_i\n"
+       "f = n numbers at equal steps from 1 to resolution_a / 2",
        "Jaegle et al. 2021, arXiv:2103.03206", "embedding/fourier.md",
+       "Perceiver, Perceiver IO",
        [](const Shape& s) -> Encoding {
          const double resolution = static_cast<double>(length(s));
          return FourierLine{
@@ -42,19 +46,23 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
              .length = length(s),
              .width = s.width};
        }},
-      {"nerf", "Fourier features (NeRF)", Place::embeddings, Sharing::all_layers,
+      {"nerf", "Fourier features (NeRF)", "", Place::embeddings, Sharing::all_layers,
        "sines and cosines at frequencies that double, projected by a trained matrix",
-       "Mildenhall et al. 2020, arXiv:2003.08934", "embedding/fourier.md",
+       "p | sin p, cos p, sin 2p, cos 2p, ...", "Mildenhall et al. 2020, arXiv:2003.08934",
+       "embedding/fourier.md", "NeRF",
        [](const Shape& s) -> Encoding {
          Fourier nerf =
              fourier_nerf(1, std::bit_width(static_cast<std::uint64_t>(length(s) - 1)));
          nerf.unit = FourierUnit::half_turn;
          return FourierLine{.fourier = nerf, .length = length(s), .width = s.width};
        }},
-      {"fourier-gaussian", "Fourier features (random)", Place::embeddings, Sharing::all_layers,
+      {"fourier-gaussian", "Fourier features (random)", "random Fourier features",
+       Place::embeddings, Sharing::all_layers,
        "sines and cosines at fixed random frequencies, projected by a trained matrix",
+       "sin 2 pi B p | cos 2 pi B p\n"
+       "B [n, A] of normal numbers, fixed",
        "Tancik et al. 2020, arXiv:2006.10739", "embedding/fourier.md",
-       [](const Shape& s) -> Encoding {
+       "SAM (its point prompts)", [](const Shape& s) -> Encoding {
          return FourierLine{
              .fourier = fourier_gaussian(1, std::max<std::int64_t>(1, s.width / 2),
                                          static_cast<double>(length(s)) / 12),

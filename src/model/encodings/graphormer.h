@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "gnomon/bias/graphormer.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -19,9 +19,11 @@ inline constexpr Spelling<GivenBias> spellings<GivenBias>[] = {{GivenBias::once,
 template <>
 struct Entry<Graphormer> : EntryOf<Graphormer> {
   static constexpr EncodingInfo infos[] = {
-      {"graphormer", "Graphormer bias", Place::scores, Sharing::all_layers,
+      {"graphormer", "Graphormer bias", "", Place::scores, Sharing::all_layers,
        "a trained bias for each head and each distance in a graph; for text, |distance|",
-       "Ying et al. 2021, arXiv:2106.05234", "bias/graphormer.md",
+       "score(h, i, j) += spatial[d(i, j) + 1, h] + 1/n sum over k < n, g of x_k[g] hops[k, g, "
+       "h]",
+       "Ying et al. 2021, arXiv:2106.05234", "bias/graphormer.md", "Graphormer",
        [](const Shape& s) -> Encoding {
          return Graphormer{
              .heads = s.heads, .token = GraphToken::none, .given = GivenBias::once};
@@ -33,7 +35,8 @@ struct Entry<Graphormer> : EntryOf<Graphormer> {
     v("hops", s.hops), v("token", s.token), v("given", s.given);
   }
   static std::vector<Parameter> parameters(const Graphormer& s) {
-    return {{"spatial", s.unreachable + 2, s.heads, table_deviation}};
+    return {{"spatial", s.unreachable + 2, s.heads, table_deviation, 0,
+             "spatial_pos_encoder.weight"}};
   }
   static void lower(const Graphormer& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [min_distance, count] = call.distances();

@@ -5,8 +5,8 @@
 #include "gnomon/error.h"
 #include "src/core/size.h"
 #include "src/model/encodings/axial.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/sinusoidal.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 
@@ -18,9 +18,11 @@ void nested_fields(GridAxis& s, auto&& v) {
 template <>
 struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {
   static constexpr EncodingInfo infos[] = {
-      {"sinusoidal-grid", "Sinusoids of a grid (MAE)", Place::embeddings, Sharing::all_layers,
+      {"sinusoidal-grid", "Sinusoids of a grid (MAE)", "sinusoidal 2D, 2D sinusoidal, MAE",
+       Place::embeddings, Sharing::all_layers,
        "half of the channels encode the column, half the row",
-       "He et al. 2021, arXiv:2111.06377", "embedding/grid.md", [](const Shape& s) -> Encoding {
+       "[ sinusoid of axis a | sinusoid of axis b | ... ]", "He et al. 2021, arXiv:2111.06377",
+       "embedding/grid.md", "MAE, DiT, PixArt, SD3", [](const Shape& s) -> Encoding {
          SinusoidalGrid grid = grid_mae(s.width);
          grid.grid = {page_size(s.length).height, page_size(s.length).width};
          return grid;
@@ -30,6 +32,10 @@ struct Entry<SinusoidalGrid> : EntryOf<SinusoidalGrid> {
     v("join", s.join), v("axes", s.axes), v("kept", s.kept);
     v("grid", s.grid), v("class_tokens", s.class_tokens);
   }
+  static void derived(const SinusoidalGrid& s, auto&& v) {
+    v("width", gnomon::width(s)), v("base", s.axes.front().sinusoidal.base);
+  }
+  static constexpr const char* kind(const SinusoidalGrid&) { return "grid_sinusoidal"; }
   static std::optional<std::int64_t> capacity(const SinusoidalGrid& s) {
     if (s.grid.empty()) return std::nullopt;
     return gnomon::capacity(s);

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gnomon/bias/kerple.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -13,15 +13,20 @@ inline constexpr Spelling<KerpleKernel> spellings<KerpleKernel>[] = {
 template <>
 struct Entry<Kerple> : EntryOf<Kerple> {
   static constexpr EncodingInfo infos[] = {
-      {"kerple", "KERPLE (logarithmic)", Place::scores, Sharing::each_layer,
+      {"kerple", "KERPLE (logarithmic)", "KERPLE log", Place::scores, Sharing::each_layer,
        "a trained penalty that grows with the logarithm of the distance",
-       "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md",
+       "score(h, i, j) += -r1[h] ln(1 + r2[h] |i - j|)\n"
+       "r1, r2 > 0",
+       "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md", "",
        [](const Shape& s) -> Encoding {
          return Kerple{.heads = s.heads, .kernel = KerpleKernel::logarithmic};
        }},
-      {"kerple-power", "KERPLE (power)", Place::scores, Sharing::each_layer,
+      {"kerple-power", "KERPLE (power)", "", Place::scores, Sharing::each_layer,
        "a trained penalty that grows with a power of the distance",
-       "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md", [](const Shape& s) -> Encoding {
+       "score(h, i, j) += -r1[h] |i - j|^r2[h]\n"
+       "r1 > 0, 0 < r2 <= 2",
+       "Chi et al. 2022, arXiv:2205.09921", "bias/kerple.md", "",
+       [](const Shape& s) -> Encoding {
          return Kerple{.heads = s.heads, .kernel = KerpleKernel::power};
        }}};
   static constexpr Properties properties = {.reversal = Effect::none,
@@ -31,8 +36,9 @@ struct Entry<Kerple> : EntryOf<Kerple> {
   static void fields(Kerple& s, auto&& v) { v("heads", s.heads), v("kernel", s.kernel); }
   // Means and deviations of the uniform distributions in the released code, 0 to 2 and 0 to 1.
   static std::vector<Parameter> parameters(const Kerple& s) {
-    const Parameter twice{"", s.heads, 1, 1 / std::sqrt(3.0), 1};
-    const Parameter once{"", s.heads, 1, 0.5 / std::sqrt(3.0), 0.5};
+    // "bias_p" and "bias_a": the authors' code
+    const Parameter twice{"", s.heads, 1, 1 / std::sqrt(3.0), 1, "bias_p", {s.heads, 1, 1}};
+    const Parameter once{"", s.heads, 1, 0.5 / std::sqrt(3.0), 0.5, "bias_a", {s.heads, 1, 1}};
     std::vector<Parameter> all{twice, once};
     if (s.kernel == KerpleKernel::power) all = {once, twice};
     all[0].name = "r1", all[1].name = "r2";

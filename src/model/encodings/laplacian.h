@@ -7,7 +7,7 @@
 
 #include "gnomon/embedding/projection.h"
 #include "gnomon/model/text_readings.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -26,10 +26,12 @@ inline constexpr Spelling<LaplacianSigns> spellings<LaplacianSigns>[] = {
 template <>
 struct Entry<PathLaplacian> : EntryOf<PathLaplacian> {
   static constexpr EncodingInfo infos[] = {
-      {"laplacian", "Laplacian eigenvectors", Place::embeddings, Sharing::all_layers,
+      {"laplacian", "Laplacian eigenvectors", "LapPE", Place::embeddings, Sharing::all_layers,
        "the lowest eigenvectors of the path graph of the tokens, projected by a trained matrix",
+       "L = D - A\n"
+       "L v_k = lambda_k v_k",
        "Dwivedi and Bresson 2020, arXiv:2012.09699", "embedding/laplacian.md",
-       [](const Shape& s) -> Encoding {
+       "SAN, GraphGPS, TokenGT", [](const Shape& s) -> Encoding {
          return PathLaplacian{
              .nodes = s.length,
              .width = s.width,

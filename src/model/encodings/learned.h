@@ -6,16 +6,20 @@
 #include "gnomon/embedding/learned.h"
 #include "gnomon/embedding/resize.h"
 #include "src/core/size.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
 template <>
 struct Entry<Learned> : EntryOf<Learned> {
   static constexpr EncodingInfo infos[] = {
-      {"learned", "Learned table", Place::embeddings, Sharing::all_layers,
+      {"learned", "Learned table", "learned positions, learned absolute, learned embedding",
+       Place::embeddings, Sharing::all_layers,
        "one trained vector per position; no positions after the end of the table",
-       "Gehring et al. 2017, arXiv:1705.03122", "embedding/learned.md",
+       "x[b, t] += table[position + offset]", "Gehring et al. 2017, arXiv:1705.03122",
+       "embedding/learned.md",
+       "GPT, GPT-2, BERT, ALBERT, ELECTRA, ViT, CLIP; with an offset OPT, BART, RoBERTa, "
+       "XLM-R, Longformer",
        [](const Shape& s) -> Encoding { return learned_plain(s.length, s.width); }}};
   static constexpr Properties properties = {
       .reversal = Effect::some, .shift = Effect::some, .linearity = Linearity::linear};
@@ -23,8 +27,16 @@ struct Entry<Learned> : EntryOf<Learned> {
     v("rows", s.rows), v("width", s.width), v("offset", s.offset);
   }
   static std::vector<Parameter> parameters(const Learned& s) {
-    return {{"table", s.rows, s.width, table_deviation}};
+    return {{"table", s.rows, s.width, table_deviation, 0, "weight"}};  // of an Embedding
   }
+  static constexpr CheckpointName tensors[] = {
+      {"table",
+       "embeddings.position_embeddings.weight|embeddings.position_embedding.weight|wpe.weight|"
+       "embed_positions.weight|positions_embed.weight|position_embeddings.weight|"
+       "embeddings.position_embeddings|embeddings.position_embedding|pos_embed.weight|"
+       "pos_embed|positional_embedding_vlm|position_embedding.weight|positional_embedding|"
+       "position_embeds.weight|query_position_embeddings.weight"},
+      {"table", "position_embd.weight"}};  // GGUF
   static std::optional<std::int64_t> capacity(const Learned& s) { return gnomon::capacity(s); }
 
   // The table resized to the grid of an image, in the order of its patches.

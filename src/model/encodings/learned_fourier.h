@@ -7,16 +7,19 @@
 
 #include "gnomon/embedding/learned_fourier.h"
 #include "gnomon/error.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
 template <>
 struct Entry<LearnedFourier> : EntryOf<LearnedFourier> {
   static constexpr EncodingInfo infos[] = {
-      {"fourier-learned", "Learned Fourier features", Place::embeddings, Sharing::all_layers,
+      {"fourier-learned", "Learned Fourier features", "learnable Fourier features",
+       Place::embeddings, Sharing::all_layers,
        "sines and cosines at trained frequencies, projected by a small trained network",
-       "Li et al. 2021, arXiv:2106.02795", "embedding/learned_fourier.md",
+       "r = D^(-1/2) [ cos W_r x | sin W_r x ]\n"
+       "P(x) = gelu(r W_1 + b_1) W_2 + b_2",
+       "Li et al. 2021, arXiv:2106.02795", "embedding/learned_fourier.md", "",
        [](const Shape& s) -> Encoding {
          return LearnedFourier{.axes = 1,
                                .features = std::max<std::int64_t>(2, s.width / 4 * 2),
@@ -31,13 +34,13 @@ struct Entry<LearnedFourier> : EntryOf<LearnedFourier> {
     v("gamma", s.gamma);
   }
   // The waves of a point have norm 1 / sqrt(2). Initially, inputs of gelu have a deviation of
-  // 0.7 and rows of the table 0.5.
+  // 0.7 and rows of the table 0.5. W_r: in the paper.
   static std::vector<Parameter> parameters(const LearnedFourier& s) {
-    return {{"frequencies", s.features / 2, s.axes, 1 / s.gamma},
+    return {{"frequencies", s.features / 2, s.axes, 1 / s.gamma, 0, "Wr.weight"},
             {"w1", s.features, s.hidden, 1},
-            {"b1", s.hidden, 1, 0},
+            {"b1", s.hidden, 1, 0, 0, "", {s.hidden}},
             {"w2", s.hidden, s.width, 1 / std::sqrt(static_cast<double>(s.hidden))},
-            {"b2", s.width, 1, 0}};
+            {"b2", s.width, 1, 0, 0, "", {s.width}}};
   }
   template <typename T>
   static LearnedFourierParameters<T> matrices(std::span<const View<T, 2>> all) {

@@ -2,8 +2,8 @@
 #pragma once
 
 #include "gnomon/rotary/mrope.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/rotary.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 
@@ -17,9 +17,12 @@ inline constexpr Spelling<MRopeOrder> spellings<MRopeOrder>[] = {
 template <>
 struct Entry<MRope> : EntryOf<MRope> {
   static constexpr EncodingInfo infos[] = {
-      {"mrope", "M-RoPE", Place::queries_and_keys, Sharing::all_layers,
-       "rotary over time, height and width; identical to rotary for text",
-       "Wang et al. 2024, arXiv:2409.12191", "rotary/mrope.md", [](const Shape& s) -> Encoding {
+      {"mrope", "M-RoPE", "multimodal rotary, multimodal RoPE", Place::queries_and_keys,
+       Sharing::all_layers, "rotary over time, height and width; identical to rotary for text",
+       "pair i is rotated by p[axis(i)] base^(-2i/R) radians",
+       "Wang et al. 2024, arXiv:2409.12191", "rotary/mrope.md",
+       "Qwen2-VL, Qwen2.5-VL, Qwen3-VL, Qwen3-Omni, GLM-4.1V, ERNIE 4.5 VL",
+       [](const Shape& s) -> Encoding {
          const std::int64_t pairs = s.width / s.heads / 2;
          const std::int64_t side = 3 * pairs / 8;  // Qwen2-VL: 16, 24, 24 of 64
          return MRope{.rotary_dim = 2 * pairs,

@@ -6,18 +6,19 @@
 
 #include "gnomon/embedding/projection.h"
 #include "gnomon/model/text_readings.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
 template <>
 struct Entry<PathRandomWalk> : EntryOf<PathRandomWalk> {
   static constexpr EncodingInfo infos[] = {
-      {"random-walk", "Random walks", Place::embeddings, Sharing::all_layers,
+      {"random-walk", "Random walks", "RWPE, RWSE", Place::embeddings, Sharing::all_layers,
        "return probabilities of walks on the path graph of the tokens, projected by a trained "
        "matrix",
+       "feature(i, k) = (P^k)(i, i), P = D^-1 A, k = 1 to K",
        "Dwivedi et al. 2021, arXiv:2110.07875", "embedding/random_walk.md",
-       [](const Shape& s) -> Encoding {
+       "LSPE, GraphGPS, GRIT", [](const Shape& s) -> Encoding {
          return PathRandomWalk{.nodes = s.length, .width = s.width, .walk = {.steps = 16}};
        }}};
   static constexpr Properties properties = {

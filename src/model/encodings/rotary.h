@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gnomon/rotary/rotary.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -16,9 +16,15 @@ inline constexpr Spelling<Direction> spellings<Direction>[] = {{Direction::forwa
 template <>
 struct Entry<Rotary> : EntryOf<Rotary> {
   static constexpr EncodingInfo infos[] = {
-      {"rotary", "Rotary (RoPE)", Place::queries_and_keys, Sharing::all_layers,
+      {"rotary", "Rotary (RoPE)", "RoPE, rotary embedding, rotary position embedding",
+       Place::queries_and_keys, Sharing::all_layers,
        "pairs of elements rotate by an angle proportional to the position",
-       "Su et al. 2021, arXiv:2104.09864", "rotary/rotary.md", [](const Shape& s) -> Encoding {
+       "a' = a cos(p f_i) - b sin(p f_i)\n"
+       "b' = a sin(p f_i) + b cos(p f_i)\n"
+       "f_i = base^(-2i/R)",
+       "Su et al. 2021, arXiv:2104.09864", "rotary/rotary.md",
+       "Llama, Mistral, Qwen, Gemma, GPT-NeoX, Falcon, Phi, DeepSeek",
+       [](const Shape& s) -> Encoding {
          return Rotary{.rotary_dim = s.width / s.heads, .pairing = Pairing::halves};
        }}};
   static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::none};

@@ -2,18 +2,21 @@
 #pragma once
 
 #include "gnomon/rotary/scaling.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/rotary.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 
 template <>
 struct Entry<ScaledRotary> : EntryOf<ScaledRotary> {
   static constexpr EncodingInfo infos[] = {
-      {"rotary-scaled", "Rotary, scaled", Place::queries_and_keys, Sharing::all_layers,
+      {"rotary-scaled", "Rotary, scaled", "YaRN, scaled rotary, scaled RoPE, RoPE scaled",
+       Place::queries_and_keys, Sharing::all_layers,
        "rotary with lower frequencies in its slow pairs, for contexts beyond the training "
        "length (YaRN)",
-       "Peng et al. 2023, arXiv:2309.00071", "rotary/scaling.md",
+       "f'_i = ramp_i f_i / factor + (1 - ramp_i) f_i\n"
+       "cos and sin are multiplied by 0.1 ln(factor) + 1",
+       "Peng et al. 2023, arXiv:2309.00071", "rotary/scaling.md", "Qwen2.5, DeepSeek, gpt-oss",
        [](const Shape& s) -> Encoding {
          return ScaledRotary{
              .rotary = {.rotary_dim = s.width / s.heads, .pairing = Pairing::halves},

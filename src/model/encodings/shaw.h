@@ -6,7 +6,7 @@
 
 #include "gnomon/relative/shaw.h"
 #include "src/core/size.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -25,10 +25,14 @@ inline constexpr Spelling<ShawOutside> spellings<ShawOutside>[] = {
 template <>
 struct Entry<Shaw> : EntryOf<Shaw> {
   static constexpr EncodingInfo infos[] = {
-      {"shaw", "Shaw", Place::keys_and_values, Sharing::each_layer,
+      {"shaw", "Shaw", "relative position representations", Place::keys_and_values,
+       Sharing::each_layer,
        "a trained vector for each distance up to a limit, multiplied by queries and by "
        "attention weights",
-       "Shaw et al. 2018, arXiv:1803.02155", "relative/shaw.md",
+       "score(i, j) = scale (q_i . k_j + q_i . K[row])\n"
+       "out(i) = sum_j weight(i, j) (v_j + V[row]),\n"
+       "row = clip(j - i, -left, right) + left",
+       "Shaw et al. 2018, arXiv:1803.02155", "relative/shaw.md", "Tensor2Tensor",
        [](const Shape& s) -> Encoding {
          return Shaw{.head_dim = s.width / s.heads,
                      .value_dim = s.width / s.heads,
@@ -36,22 +40,31 @@ struct Entry<Shaw> : EntryOf<Shaw> {
                      .right = 16,
                      .meets = ShawMeets::queries_and_weights};
        }},
-      {"relative-key", "BERT's relative_key", Place::keys_and_values, Sharing::each_layer,
+      {"relative-key", "BERT's relative_key", "", Place::keys_and_values, Sharing::each_layer,
        "a trained vector for each distance, multiplied by queries",
-       "Huang et al. 2020, arXiv:2009.13658", "relative/shaw.md",
+       "score(i, j) = scale (q_i . k_j + q_i . K[row])\n"
+       "row = i - j + max - 1",
+       "Huang et al. 2020, arXiv:2009.13658", "relative/shaw.md", "BERT (with relative_key)",
        [](const Shape& s) -> Encoding {
          return bert_relative_key(s.width / s.heads, s.length);
        }},
-      {"relative-key-query", "BERT's relative_key_query", Place::keys_and_values,
+      {"relative-key-query", "BERT's relative_key_query", "", Place::keys_and_values,
        Sharing::each_layer,
        "a trained vector for each distance, multiplied by queries and by keys",
+       "score(i, j) = scale (q_i . k_j + q_i . K[row] + k_j . K[row])\n"
+       "row = i - j + max - 1",
        "Huang et al. 2020, arXiv:2009.13658", "relative/shaw.md",
+       "BERT (with relative_key_query)",
        [](const Shape& s) -> Encoding {
          return bert_relative_key_query(s.width / s.heads, s.length);
        }},
-      {"wav2vec2-bert", "wav2vec2-BERT's vectors", Place::keys_and_values, Sharing::each_layer,
+      {"wav2vec2-bert", "wav2vec2-BERT's vectors", "", Place::keys_and_values,
+       Sharing::each_layer,
        "a trained vector for each distance up to 64 back and 8 ahead, multiplied by queries",
+       "score(i, j) = scale (q_i . k_j + q_i . K[row])\n"
+       "row = clip(j - i, -64, 8) + 64",
        "Barrault et al. 2023, arXiv:2312.05187", "relative/shaw.md",
+       "wav2vec2-BERT, Seamless M4T v2",
        [](const Shape& s) -> Encoding { return relative::wav2vec2_bert(s.width / s.heads); }}};
   static constexpr Properties properties = {
       .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::linear};
@@ -60,6 +73,7 @@ struct Entry<Shaw> : EntryOf<Shaw> {
     v("left", s.left), v("right", s.right);
     v("meets", s.meets), v("order", s.order), v("outside", s.outside);
   }
+  static void derived(const Shaw& s, auto&& v) { v("rows", vectors(s)); }
   // Glorot deviation of a head's table, as in Tensor2Tensor.
   static Parameter table(const char* name, const Shaw& s, std::int64_t size) {
     const double both = static_cast<double>(vectors(s) + size);
@@ -70,10 +84,16 @@ struct Entry<Shaw> : EntryOf<Shaw> {
   static std::int64_t head_dim(const Shaw& s) { return s.head_dim; }
   static std::vector<Parameter> parameters(const Shaw& s) {
     std::vector<Parameter> all{table("keys", s, s.head_dim)};
+    all[0].path = "distance_embedding.weight";
     if (s.meets == ShawMeets::queries_and_weights)
       all.push_back(table("values", s, s.value_dim));
     return all;
   }
+  static constexpr CheckpointName tensors[] = {
+      {"keys",
+       "layer.{}.attention.self.distance_embedding.weight|"
+       "layers.{}.self_attn.distance_embedding.weight|"
+       "wrapped_encoder.embed_positions.pe_k.weight"}};
   static std::optional<std::int64_t> capacity(const Shaw& s) {
     if (s.outside == ShawOutside::clipped) return std::nullopt;
     return std::min(s.left, s.right) + 1;

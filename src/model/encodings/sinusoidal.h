@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gnomon/embedding/sinusoidal.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -20,9 +20,13 @@ inline constexpr Spelling<SinusoidalOrder> spellings<SinusoidalOrder>[] = {
 template <>
 struct Entry<Sinusoidal> : EntryOf<Sinusoidal> {
   static constexpr EncodingInfo infos[] = {
-      {"sinusoidal", "Sinusoidal", Place::embeddings, Sharing::all_layers,
-       "sines and cosines of the position at geometric wavelengths",
+      {"sinusoidal", "Sinusoidal", "sine, sinusoid, sinusoidal embedding", Place::embeddings,
+       Sharing::all_layers, "sines and cosines of the position at geometric wavelengths",
+       "f_i = base^(-2i/C)\n"
+       "sin t f0, cos t f0, sin t f1, cos t f1, ...",
        "Vaswani et al. 2017, arXiv:1706.03762", "embedding/sinusoidal.md",
+       "VideoMAE, SpeechT5; in other recipes Marian, Pegasus, Informer, Autoformer, M2M100, "
+       "NLLB, XGLM, Whisper's encoder",
        [](const Shape& s) -> Encoding {
          return Sinusoidal{.width = s.width, .recipe = SinusoidalRecipe::interleaved};
        }}};

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "gnomon/bias/t5.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -17,9 +17,12 @@ constexpr T5Direction direction(const Shape& shape) {
 template <>
 struct Entry<T5Bias> : EntryOf<T5Bias> {
   static constexpr EncodingInfo infos[] = {
-      {"t5", "T5 bias", Place::scores, Sharing::all_layers,
-       "a trained bias for each head and each bucket of distances",
-       "Raffel et al. 2019, arXiv:1910.10683", "bias/t5.md", [](const Shape& s) -> Encoding {
+      {"t5", "T5 bias", "T5 relative bias, T5's relative position bias", Place::scores,
+       Sharing::all_layers, "a trained bias for each head and each bucket of distances",
+       "score(h, query, key) += table[bucket(key - query), h]",
+       "Raffel et al. 2019, arXiv:1910.10683", "bias/t5.md",
+       "T5, mT5, UMT5, Switch, LongT5, Pop2Piano, UDOP, MPNet, ProphetNet, CPM-Ant",
+       [](const Shape& s) -> Encoding {
          return T5Bias{.heads = s.heads, .direction = direction(s)};
        }}};
   static constexpr Properties properties = {
@@ -29,8 +32,15 @@ struct Entry<T5Bias> : EntryOf<T5Bias> {
     v("buckets", s.buckets), v("max_distance", s.max_distance);
   }
   static std::vector<Parameter> parameters(const T5Bias& s) {
-    return {{"buckets", s.buckets, s.heads, table_deviation}};
+    return {
+        {"buckets", s.buckets, s.heads, table_deviation, 0, "relative_attention_bias.weight"}};
   }
+  static constexpr CheckpointName tensors[] = {
+      {"buckets",
+       "block.{}.layer.0.SelfAttention.relative_attention_bias.weight|"
+       "block.0.layer.0.SelfAttention.relative_attention_bias.weight|"
+       "relative_attention_bias.weight|rel_pos_bias.weight"},
+      {"buckets", "blk.{}.attn_rel_b.weight|blk.0.attn_rel_b.weight"}};  // GGUF
   static void lower(const T5Bias& s, const Call& call, Values values, LayerPlan& lowered) {
     const auto [min_distance, count] = call.distances();
     lowered.bias = gnomon::lower(s, values[0], min_distance, count);

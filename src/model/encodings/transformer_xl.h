@@ -5,7 +5,7 @@
 
 #include "gnomon/relative/transformer_xl.h"
 #include "src/core/size.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -23,14 +23,18 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
             .sinusoid = sinusoid};
   }
   static constexpr EncodingInfo infos[] = {
-      {"transformer-xl", "Transformer-XL", places, Sharing::each_layer,
+      {"transformer-xl", "Transformer-XL", "TXL", places, Sharing::each_layer,
        "a projected sinusoid of the distance, multiplied by queries, and two trained vectors "
        "added to the queries",
+       "score[h, i, j] = scale ( (q_i + u_h) . k_j + (q_i + v_h) . W_h r(i - j) )",
        "Dai et al. 2019, arXiv:1901.02860", "relative/transformer_xl.md",
+       "Transformer-XL, XLNet",
        [](const Shape& s) -> Encoding { return usual(s, XlSinusoid::half_split); }},
-      {"conformer", "Conformer", places, Sharing::each_layer,
+      {"conformer", "Conformer", "", places, Sharing::each_layer,
        "Transformer-XL with interleaved sines and cosines",
+       "score[h, i, j] = scale ( (q_i + u_h) . k_j + (q_i + v_h) . W_h r(i - j) )",
        "Gulati et al. 2020, arXiv:2005.08100", "relative/transformer_xl.md",
+       "wav2vec2-conformer, Parakeet, FastSpeech 2",
        [](const Shape& s) -> Encoding { return usual(s, XlSinusoid::interleaved); }}};
   static constexpr Properties properties = {
       .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::nonlinear};
@@ -41,13 +45,23 @@ struct Entry<TransformerXl> : EntryOf<TransformerXl> {
   // Deviation of PyTorch's linear layers, uniform up to 1 / sqrt(inputs).
   static std::vector<Parameter> parameters(const TransformerXl& s) {
     const double linear = 1 / std::sqrt(3 * static_cast<double>(s.width));
-    return {{"w",
-             gnomon::internal::checked_product("transformer_xl", "heads x head_dim",
-                                               {s.heads, s.head_dim}),
-             s.width, linear},
-            {"u", s.heads, s.head_dim, table_deviation},
-            {"v", s.heads, s.head_dim, table_deviation}};
+    const bool conformer = s.sinusoid == XlSinusoid::interleaved;
+    return {
+        {"w",
+         gnomon::internal::checked_product("transformer_xl", "heads x head_dim",
+                                           {s.heads, s.head_dim}),
+         s.width, linear, 0, conformer ? "linear_pos.weight" : "r_net.weight"},
+        {"u", s.heads, s.head_dim, table_deviation, 0, conformer ? "pos_bias_u" : "r_w_bias"},
+        {"v", s.heads, s.head_dim, table_deviation, 0, conformer ? "pos_bias_v" : "r_r_bias"}};
   }
+  static constexpr CheckpointName tensors[] = {
+      {"w", "layers.{}.self_attn.linear_pos.weight|layers.{}.dec_attn.r_net.weight"},
+      {"w", "layer.{}.rel_attn.r", TensorLayout::flattened},
+      {"u",
+       "layers.{}.self_attn.pos_bias_u|layer.{}.rel_attn.r_w_bias|layers.{}.dec_attn.r_w_bias"},
+      {"v",
+       "layers.{}.self_attn.pos_bias_v|layer.{}.rel_attn.r_r_bias|layers.{}.dec_attn.r_r_"
+       "bias"}};
   static std::int64_t head_dim(const TransformerXl& s) { return s.head_dim; }
   static void lower(const TransformerXl& s, const Call& call, Values values,
                     LayerPlan& lowered) {

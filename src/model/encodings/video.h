@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "gnomon/embedding/video.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
@@ -18,9 +18,12 @@ inline constexpr Spelling<VideoRecipe> spellings<VideoRecipe>[] = {
 template <>
 struct Entry<SinusoidalVideo> : EntryOf<SinusoidalVideo> {
   static constexpr EncodingInfo infos[] = {
-      {"video", "Sinusoidal of video", Place::embeddings, Sharing::all_layers,
-       "sinusoids of the frame, the column and the row", "Yang et al. 2024, arXiv:2408.06072",
-       "embedding/video.md", [](const Shape& s) -> Encoding {
+      {"video", "Sinusoidal of video", "sinusoidal video", Place::embeddings,
+       Sharing::all_layers, "sinusoids of the frame, the column and the row",
+       "position p: frame p / (h w), row p / w % h, column p % w\n"
+       "[ frame C/4 | column 3C/8 | row 3C/8 ]",
+       "Yang et al. 2024, arXiv:2408.06072", "embedding/video.md", "CogVideoX-2B",
+       [](const Shape& s) -> Encoding {
          const auto side = std::max<std::int64_t>(
              1, static_cast<std::int64_t>(std::cbrt(static_cast<double>(s.length)) + 1e-9));
          // CogVideoX's shares require a width that is a multiple of 16.

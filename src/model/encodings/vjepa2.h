@@ -6,17 +6,19 @@
 #include <vector>
 
 #include "gnomon/rotary/vjepa2.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
 
 template <>
 struct Entry<Vjepa2> : EntryOf<Vjepa2> {
   static constexpr EncodingInfo infos[] = {
-      {"vjepa2", "V-JEPA 2", Place::queries_and_keys, Sharing::all_layers,
+      {"vjepa2", "V-JEPA 2", "", Place::queries_and_keys, Sharing::all_layers,
        "frame, row and column each rotate a third of the head; the two elements of a pair have "
        "different angles",
-       "Assran et al. 2025, arXiv:2506.09985", "rotary/vjepa2.md",
+       "a' = a cos(p f_(2i mod P)) - b sin(p f_(2i mod P))\n"
+       "b' = b cos(p f_((2i+1) mod P)) + a sin(p f_((2i+1) mod P))",
+       "Assran et al. 2025, arXiv:2506.09985", "rotary/vjepa2.md", "V-JEPA 2",
        [](const Shape& s) -> Encoding {
          const auto side = std::max<std::int64_t>(
              1, static_cast<std::int64_t>(std::cbrt(static_cast<double>(s.length)) + 1e-9));
@@ -27,6 +29,7 @@ struct Entry<Vjepa2> : EntryOf<Vjepa2> {
   static void fields(Vjepa2& s, auto&& v) {
     v("head_dim", s.head_dim), v("base", s.base), v("grid", s.grid);
   }
+  static void derived(const Vjepa2& s, auto&& v) { v("block", s.block()); }
   static std::optional<std::int64_t> capacity(const Vjepa2& s) {
     if (s.grid.empty()) return std::nullopt;
     std::int64_t cells = 1;

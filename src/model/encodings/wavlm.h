@@ -2,24 +2,29 @@
 #pragma once
 
 #include "gnomon/bias/wavlm.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/t5.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 
 template <>
 struct Entry<WavLm> : EntryOf<WavLm> {
   static constexpr EncodingInfo infos[] = {
-      {"wavlm", "WavLM bias", Place::scores, Sharing::each_layer,
+      {"wavlm", "WavLM bias", "", Place::scores, Sharing::each_layer,
        "the bias of T5, multiplied by a gate for each query and head, computed from the input",
-       "Chen et al. 2021, arXiv:2110.13900", "bias/wavlm.md", [](const Shape& s) -> Encoding {
+       "score(h, i, j) += gate(h, i) b[h, bucket(j - i)]\n"
+       "gate = g_a (g_b constant[h] - 1) + 2",
+       "Chen et al. 2021, arXiv:2110.13900", "bias/wavlm.md", "WavLM",
+       [](const Shape& s) -> Encoding {
          WavLm wavlm{.head_dim = s.width / s.heads};
          wavlm.t5.heads = s.heads;
          wavlm.t5.direction = direction(s);
          return wavlm;
        }}};
-  static constexpr Properties properties = {
-      .reversal = Effect::some, .shift = Effect::none, .linearity = Linearity::nonlinear};
+  static constexpr Properties properties = {.reversal = Effect::some,
+                                            .shift = Effect::none,
+                                            .linearity = Linearity::nonlinear,
+                                            .plan_linearity = Linearity::linear};
   static void fields(WavLm& s, auto&& v) {
     Entry<T5Bias>::fields(s.t5, v);
     v("head_dim", s.head_dim);
@@ -27,11 +32,19 @@ struct Entry<WavLm> : EntryOf<WavLm> {
   static std::int64_t head_dim(const WavLm& s) { return s.head_dim; }
   static std::vector<Parameter> parameters(const WavLm& s) {
     std::vector<Parameter> all = Entry<T5Bias>::parameters(s.t5);
-    all.push_back({"gate_weight", 8, s.head_dim, table_deviation});
-    all.push_back({"gate_bias", 8, 1, 0});
-    all.push_back({"gate_constant", s.t5.heads, 1, 0, 1});
+    all[0].path = "rel_attn_embed.weight";
+    all.push_back(
+        {"gate_weight", 8, s.head_dim, table_deviation, 0, "gru_rel_pos_linear.weight"});
+    all.push_back({"gate_bias", 8, 1, 0, 0, "gru_rel_pos_linear.bias", {8}});
+    all.push_back(
+        {"gate_constant", s.t5.heads, 1, 0, 1, "gru_rel_pos_const", {1, s.t5.heads, 1, 1}});
     return all;
   }
+  static constexpr CheckpointName tensors[] = {
+      {"buckets", "layers.0.attention.rel_attn_embed.weight"},
+      {"gate_weight", "layers.{}.attention.gru_rel_pos_linear.weight"},
+      {"gate_bias", "layers.{}.attention.gru_rel_pos_linear.bias"},
+      {"gate_constant", "layers.{}.attention.gru_rel_pos_const"}};
   template <typename T>
   static WavLmGate<T> gate(std::span<const View<T, 2>> all) {
     return {all[1], column(all[2]), column(all[3])};

@@ -2,17 +2,21 @@
 #pragma once
 
 #include "gnomon/rotary/xpos.h"
+#include "src/model/encodings/entry.h"
 #include "src/model/encodings/rotary.h"
-#include "src/model/entry.h"
 
 namespace gnomon::model {
 
 template <>
 struct Entry<XPos> : EntryOf<XPos> {
   static constexpr EncodingInfo infos[] = {
-      {"xpos", "xPos", Place::queries_and_keys, Sharing::all_layers,
+      {"xpos", "xPos", "", Place::queries_and_keys, Sharing::all_layers,
        "rotary with scores that decay with the distance, fastest at high frequencies",
-       "Sun et al. 2022, arXiv:2212.10554", "rotary/xpos.md", [](const Shape& s) -> Encoding {
+       "query pair i at m: rotated, times zeta_i^((m - centre) / scale_base)\n"
+       "key pair i at n: rotated, times zeta_i^((centre - n) / scale_base)\n"
+       "zeta_i = (2i/R + 0.4) / 1.4",
+       "Sun et al. 2022, arXiv:2212.10554", "rotary/xpos.md", "TorchScale's LEX",
+       [](const Shape& s) -> Encoding {
          return XPos{.rotary_dim = s.width / s.heads,
                      .pairing = Pairing::halves,
                      .centre = s.length / 2};

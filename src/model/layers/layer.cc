@@ -5,8 +5,8 @@
 
 #include "gnomon/error.h"
 #include "gnomon/position/patches.h"
+#include "src/model/encodings/lowering.h"
 #include "src/model/layers/layer_tokens.h"
-#include "src/model/layers/lowering.h"
 
 namespace gnomon::model {
 namespace {

@@ -5,7 +5,7 @@
 
 #include "gnomon/model/layer.h"
 #include "gnomon/position/patches.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model::internal {
 

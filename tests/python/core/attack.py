@@ -255,6 +255,7 @@ def calls(d: Draw) -> dict[str, Any]:  # one entry for each callable
         ),
         "complete": lambda: _core.complete(d.spec()),
         "parameters": lambda: _core.parameters(d.spec()),
+        "stored_parameters": lambda: _core.stored_parameters(d.spec()),
         "capacity": lambda: _core.capacity(d.spec()),
         "enters": lambda: _core.enters(d.spec()),
         "softmax_factor": lambda: _core.softmax_factor(d.spec(), d.integer()),

@@ -213,6 +213,20 @@ def test_methods_refuse_other_encodings() -> None:
         module("t5").frequencies()
 
 
+def test_a_trained_bias_without_a_formula_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An encoding is linear in its parameters, or gnomon.torch has its formula. No guess."""
+    from gnomon.torch import _lowering
+
+    for name in ("fire", "kerple", "dynamic", "swin-v2"):
+        module = PositionEncoding(name, heads=2, width=16, length=16)
+        module.bias(16)
+        with monkeypatch.context() as patch:
+            patch.setattr(_lowering, "_NETWORKS", {})
+            with pytest.raises(NotImplementedError, match=r"^\[bias\] the bias must be linear in "
+                               "its parameters or have a formula in gnomon.torch, got "):
+                module.bias(16)
+
+
 def test_forward_is_the_natural_method() -> None:
     q, k, v = qkv()
     x = torch.randn(B, T, H * D)

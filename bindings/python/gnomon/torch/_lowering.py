@@ -9,7 +9,7 @@ Letters: H heads, N distances, T queries, S keys.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -191,20 +191,13 @@ def bias_form(mixture: Sequence[Encoding], parameters: Sequence[Tensor], queries
 
 def _form_of(spec: Encoding, p: list[Tensor], key: tuple[Any, ...], device: torch.device,
              dtype: torch.dtype) -> Form | None:
-    if isinstance(spec, specs.Fire):
-        return _fire(spec, *p)
+    if network := _NETWORKS.get(type(spec)):
+        return network(spec, p, key)
     if not p:
         return _constant(key, device, dtype)
-    low, count = _distances(key) if isinstance(spec, (specs.Kerple, specs.DynamicBias)) else (0, 0)
-    if isinstance(spec, specs.Kerple):
-        distance = torch.arange(low, low + count, device=device).abs().to(dtype)
-        return Strip(_kerple(spec, p[0], p[1], distance), low)
-    if isinstance(spec, specs.DynamicBias):
-        distance = -torch.arange(low, low + count, device=device).to(dtype)
-        return Strip(_dynamic(spec, p, distance), low)
-    if isinstance(spec, specs.SwinV2):
-        offsets = _grid_offsets(spec).to(device=device, dtype=dtype)
-        return Grid(_swin_v2(p, offsets), spec.height, spec.width, 0)
+    if _core.properties(spec)["plan_linearity"] == "nonlinear":
+        raise NotImplementedError("[bias] the bias must be linear in its parameters or have a "
+                                  f"formula in gnomon.torch, got {spec.kind}")
     return _linear(p, key, device, dtype)
 
 
@@ -228,7 +221,10 @@ class _Bounded(torch.autograd.Function):
         return grad.masked_fill(out, 0), None, None
 
 
-def _kerple(spec: specs.Kerple, r1: Tensor, r2: Tensor, distance: Tensor) -> Tensor:
+def _kerple(spec: specs.Kerple, p: list[Tensor], key: tuple[Any, ...]) -> Strip:
+    low, count = _distances(key)
+    r1, r2 = p
+    distance = torch.arange(low, low + count, device=r1.device).abs().to(r1.dtype)
     power = spec.kernel == "power"
     r1 = _Bounded.apply(r1, 0.01, float("inf"))
     r2 = _Bounded.apply(r2, 0.01, 2.0 if power else float("inf"))
@@ -236,11 +232,12 @@ def _kerple(spec: specs.Kerple, r1: Tensor, r2: Tensor, distance: Tensor) -> Ten
         value = torch.where(distance == 0, 0, distance.clamp(min=1) ** r2)
     else:
         value = torch.log1p(r2 * distance)
-    return -r1 * value
+    return Strip(-r1 * value, low)
 
 
-def _dynamic(spec: specs.DynamicBias, p: list[Tensor], distance: Tensor) -> Tensor:
-    x = distance
+def _dynamic(spec: specs.DynamicBias, p: list[Tensor], key: tuple[Any, ...]) -> Strip:
+    low, count = _distances(key)
+    x = -torch.arange(low, low + count, device=p[0].device).to(p[0].dtype)
     if spec.scale == "logarithmic":
         x = torch.sign(x) * torch.log1p(x.abs())
     x = x[:, None]
@@ -248,12 +245,13 @@ def _dynamic(spec: specs.DynamicBias, p: list[Tensor], distance: Tensor) -> Tens
         x = torch.nn.functional.linear(x, p[layer], p[layer + 1][:, 0])
         if layer < len(p) - 2:
             x = torch.nn.functional.silu(x)
-    return x.T
+    return Strip(x.T, low)
 
 
-def _swin_v2(p: list[Tensor], offsets: Tensor) -> Tensor:
+def _swin_v2(spec: specs.SwinV2, p: list[Tensor], key: tuple[Any, ...]) -> Grid:
+    offsets = _grid_offsets(spec).to(p[0])
     hidden = torch.relu(torch.nn.functional.linear(offsets, p[0], p[1][:, 0]))
-    return 16 * torch.sigmoid(hidden @ p[2].T).T
+    return Grid(16 * torch.sigmoid(hidden @ p[2].T).T, spec.height, spec.width, 0)
 
 
 def _grid_offsets(spec: specs.SwinV2) -> Tensor:
@@ -264,12 +262,11 @@ def _grid_offsets(spec: specs.SwinV2) -> Tensor:
     return torch.cartesian_prod(y, x).view(-1, 2)
 
 
-def _fire(spec: specs.Fire, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, c: Tensor,
-          multiplier: Tensor) -> PiecewiseLog:
+def _fire(spec: specs.Fire, p: list[Tensor], key: tuple[Any, ...]) -> PiecewiseLog:
     # f(x) = b2 + sum_u w2[u] relu(w1[u] x + b1[u]): unit u starts (w1 > 0) or stops (w1 < 0) at
     # its knot -b1 / w1. The pieces are in the order of the knots above 0. f is continuous, so the
     # knots have no gradient. The number of pieces is constant, for torch.compile.
-    w1, b1 = w1[:, 0], b1[:, 0]
+    w1, b1, w2, b2, c, multiplier = p[0][:, 0], p[1][:, 0], *p[2:]
     with torch.no_grad():
         knot = -b1 / w1
         knot = torch.where((knot > 0) & torch.isfinite(knot), knot, float("inf"))
@@ -285,6 +282,10 @@ def _fire(spec: specs.Fire, w1: Tensor, b1: Tensor, w2: Tensor, b2: Tensor, c: T
     return PiecewiseLog(knots, pieces(w2 * b1, b2), pieces(w2 * w1, 0.0),
                         c[0].abs().expand(spec.heads),
                         (multiplier[0].abs() * spec.threshold).expand(spec.heads), spec.epsilon)
+
+
+_NETWORKS: dict[type, Callable[..., Form]] = {
+    specs.Fire: _fire, specs.Kerple: _kerple, specs.DynamicBias: _dynamic, specs.SwinV2: _swin_v2}
 
 
 # Encodings whose numbers are entries of their tables (T5, Swin, ...): Gnomon lowers a table that

@@ -10,6 +10,8 @@ namespace gnomon::model::internal {
 using gnomon::internal::OrderedJson;
 
 OrderedJson json_of(const Encoding& encoding);
+// Values that follow from the spec and are not fields of it (Entry::derived), by name.
+OrderedJson derived_json(const Encoding& encoding);
 OrderedJson json_of(const RopeScaling& scaling);
 OrderedJson json_of(const Scheme& scheme);
 // Throws std::invalid_argument as encoding_from_json.

@@ -3,7 +3,7 @@
 #include <limits>
 #include <utility>
 
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 #include "src/rotary/check.h"
 
 namespace gnomon::model {

@@ -8,7 +8,7 @@
 #include "gnomon/error.h"
 #include "gnomon/model/encoding.h"
 #include "src/model/encodings/all.h"
-#include "src/model/layers/lowering.h"
+#include "src/model/encodings/lowering.h"
 
 namespace gnomon::model {
 namespace {

@@ -5,6 +5,9 @@
 //   properties  facts that the definition fixes; `gnomon check` and the tests measure them
 //   fields      members by name, for JSON
 //   parameters  trained parameters
+//   tensors     names of the parameters in checkpoints; an array, or a function of the spec
+//   derived     values by name that `gnomon inspect --json` prints besides the fields
+//   kind        kind in `gnomon inspect --json`; default: the first name, with underscores
 //   capacity    number of positions, if limited
 //   lower       fills the encoding's part of a LayerPlan, for the tokens of a Call
 //   backward    adds to the gradients of the parameters, from those of the filled part
@@ -21,6 +24,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
 #include "gnomon/model/description.h"
@@ -96,6 +100,14 @@ void put_rotation(const RotaryFrequencies& frequencies, const Call& call, LayerP
 std::vector<Positions> cells_or_axes(std::span<const Positions> axes,
                                      std::span<const std::int64_t> grid);
 
+// Tensor of a parameter in checkpoints of released models, as a ParameterTensor. A parameter may
+// have several.
+struct CheckpointName {
+  std::string_view parameter;
+  std::string_view name;
+  TensorLayout layout = TensorLayout::as_is;
+};
+
 constexpr double table_deviation = 0.02;  // initial deviation of GPT-2's position table
 
 // Defaults: no fields, no parameters, unlimited positions.
@@ -103,6 +115,8 @@ template <typename Spec>
 struct EntryOf {
   static void fields(Spec&, auto&&) {}
   static std::vector<Parameter> parameters(const Spec&) { return {}; }
+  static constexpr std::span<const CheckpointName> tensors = {};
+  static void derived(const Spec&, auto&&) {}
   static std::optional<std::int64_t> capacity(const Spec&) { return std::nullopt; }
   static void lower(const Spec&, const Call&, Values, LayerPlan&) {}
 };

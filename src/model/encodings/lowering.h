@@ -1,14 +1,18 @@
-// Lowering of one encoding of a mixture. Private to src/model.
+// Checkpoint tensors and lowering of one encoding of a mixture. Private to src/model.
 #pragma once
 
 #include "gnomon/model/encoding.h"
-#include "src/model/entry.h"
+#include "src/model/encodings/entry.h"
 
 namespace gnomon::model::internal {
 
 // Throws std::invalid_argument unless all sizes are 1 to 2^31, `heads` divides `width`, and
 // `reads` is causal or bidirectional. EncodingInfo::usual expects a checked shape.
 void check_shape(const Shape& shape);
+
+// Returns the checkpoint tensors of the parameters, those of one parameter in order of
+// preference.
+std::span<const CheckpointName> tensors(const Encoding& encoding);
 
 // Throws std::invalid_argument if the sizes of the window are inconsistent.
 void check_window(const Window& window);

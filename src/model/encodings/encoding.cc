@@ -10,7 +10,7 @@
 #include "gnomon/error.h"
 #include "src/core/size.h"
 #include "src/model/encodings/all.h"
-#include "src/model/layers/lowering.h"
+#include "src/model/encodings/lowering.h"
 
 namespace gnomon::model {
 namespace {
@@ -142,6 +142,17 @@ std::vector<Parameter> parameters(const Encoding& encoding) {
 std::optional<std::int64_t> capacity(const Encoding& encoding) {
   return std::visit([](const auto& spec) { return EntryFor<decltype(spec)>::capacity(spec); },
                     encoding);
+}
+
+std::span<const CheckpointName> internal::tensors(const Encoding& encoding) {
+  return std::visit(
+      []<typename Spec>(const Spec& spec) -> std::span<const CheckpointName> {
+        if constexpr (requires { Entry<Spec>::tensors(spec); })
+          return Entry<Spec>::tensors(spec);
+        else
+          return Entry<Spec>::tensors;
+      },
+      encoding);
 }
 
 Positions Window::query_positions() const {

@@ -6,8 +6,8 @@
 
 #include "gnomon/error.h"
 #include "src/core/json.h"
-#include "src/model/encoding_json.h"
-#include "src/model/layers/lowering.h"
+#include "src/model/encodings/encoding_json.h"
+#include "src/model/encodings/lowering.h"
 
 namespace gnomon::model {
 namespace {

@@ -1,12 +1,10 @@
 #include "gnomon/model/description.h"
 
 #include <algorithm>
-#include <cmath>
 #include <map>
-#include <numbers>
 
 #include "gnomon/error.h"
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::model {
 namespace {
@@ -14,96 +12,24 @@ namespace {
 using internal::json_of;
 using internal::OrderedJson;
 
-// Puts the keys of an encoding, besides the fields of its spec.
+// Puts the fields of the spec and the values that follow from it. A rotary encoding is resolved
+// at `length`.
 void put_encoding(const Encoding& encoding, std::int64_t length, OrderedJson& json) {
-  const auto put_fields = [&] {
-    const OrderedJson fields = json_of(encoding);
-    // `width` and `height` of a group are those of a grid, so the width C is `dim`.
-    const bool table = includes(info(encoding).enters, Place::embeddings);
-    for (const auto& [field, value] : fields.items()) {
-      const std::string name = table && field == "width" ? "dim" : field;
-      if (name != "kind" && !json.contains(name)) json[name] = value;
-    }
-  };
+  const OrderedJson fields = json_of(encoding);
   if (const auto rotary = rotary_frequencies(encoding, length)) {
-    const auto* scaled = std::get_if<ScaledRotary>(&encoding);
     json["pairing"] = rotary->pairing == Pairing::halves ? "halves" : "adjacent";
     json["rotary_dim"] = rotary->rotary_dim();
-    json["first"] = rotary->head_offset;
-    json["base"] = scaled ? scaled->rotary.base : json_of(encoding).value("base", 0.0);
-    json["scaling"] = json_of(scaled ? scaled->scaling : RopeScaling(NoScaling{}));
+    json["head_offset"] = rotary->head_offset;
+    json["base"] = fields.value("base", 0.0);
+    json["scaling"] = fields.value("scaling", json_of(RopeScaling(NoScaling{})));
     json["inv_freq"] = rotary->inv_freq;
     json["table_scale"] = rotary->table_scale;
     json["axes"] = rotary->axes.empty() ? OrderedJson() : OrderedJson(rotary->axes);
     return;
   }
-  if (const auto* alibi = std::get_if<Alibi>(&encoding)) {
-    json["heads"] = alibi->heads;
-    json["max_bias"] = alibi->max_bias;
-    json["slopes"] = slopes(*alibi);
-    if (alibi->bias_scale != 1) json["bias_scale"] = alibi->bias_scale;
-    return;
-  }
-  if (const auto* t5 = std::get_if<T5Bias>(&encoding)) {
-    json["heads"] = t5->heads;
-    json["buckets"] = t5->buckets;
-    json["max_distance"] = t5->max_distance;
-    json["bidirectional"] = t5->direction == T5Direction::bidirectional;
-    return;
-  }
-  if (const auto* swin = std::get_if<Swin>(&encoding)) {
-    json["window"] = swin->height;
-    if (swin->class_tokens > 0) {
-      json["window_height"] = swin->height;
-      json["window_width"] = swin->width;
-      json["class_rows"] = 3;
-      json["rows"] = offsets(*swin);
-    }
-  } else if (const auto* swin_v2 = std::get_if<SwinV2>(&encoding)) {
-    json["window"] = swin_v2->height;
-  } else if (const auto* shaw = std::get_if<Shaw>(&encoding)) {
-    json["before"] = shaw->left;
-    json["after"] = shaw->right;
-    if (shaw->left == shaw->right) json["max_distance"] = shaw->left;
-    json["rows"] = vectors(*shaw);
-    json["met_by_keys"] = shaw->meets == ShawMeets::queries_and_keys ? 1 : 0;
-  } else if (const auto* deberta = std::get_if<Deberta>(&encoding)) {
-    const bool logarithmic = deberta->distance == DebertaDistance::logarithmic;
-    json["buckets"] = logarithmic ? deberta->span : 0;
-    json["max_distance"] = deberta->max_distance;
-    json["content_to_position"] = deberta->terms != DebertaTerms::position_to_content ? 1 : 0;
-    json["position_to_content"] = deberta->terms != DebertaTerms::content_to_position ? 1 : 0;
-  } else if (const auto* xl = std::get_if<TransformerXl>(&encoding)) {
-    if (xl->clamp) json["clamp_length"] = *xl->clamp;
-  } else if (const auto* decomposed = std::get_if<Decomposed>(&encoding)) {
-    json["height_rows"] = table_height(*decomposed);
-    json["width_rows"] = table_width(*decomposed);
-  } else if (const auto* grid = std::get_if<SinusoidalGrid>(&encoding)) {
-    json["dim"] = width(*grid);
-    json["base"] = grid->axes.front().sinusoidal.base;
-    if (grid->grid.size() == 2) json["height"] = grid->grid[0], json["width"] = grid->grid[1];
-    json["class_rows"] = grid->class_tokens;
-  } else if (const auto* detr = std::get_if<DetrPage>(&encoding)) {
-    json["dim"] = detr->width;
-    json["base"] = detr->temperature;
-    json["turn"] = 2 * std::numbers::pi;
-    return;
-  } else if (const auto* axial = std::get_if<AxialLearned>(&encoding)) {
-    if (axial->join == AxisJoin::summed || axial->rows.size() == 2) {
-      json["rows"] = axial->rows.front();
-      json["columns"] = axial->rows.back();
-    }
-    for (std::size_t a = 0; a < axial->rows.size(); ++a)
-      json["axis_" + std::to_string(a)] = axial->rows[a];
-    json["dim"] = axial->widths.front();
-  } else if (const auto* fourier = std::get_if<FourierLine>(&encoding)) {
-    json["bands"] = fourier->fourier.count;
-    if (fourier->grid.size() == 2)
-      json["height"] = fourier->grid[0], json["width"] = fourier->grid[1];
-  } else if (const auto* vjepa2 = std::get_if<Vjepa2>(&encoding)) {
-    json["block"] = vjepa2->block();
-  }
-  put_fields();
+  for (const OrderedJson& part : {fields, internal::derived_json(encoding)})
+    for (const auto& [name, value] : part.items())
+      if (!json.contains(name)) json[name] = value;
   if (const auto most = capacity(encoding)) json["capacity"] = *most;
 }
 
@@ -136,7 +62,7 @@ void put_attention(const LayerGroup& group, std::int64_t length, OrderedJson& js
   json["window"] =
       attention.left || attention.right
           ? OrderedJson{{"left", or_null(attention.left)}, {"right", or_null(attention.right)}}
-          : json.value("window", OrderedJson());
+          : OrderedJson();
   json["chunk"] = or_null(attention.chunk);
   if (attention.partition)
     json["partition"] = {{"height", attention.partition->height},
@@ -170,7 +96,7 @@ OrderedJson entry(const LayerGroup& group, const Encoding& encoding, std::int64_
 // Joins the entries of a table of the embeddings, which belongs to all layers. Keys with
 // different values are removed.
 bool join(OrderedJson& to, const OrderedJson& from) {
-  for (const char* name : {"kind", "part", "rows", "dim", "offset", "recipe", "axis_0"})
+  for (const char* name : {"kind", "part", "rows", "width", "widths", "offset", "recipe"})
     if (to.value(name, OrderedJson()) != from.value(name, OrderedJson())) return false;
   std::vector<std::string> differ;
   for (const auto& [name, value] : to.items())
@@ -180,18 +106,6 @@ bool join(OrderedJson& to, const OrderedJson& from) {
 }
 
 }  // namespace
-
-std::string kind(const Encoding& encoding) {
-  if (rotary_frequencies(encoding, 1)) return "rotary";
-  if (std::holds_alternative<SinusoidalGrid>(encoding)) return "grid_sinusoidal";
-  if (const auto* axial = std::get_if<AxialLearned>(&encoding))
-    return axial->join == AxisJoin::summed || axial->widths.front() == axial->widths.back()
-               ? "rows_and_columns"
-               : "learned";
-  std::string name(info(encoding).name);
-  std::replace(name.begin(), name.end(), '-', '_');
-  return name;
-}
 
 ResolvedRotary resolve(const LayerGroup& group, std::int64_t length) {
   std::optional<RotaryFrequencies> frequencies;
@@ -262,9 +176,13 @@ std::string to_json(const ModelDescription& model, std::optional<std::int64_t> l
     json.update(one.json);
     groups.push_back(std::move(json));
   }
-  const OrderedJson json{{"source", model.source},     {"model_type", model.model_type},
-                         {"layers", model.layers},     {"length", at},
-                         {"width", model.width},       {"notes", model.notes},
+  const OrderedJson json{{"version", 2},
+                         {"source", model.source},
+                         {"model_type", model.model_type},
+                         {"layers", model.layers},
+                         {"length", at},
+                         {"width", model.width},
+                         {"notes", model.notes},
                          {"groups", std::move(groups)}};
   // ASCII: the text may be printed, and a terminal acts on some code points of a file name.
   return json.dump(1, ' ', true, OrderedJson::error_handler_t::replace);

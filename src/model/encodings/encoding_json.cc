@@ -1,10 +1,12 @@
 // JSON of encodings. Each spec names its fields once, for reading and writing.
-#include "src/model/encoding_json.h"
+#include "src/model/encodings/encoding_json.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "gnomon/error.h"
+#include "gnomon/model/description.h"
 #include "gnomon/model/encoding.h"
 #include "src/core/json.h"
 #include "src/model/encodings/all.h"
@@ -205,6 +207,26 @@ OrderedJson internal::json_of(const Encoding& encoding) {
   Encoding copy = encoding;
   std::visit([&](auto& spec) { fields_of(spec, Writer{json}); }, copy);
   return json;
+}
+
+OrderedJson internal::derived_json(const Encoding& encoding) {
+  OrderedJson json = OrderedJson::object();
+  const auto put = [&](const char* name, const auto& value) { json[name] = value; };
+  std::visit([&]<typename Spec>(const Spec& spec) { Entry<Spec>::derived(spec, put); },
+             encoding);
+  return json;
+}
+
+std::string kind(const Encoding& encoding) {
+  return std::visit(
+      []<typename Spec>(const Spec& spec) -> std::string {
+        if constexpr (requires { Entry<Spec>::frequencies(spec, 1); }) return "rotary";
+        if constexpr (requires { Entry<Spec>::kind(spec); }) return Entry<Spec>::kind(spec);
+        std::string name(Entry<Spec>::infos[0].name);
+        std::replace(name.begin(), name.end(), '-', '_');
+        return name;
+      },
+      encoding);
 }
 
 OrderedJson internal::json_of(const RopeScaling& scaling) {

@@ -1,0 +1,66 @@
+// Checkpoint tensors of a group. The names of position parameters are in their entries.
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "src/model/config/reading.h"
+#include "src/model/encodings/lowering.h"
+
+namespace gnomon::model::internal {
+namespace {
+
+// Names in transformers, in the original releases of the models and in GGUF files.
+constexpr CheckpointName attention_names[] = {
+    {"sinks", "blk.{}.attn_sinks.weight"},
+    {"query_norm.weight", "blk.{}.attn_q_norm.weight"},
+    {"key_norm.weight", "blk.{}.attn_k_norm.weight"},
+    {"query_norm.bias", "blk.{}.attn_q_norm.bias"},
+    {"key_norm.bias", "blk.{}.attn_k_norm.bias"},
+    {"sinks", "layers.{}.self_attn.sinks|layers.{}.self_attn.attention_sink_bias"},
+    {"query_norm.weight",
+     "layers.{}.self_attn.q_norm.weight|layers.{}.self_attn.q_layernorm.weight|"
+     "layers.{}.self_attn.query_layernorm.weight|layers.{}.attn.q_norm.weight|"
+     "blocks.{}.attn.q_norm.weight|layer.{}.attention.q_norm.weight|"
+     "layers.{}.self_attn.q_layernorm.norms.{head}.weight"},
+    {"key_norm.weight",
+     "layers.{}.self_attn.k_norm.weight|layers.{}.self_attn.k_layernorm.weight|"
+     "layers.{}.self_attn.key_layernorm.weight|layers.{}.attn.k_norm.weight|"
+     "blocks.{}.attn.k_norm.weight|layer.{}.attention.k_norm.weight|"
+     "layers.{}.self_attn.k_layernorm.norms.{head}.weight"},
+    {"query_norm.bias", "layers.{}.self_attn.q_norm.bias|layers.{}.self_attn.q_layernorm.bias"},
+    {"key_norm.bias", "layers.{}.self_attn.k_norm.bias|layers.{}.self_attn.k_layernorm.bias"},
+};
+
+// Appends the tensors of a parameter, under the name `shown`.
+void append(std::span<const CheckpointName> names, std::string_view parameter,
+            const std::string& shown, std::vector<ParameterTensor>& tensors) {
+  for (const CheckpointName& one : names)
+    if (one.parameter == parameter)
+      tensors.push_back({shown, std::string(one.name), one.layout});
+}
+
+}  // namespace
+
+std::vector<ParameterTensor> tensors_of(const LayerGroup& group) {
+  std::vector<ParameterTensor> tensors;
+  for (const Encoding& one : group.position)
+    for (const Parameter& parameter : parameters(one)) {
+      std::string shown = parameter.name;
+      if (group.position.size() > 1)
+        shown = std::string(info(one).name).append(".").append(parameter.name);
+      append(internal::tensors(one), parameter.name, shown, tensors);
+    }
+  const LayerAttention& attention = group.attention;
+  if (attention.sinks == Sinks::per_head) append(attention_names, "sinks", "sinks", tensors);
+  for (const auto& [norm, name] : {std::pair(&attention.query_norm, "query_norm"),
+                                   std::pair(&attention.key_norm, "key_norm")}) {
+    if (!*norm) continue;
+    for (const char* leaf : {".weight", ".bias"}) {
+      const std::string parameter = std::string(name) + leaf;
+      append(attention_names, parameter, parameter, tensors);
+    }
+  }
+  return tensors;
+}
+
+}  // namespace gnomon::model::internal
