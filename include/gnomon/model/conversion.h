@@ -77,7 +77,7 @@ WeightLayout weight_layout(std::string_view model_type);
 
 // Weight layout and sizes of a model.
 struct ModelWeights {
-  std::string model_type;  // of the language model; "meta" for a params.json
+  std::string model_type;  // type of the language model; "meta" for a params.json
   WeightLayout layout;
   AttentionSizes sizes;
   Pairing released = {};  // pairing of the published weights

@@ -147,8 +147,8 @@ struct Properties {
   Effect reversal;  // all tokens in the opposite order: does the encoding tell left from right?
   Effect shift;     // the same offset added to all positions
   Decay decay = Decay::unspecified;
-  Linearity linearity = Linearity::linear;  // of the plan and the gates
-  Linearity plan_linearity = linearity;     // of the plan alone
+  Linearity linearity = Linearity::linear;  // linearity of plan and gates
+  Linearity plan_linearity = linearity;     // linearity of the plan alone
 };
 
 // Returns the list of encodings, in display order.

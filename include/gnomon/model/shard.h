@@ -30,7 +30,7 @@ struct ParameterRange {
 
 struct Shard {
   Mixture mixture;                     // for `heads` query heads
-  std::vector<ParameterRange> ranges;  // of each parameter of the whole mixture, in its order
+  std::vector<ParameterRange> ranges;  // one range for each parameter of the mixture
 };
 
 // Returns the shard with the heads from head_offset to head_offset + heads - 1 of the whole

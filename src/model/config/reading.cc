@@ -125,6 +125,11 @@ void Draft::note(std::string text) {
 Reading::Reading(Json object, const ConfigOptions& options, const Family& family)
     : keys(object), options(options), family(family), visibility(family.visibility) {
   if (family.softmax_scale > 0) softmax_scale = family.softmax_scale;
+  if (!family.scale_key.empty())
+    if (const auto given = keys.positive({family.scale_key})) softmax_scale = given;
+  if (!family.scalar_key.empty())
+    if (const auto given = keys.positive({family.scalar_key}))
+      softmax_scale = inverse_sqrt(*given);
 }
 
 void Reading::fail(const std::string& reason) const { keys.object().fail(reason); }

@@ -1,5 +1,5 @@
-// Shared code of the config readers: the keys of a config, the row of its family, and the layers
-// made from both.
+// Shared code of the config readers: the keys of a config, the row of its family, and the
+// layers made from both.
 #pragma once
 
 #include <cstdint>
@@ -53,7 +53,7 @@ class Keys {
   std::optional<double> number(Names names);                                      // finite
   std::optional<double> positive(Names names);  // finite and above 0
   std::optional<double> base(Names names);      // finite and above 1
-  std::optional<double> share(Names names);     // of a head: above 0, at most 1
+  std::optional<double> share(Names names);     // share of a head: above 0, at most 1
   std::optional<std::string> string(Names names);
   std::optional<bool> boolean(Names names);
   std::optional<Json> object_in(std::string_view name);
@@ -123,19 +123,19 @@ struct Reading : Draft {
   Keys keys;
   ConfigOptions options;
   const Family& family;
-  Visibility visibility = {};                         // of layers that are in no part
+  Visibility visibility = {};                         // default, without a part
   std::optional<std::int64_t> rotary_dim = {};        // if a key of the family contains it
   std::int64_t head_offset = 0;                       // first rotated element (MLA)
   std::optional<std::int64_t> fixed_key_heads = {};   // if the rule of the family knows them
   std::shared_ptr<const JsonDocument> defaults = {};  // the family's rope_parameters
-  std::optional<QueryTemperature> temperature = {};   // of all layers
+  std::optional<QueryTemperature> temperature = {};   // query scale of all layers
   bool lists_are_longrope = false;  // a scaling with short_factor is longrope of any type
   // Families with an encoding for each layer type: default bases of the layer types, and the
   // layer types whose entries receive the keys of rope_scaling.
   std::map<std::string, double> bases = {};
   std::set<std::string> scaled = {};
   bool by_layer_type = false;  // rope_parameters has an entry for each layer type
-  ImageTokens image = {};      // of a tower
+  ImageTokens image = {};      // image towers only
 
   [[noreturn]] void fail(const std::string& reason) const override;
   // Throws FormatError at the value of the first name that has one.

@@ -171,7 +171,7 @@ std::vector<Parameter> parameters(const Mixture& mixture) {
 std::optional<std::int64_t> capacity(const Mixture& mixture) {
   std::optional<std::int64_t> least;
   for (const Encoding& one : mixture)
-    if (const auto its = capacity(one); its && (!least || *its < *least)) least = its;
+    if (const auto own = capacity(one); own && (!least || *own < *least)) least = own;
   return least;
 }
 

@@ -27,7 +27,7 @@ struct Entry<Learned> : EntryOf<Learned> {
     v("rows", s.rows), v("width", s.width), v("offset", s.offset);
   }
   static std::vector<Parameter> parameters(const Learned& s) {
-    return {{"table", s.rows, s.width, table_deviation, 0, "weight"}};  // of an Embedding
+    return {{"table", s.rows, s.width, table_deviation, 0, "weight"}};  // torch.nn.Embedding
   }
   static constexpr CheckpointName tensors[] = {
       {"table",

@@ -59,12 +59,12 @@ void check(const Mixture& mixture) {
        {Place::embeddings, Place::queries_and_keys, Place::scores, Place::keys_and_values}) {
     const EncodingInfo* first = nullptr;
     for (const Encoding& one : mixture) {
-      const EncodingInfo& its = info(one);
-      if (!includes(its.enters, place)) continue;
+      const EncodingInfo& entry = info(one);
+      if (!includes(entry.enters, place)) continue;
       if (first)
         refuse("scheme", "at most one encoding of a layer can enter at " + name(place),
-               std::string(first->name).append(" and ").append(its.name));
-      first = &its;
+               std::string(first->name).append(" and ").append(entry.name));
+      first = &entry;
     }
   }
 }
@@ -107,11 +107,11 @@ void check(const Scheme& scheme) {
   const Mixture first = of_embeddings(scheme.layers[0]);
   for (const Mixture& layer : scheme.layers) {
     check(layer);
-    if (const Mixture its = of_embeddings(layer); its != first)
+    if (const Mixture other = of_embeddings(layer); other != first)
       refuse("scheme",
              "all layers must have the encodings that are added to the embeddings, " +
                  names(first),
-             names(its));
+             names(other));
   }
 }
 
@@ -139,7 +139,7 @@ Sharing sharing(const Mixture& mixture) {
 std::optional<std::int64_t> capacity(const Scheme& scheme) {
   std::optional<std::int64_t> least;
   for (const Mixture& layer : scheme.layers)
-    if (const auto its = capacity(layer); its && (!least || *its < *least)) least = its;
+    if (const auto own = capacity(layer); own && (!least || *own < *least)) least = own;
   return least;
 }
 

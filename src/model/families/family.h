@@ -1,5 +1,6 @@
-// Rows of the families of models: everything that the library knows about a family and its config
-// does not contain. Each file of this folder has the rows of a lineage and their reading rules.
+// Rows of the families of models: everything that the library knows about a family and its
+// config does not contain. Each file of this folder has the rows of a lineage and their reading
+// rules.
 #pragma once
 
 #include <array>
@@ -115,7 +116,7 @@ struct Family {
   bool odd_share = false;       // an odd number of rotated elements is rounded up
   std::int64_t rotary_dim = 0;  // rotary_dim, in families without a share
   std::string_view rope = {};   // rope_parameters, if they contain more than a base
-  double local_base = 0;        // of sliding layers, if it differs
+  double local_base = 0;        // base of sliding layers, if it differs
   std::int64_t full_every = 0;  // one layer of so many has full attention
   std::int64_t nope_every = 0;  // one layer of so many does not rotate
   NopeLayers nope_layers = NopeLayers::none;
@@ -131,9 +132,11 @@ struct Family {
   bool window_on = false;  // default of use_sliding_window
   std::int64_t chunk = 0;  // attention_chunk_size
   Norm norm = {};
-  bool value_norm = false;   // RMS without weights
-  double softmax_scale = 0;  // 0: 1 / sqrt(head_dim)
-  double softcap = 0;        // attn_logit_softcapping; 0: the key is not used
+  bool value_norm = false;           // RMS without weights
+  double softmax_scale = 0;          // 0: 1 / sqrt(head_dim)
+  std::string_view scale_key = {};   // softmax_scale
+  std::string_view scalar_key = {};  // x of a softmax scale 1 / sqrt(x)
+  double softcap = 0;                // attn_logit_softcapping; 0: the key is not used
   bool sinks = false;
   std::int64_t alibi_heads = 0;       // models with so many heads have ALiBi. by_heads: all
   std::string_view unsupported = {};  // feature that LayerAttention does not have
@@ -218,6 +221,8 @@ inline constexpr Fact<&Family::window_on> window_on;
 inline constexpr Fact<&Family::chunk> chunk;
 inline constexpr Fact<&Family::value_norm> value_norm;
 inline constexpr Fact<&Family::softmax_scale> softmax_scale;
+inline constexpr Fact<&Family::scale_key> scale_key;
+inline constexpr Fact<&Family::scalar_key> scalar_key;
 inline constexpr Fact<&Family::softcap> softcap;
 inline constexpr Fact<&Family::sinks> sinks;
 inline constexpr Fact<&Family::alibi_heads> alibi_heads;

@@ -13,18 +13,7 @@ void share_keys(Reading& r, std::int64_t otherwise) {
     r.layers[to_size(l)].unsupported = "keys and values of an earlier layer";
 }
 
-void scalar_before_attention(Reading& r, double otherwise) {
-  r.softmax_scale =
-      inverse_sqrt(r.keys.positive({"query_pre_attn_scalar"}).value_or(otherwise));
-}
-
-void read_gemma2(Reading& r) {
-  scalar_before_attention(r, 256);
-  read_rotary(r);
-}
-
 void read_gemma3(Reading& r) {
-  scalar_before_attention(r, 256);
   prepare(r);
   slide_all_but_every(
       r, r.size({"sliding_window_pattern", "_sliding_window_pattern"}, r.family.full_every));
@@ -101,9 +90,10 @@ void add_gemma(Families& add) {
       softmax_scale(1), differences("full layers have wider heads; one base per layer type"));
   const Family gemma = add(rotary, {"gemma"}, head_dim(256), length(8192), sizes(28, 16, 3072),
                            key_heads(16), gguf("gemma", RopeType::halves));
-  const Family gemma2 = add(gemma, {"gemma2"}, read(read_gemma2), sizes(26, 8, 2304),
-                            key_heads(4), window(by_type, 4096, "sf"), softcap(50),
-                            gguf("gemma2", RopeType::halves, by_type, GgufYarn::usual, 46));
+  const Family gemma2 =
+      add(gemma, {"gemma2"}, softmax_scale(1.0 / 16), scalar_key("query_pre_attn_scalar"),
+          sizes(26, 8, 2304), key_heads(4), window(by_type, 4096, "sf"), softcap(50),
+          gguf("gemma2", RopeType::halves, by_type, GgufYarn::usual, 46));
   const Family gemma3_text =
       add(gemma2, {"gemma3_text"}, read(read_gemma3), base(1'000'000), length(131'072),
           window(by_type, 4096), local_base(10'000), full_every(6),
@@ -111,11 +101,11 @@ void add_gemma(Families& add) {
           differences("another base for sliding layers; only full layers are scaled"),
           gguf("gemma3", RopeType::halves, none, GgufYarn::usual, 62));
   add(gemma3_text, {}, gguf("gemma-embedding", RopeType::halves));
-  const Family gemma4_unified_text =
-      add(gemma3_text, {"gemma4_unified_text"}, read(read_gemma4), length(262'144),
-          sizes(30, 8, 2304), window(by_type, 1024), window_sides(WindowSides::one_more),
-          norm(rms, before, head, 1e-6), value_norm(true), softmax_scale(1),
-          differences("full layers have wider heads, a quarter of which rotates"));
+  const Family gemma4_unified_text = add(
+      gemma3_text, {"gemma4_unified_text"}, read(read_gemma4), scalar_key(""), length(262'144),
+      sizes(30, 8, 2304), window(by_type, 1024), window_sides(WindowSides::one_more),
+      norm(rms, before, head, 1e-6), value_norm(true), softmax_scale(1),
+      differences("full layers have wider heads, a quarter of which rotates"));
   add(gemma4_unified_text, {"gemma3n_text"}, read(read_gemma3n), length(32'768),
       sizes(35, 8, 2048), key_heads(2), window(by_type, 512), window_sides(WindowSides::halves),
       full_every(5),
@@ -130,8 +120,9 @@ void add_gemma(Families& add) {
   add(rotary, {"recurrent_gemma"}, read(read_recurrent_gemma), share(0.5, factor), length(8192),
       sizes(26, 10, 2560), window(all, 2048, "", "attention_window_size"),
       differences("attention in one layer of three"));
-  add(rotary, {"t5gemma2_decoder"}, read(read_gemma3), base(1'000'000), head_dim(256),
-      length(131'072), sizes(26, 8, 2304), key_heads(4), local_base(10'000), full_every(6),
+  add(rotary, {"t5gemma2_decoder"}, read(read_gemma3), softmax_scale(1.0 / 16),
+      scalar_key("query_pre_attn_scalar"), base(1'000'000), head_dim(256), length(131'072),
+      sizes(26, 8, 2304), key_heads(4), local_base(10'000), full_every(6),
       unsupported("self-attention and cross-attention in one softmax"),
       differences("another base for sliding layers; only full layers are scaled"));
   const Family gemma3n = add(multimodal, {"gemma3n"}, language("*_text"));

@@ -6,21 +6,9 @@
 namespace gnomon::model::internal {
 namespace {
 
-void read_granite(Reading& r) {
-  r.softmax_scale = r.keys.positive({"attention_multiplier"});
-  if (!r.softmax_scale) r.softmax_scale = 1;
-  read_rotary(r);
-}
-
-void read_hyperclovax(Reading& r) {
-  r.softmax_scale = r.keys.positive({"attention_multiplier"});
-  read_rotary(r);
-}
-
 void read_granite_by_layer(Reading& r) {
   const auto bases = r.keys.find({"layer_rope_theta"});
-  if (!bases) return read_granite(r);
-  r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
+  if (!bases) return read_rotary(r);
   prepare(r);
   std::size_t l = 0;
   bases->for_each_element([&](Json value) {
@@ -53,10 +41,9 @@ void read_granite_hybrid(Reading& r) {
   if (r.keys.string({"position_embedding_type"}).value_or("") != "rope") {
     for (Layer& layer : r.layers) layer.rotates = false;
     ignore_ropes(r);
-    r.softmax_scale = r.keys.positive({"attention_multiplier"}).value_or(1.0);
     return put_ropes(r);
   }
-  read_granite(r);
+  read_rotary(r);
 }
 
 void read_bamba(Reading& r) {
@@ -73,8 +60,9 @@ void add_granite(Families& add) {
   using namespace changes;
   add(rotary, {"bamba"}, read(read_bamba), share(0.5, factor), length(262'144),
       sizes(32, 32, 4096), key_heads(8), differences("attention in some layers"));
-  const Family granite4_vision_text = add(rotary, {"granite4_vision_text", "granitemoeshared"},
-                                          read(read_granite), sizes(32, 32, 4096));
+  const Family granite4_vision_text =
+      add(rotary, {"granite4_vision_text", "granitemoeshared"}, softmax_scale(1),
+          scale_key("attention_multiplier"), sizes(32, 32, 4096));
   add(granite4_vision_text, {"granite"}, gguf("granite", RopeType::adjacent));
   add(granite4_vision_text, {"granite_docling_text"}, length(32'768), sizes(28, 16, 1024),
       key_heads(4));
@@ -85,7 +73,7 @@ void add_granite(Families& add) {
   add(granitemoe_swa, {"granite_swa"}, length(8192), sizes(24, 20, 2560), key_heads(4));
   add(granite4_vision_text, {"granitemoehybrid"}, read(read_granite_hybrid),
       differences("attention in some layers"), gguf("granitehybrid", RopeType::adjacent));
-  add(rotary, {"hyperclovax"}, read(read_hyperclovax), sizes(32, 32, 4096),
+  add(rotary, {"hyperclovax"}, scale_key("attention_multiplier"), sizes(32, 32, 4096),
       unsupported("attention that was not compared with the model's own code"));
   const Family granite_speech =
       add(multimodal, {"granite_speech", "granite_speech_plus"}, language("granite"));

@@ -181,8 +181,6 @@ void read_step3(Reading& r) {
                   std::to_string(numbers.size()));
     return numbers;
   };
-  if (const auto scalar = r.keys.positive({"query_pre_attn_scalar"}))
-    r.softmax_scale = inverse_sqrt(*scalar);
   if (has_ropes_by_type(r)) return read_rotary(r);
   const auto bases = list("rope_theta", r.family.base);
   const auto shares = list("partial_rotary_factors", 1);
@@ -269,8 +267,9 @@ void add_sliding(Families& add) {
   add(rotary, {"smollm3"}, read(read_smollm3), base(2'000'000), length(32'768),
       sizes(36, 16, 2048), key_heads(4), window(unrotated), nope_every(4),
       differences("one layer in four does not rotate"), gguf("smollm3", RopeType::adjacent));
-  add(rotary, {"step3p5"}, read(read_step3), share(1, factor), head_dim(128), length(128'000),
-      sizes(45, 64, 4096), key_heads(8), window(by_type), norm(rms, before, head, 1e-5, 1),
+  add(rotary, {"step3p5"}, read(read_step3), scalar_key("query_pre_attn_scalar"),
+      share(1, factor), head_dim(128), length(128'000), sizes(45, 64, 4096), key_heads(8),
+      window(by_type), norm(rms, before, head, 1e-5, 1),
       differences("base and rotated share per layer"));
 }
 

@@ -110,7 +110,7 @@ class GgufDraft : public Draft {
   bool is_unrotated() const { return row->gguf.rope_type == RopeType::none; }
   const Gguf& file() const { return file_; }
   std::string arch;
-  const Family* row = nullptr;  // of the architecture
+  const Family* row = nullptr;  // row of the architecture
 
  private:
   const Gguf& file_;

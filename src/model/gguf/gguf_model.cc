@@ -243,7 +243,8 @@ void read_layers(Reader& r, const Rope& rope) {
     if (row.nope_every != 0 && (layer.number + 1) % row.nope_every == 0) layer.rotates = false;
   }
   read_temperature(r);
-  if (row.softmax_scale > 0) r.softmax_scale = row.softmax_scale;
+  if (row.softmax_scale > 0 && row.scale_key.empty() && row.scalar_key.empty())
+    r.softmax_scale = row.softmax_scale;
   if (row.gguf.layers_scaled_by_width == r.out.layers) {
     const std::int64_t width = r.required("embedding_length", 1 << 24);
     r.softmax_scale =
