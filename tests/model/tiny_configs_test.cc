@@ -7,6 +7,7 @@
 #include <cmath>
 #include <filesystem>
 #include <fstream>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <string>
@@ -93,7 +94,7 @@ Differences compare(const std::string& config, const std::string& family, const 
 
 // {"config": ..., "expected": {"layers", "length", "groups": as in `gnomon inspect --json`},
 // "defaults": expected values of a config of only a model_type, "differences": {"expected.KEY"
-// or "defaults.KEY": reason}}. Differences must be listed, and those that are listed must exist.
+// or "defaults.KEY": reason}}. Each difference must be listed, and each listed one must exist.
 class TinyConfig : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(TinyConfig, IsReadAsTheClassOfItsFamilyReadsIt) {

@@ -5,10 +5,10 @@
     python tools/released/tiny_configs.py NAME...    # adds or records these families
     python tools/released/tiny_configs.py --check    # writes nothing; exit 1 on changes
 
-The family's own configuration class of transformers makes the config from the sizes below, and
+The family's own configuration class of transformers makes the config from tiny_sizes.py, and
 the expected values come from the modules of the family's own model without memory for weights,
-as in expectations.py. If the model cannot be created, the values come from the config alone; see
-`source` of the entry. OUTSIDE and HAND_WRITTEN of tiny_sizes.py are the families
+as in expectations.py. If the model cannot be created, the values are those of the config; the
+source of the entry says so. OUTSIDE and HAND_WRITTEN of tiny_sizes.py are the families
 outside transformers. `defaults` are the values of the class without arguments, for a config of
 only a model_type. Groups of layers are in the format of tests/model/released. `differences` are
 values that the library reads otherwise, with the reason.
@@ -158,6 +158,7 @@ def window_of(module, config, layer):
         return None
     if getattr(module, "is_causal", True) or "Merged" in type(module).__name__:
         return {"left": size - 1, "right": None}
+    size = first_of(config, ("sliding_window",))  # that of modules may have 1 more
     if "create_bidirectional_sliding_window_mask" in source:
         return {"left": size, "right": size}
     return {"left": (size + 1) // 2 - 1, "right": size // 2}  # T5Gemma 2
@@ -168,17 +169,16 @@ def has_ropes(model):
 
 
 def table_of(model, config, kind, part):
-    """Returns the rows, width and first row of the learned table of absolute positions. Fixed
-    sinusoids that are stored as a table are not one."""
+    """Returns the rows, width and first row of the learned table of absolute positions, or the
+    kind of a fixed table."""
+    if any("Sinusoid" in type(one).__name__ for one in model.modules()):
+        return {"kind": "sinusoidal"}
     prefix = TABLES.get(kind, part)
     found = attention.tables(model, part=prefix or None)
     if prefix is None or not found:
         return {}
     name, shape = found[0]
     holder = model.get_submodule(name.rsplit(".", 1)[0] if "." in name else "")
-    if "Sinusoid" in type(holder).__name__ or "sinus" in str(
-            getattr(config, "position_embedding_type", "")):
-        return {}
     facts = {"kind": "learned", **learned(model, config, {"part": prefix} if prefix else {})}
     if "create_position_ids_from" not in inspect.getsource(modeling(config)) and \
             getattr(holder, "offset", None) is None:
@@ -251,7 +251,9 @@ def stages(config):
 
 
 def groups_of(model, config, kind, short):
-    """Returns the layers of the model, grouped by their values. `short`: no frequencies."""
+    """Returns the layers of the model, grouped by their values. `short`: without frequencies,
+    unless they are scaled."""
+    scaled = '"factor"' in json.dumps(getattr(config, "rope_parameters", None) or {})
     if getattr(config, "depths", None) and kind not in ALIKE:
         return stages(config)
     groups = []
@@ -266,7 +268,7 @@ def groups_of(model, config, kind, short):
             facts = layer_facts(model, config, kind, layer, part, length, table)
             facts = {key: written(one) for key, one in facts.items()
                      if one is not None and key not in UNKNOWN.get(kind, ())}
-            if short:
+            if short and not scaled:
                 facts.pop("inv_freq", None)
             found.setdefault(json.dumps(facts), []).append(layer)
         windows = [layer for layer in range(layers)

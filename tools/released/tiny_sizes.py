@@ -74,8 +74,8 @@ PATCHES = {"mlcd", "sam3_tracker_video"}
 # families, or because the defaults of the class do not fit each other.
 WITHOUT_DEFAULTS = set(
     "bigbird_pegasus blenderbot blenderbot-small falcon_mamba fsmt funnel glm5_next_text "
-    "longt5 mamba mamba2 mbart moonshine_streaming_encoder moshi_depth mt5 mvp nllb nllb-moe pegasus "
-    "perceiver plbart pop2piano qwen3_omni_moe_text reformer rwkv speech_to_text "
+    "longt5 mamba mamba2 mbart moonshine_streaming_encoder moshi_depth mt5 mvp nllb nllb-moe "
+    "pegasus perceiver plbart pop2piano qwen3_omni_moe_text reformer rwkv speech_to_text "
     "switch_transformers xlstm zamba".split())
 # Keys that have no effect on position.
 NOISE = (
