@@ -328,7 +328,8 @@ def record(kind, known):
     of = known[ALIASES.get(kind, OUTSIDE.get(kind, (kind,))[0])]
     keys = small(kind, of)
     if kind in OUTSIDE and "rope_parameters" in keys:  # the spelling of transformers 4
-        keys["rope_theta"] = keys.pop("rope_parameters")["rope_theta"]
+        base = keys.pop("rope_parameters")["rope_theta"]
+        keys.update({"rope_theta": base} if base != 10000 else {})
     wanted, source = expected(kind, config_of(kind, of, keys), False)
     entry = {"source": f"transformers {transformers.__version__}: {source} of {of.__name__}",
              "config": keys, "expected": wanted}

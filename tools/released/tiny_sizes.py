@@ -17,7 +17,9 @@ SIZES = {
     "image_size": 48, "patch_size": 8,
 }
 # Keys of single classes. None: the size above is not used.
+FIXED_BASE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}
 SPECIAL = {
+    "aquila": FIXED_BASE,
     "bailing_hybrid": {"layer_group_size": 3},
     "blt_global_transformer": {"head_dim": 16},
     "blt_local_decoder": {"head_dim": 16},
@@ -42,6 +44,7 @@ SPECIAL = {
     "sam3_tracker_video": {"memory_attention_num_layers": 2, "memory_attention_hidden_size": 32,
                            "memory_attention_rope_feat_sizes": [3, 3]},
     "squeezebert": {"embedding_size": 64},
+    "xverse": FIXED_BASE,
     "zamba": {"num_hidden_layers": 14},
 }
 # Keys that a class or its model requires, and that have no effect on position.
