@@ -5,7 +5,8 @@
 #   tools/released.sh 5.23.0
 #
 # Installs transformers and torch (CPU) into build/released/venv. Writes tests/model/layers,
-# tests/model/engine and tests/model/released. Files that differ only by rounding are kept.
+# tests/model/engine, tests/model/released and tests/model/tiny_configs.json. Files that differ
+# only by rounding are kept.
 set -eu
 here=$(cd "$(dirname "$0")/.." && pwd)
 work=$here/build/released
@@ -28,6 +29,9 @@ if [ -e "$here/tools/released/expectations.py" ]; then
     failed="$failed expectations.py"
 fi
 
+"$python" "$here/tools/released/tiny_configs.py" > "$work/tiny_configs.txt" \
+  2>> "$work/errors.txt" || failed="$failed tiny_configs.py"
+
 "$python" -m pip list 2>/dev/null | grep -E '^(torch|transformers) '
 echo
 echo "Layers, all in build/released/layers.txt:"
@@ -42,9 +46,12 @@ if [ -e "$work/expectations.txt" ]; then
   sed 's/^/  /' "$work/expectations.txt"
 fi
 echo
+echo "Tiny configs:"
+sed 's/^/  /' "$work/tiny_configs.txt"
+echo
 echo "Files:"
-git -C "$here" status --short tests/model/released tests/model/layers tests/model/engine
-git -C "$here" diff --stat tests/model/released tests/model/layers tests/model/engine
+files="released layers engine tiny_configs.json"
+(cd "$here/tests/model" && git status --short $files && git diff --stat $files)
 if [ -n "$failed" ]; then
   echo "failed:$failed" >&2
   tail -n 3 "$work/errors.txt" >&2

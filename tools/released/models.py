@@ -61,8 +61,11 @@ def config_of(sample):
 
 def modeling(config):
     package, name = type(config).__module__.rsplit(".", 1)
-    return importlib.import_module(
-        package + "." + name.replace("configuration_", "modeling_"))
+    try:
+        return importlib.import_module(
+            package + "." + name.replace("configuration_", "modeling_"))
+    except ModuleNotFoundError:  # exaone and others are a Llama
+        return importlib.import_module(MODEL_MAPPING[type(config)].__module__)
 
 
 def classes_of(config):
@@ -70,13 +73,17 @@ def classes_of(config):
     has no modules, only where there is no other."""
     found = []
     if type(config) in MODEL_MAPPING:
-        mapped = MODEL_MAPPING[type(config)]
+        try:
+            mapped = MODEL_MAPPING[type(config)]
+        except ValueError:  # names a class that does not exist: voxtral_realtime_text
+            mapped = ()
         found += mapped if isinstance(mapped, (tuple, list)) else [mapped]
     ours = [one for one in vars(modeling(config)).values()
             if inspect.isclass(one) and issubclass(one, PreTrainedModel)
             and getattr(one, "config_class", None) is type(config) and one not in found]
     whole = [one for one in ours if not one.__name__.endswith("PreTrainedModel")]
-    return found + sorted(whole, key=lambda one: not one.__name__.endswith("Model")) or ours
+    rank = lambda one: (not one.__name__.endswith("Model"), one.__name__.endswith("Stack"))
+    return found + sorted(whole, key=rank) or ours
 
 
 @contextlib.contextmanager

@@ -11,10 +11,10 @@ from attention import attention_of, fitted_base
 from models import modeling, real
 
 # Towers whose position_ids hold (x, y), so that axis 0 of the module is the width. Read in their
-# modeling files: sam3, sam2_video and edgetam_video stack (wpos_ids, hpos_ids); muse_* and step3p7
+# modeling files: sam3*, sam2_video and edgetam_video stack (wpos_ids, hpos_ids); muse_* and step3p7
 # flip the last dimension of get_vision_position_ids; gemma4 has pixel_position_ids (x, y).
-WIDTH_FIRST = {"sam3_vit_model", "sam2_video", "edgetam_video", "gemma4_vision",
-               "muse_glimmer_vision", "muse_spark_vision"}
+WIDTH_FIRST = {"sam3_vit_model", "sam3_tracker_video", "sam2_video", "edgetam_video",
+               "gemma4_vision", "muse_glimmer_vision", "muse_spark_vision"}
 THREE_AXES = {"minimax_m3_vl_vision"}
 
 
@@ -108,7 +108,7 @@ def text(model, config, layer, length):
         facts["base"] = float(rope["rope_theta"])
         share = rope.get("partial_rotary_factor", 1)
         if share < 1 and rope.get("rope_type") in ("default", "linear", "llama3", "longrope"):
-            dim = int(attention_of(model, config, layer).head_dim * share)
+            dim = int(getattr(attention_of(model, config, layer), "head_dim", 0) * share)
             if dim % 2:  # dim + 1 elements rotate by rope_theta^(-2i / dim)
                 facts["base"] **= (dim + 1) / dim
     elif rope.get("rope_type", "default") == "default":
