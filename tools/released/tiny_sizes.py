@@ -146,7 +146,7 @@ HAND_WRITTEN = {
                    "num_self_attends_per_block": 6, "num_self_attention_heads": 4,
                    "num_cross_attention_heads": 4, "max_position_embeddings": 320},
         "expected": {"length": 320, "groups": [
-            {"kind": "learned", "rows": 320, "dim": 64, "offset": 0}]}},
+            {"kind": "learned", "rows": 320, "width": 64, "offset": 0}]}},
     "transfo-xl": {
         "differences": DIFFERENCES["transfo-xl"],
         "source": "modeling_transfo_xl.py of transformers 4.40: scale = 1 / (d_head ** 0.5)",
