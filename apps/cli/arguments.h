@@ -27,8 +27,8 @@ Integers parse_extents(const std::string& text, std::size_t least, std::size_t m
 // Parses "16x32" as height and width.
 std::pair<std::int64_t, std::int64_t> parse_grid(const std::string& text);
 
-// Returns the value named `text` in `names`; case and separators do not count. `option`: the name
-// of the option for the message.
+// Returns the value named `text` in `names`; case and separators do not count. `option`: the
+// name of the option for the message.
 template <typename T>
 using Names = std::vector<std::pair<std::string, T>>;
 template <typename T>

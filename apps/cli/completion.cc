@@ -1,4 +1,4 @@
-// `gnomon completion`: completion scripts of bash, zsh and fish, from the options of the commands.
+// `gnomon completion`: completion scripts of bash, zsh and fish, from the list of options.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -56,8 +56,8 @@ Words lab_options(const std::string& command) {
 }
 
 // The common part of the scripts of bash and zsh: a function that calls `_gnomon_words` or
-// `_gnomon_files`. Variables: n, the number of words after gnomon; cmd, kind, last and word: the
-// first, the second, the last complete and the present word.
+// `_gnomon_files`. Variables: n, the number of words after gnomon; cmd, kind, last and word:
+// the first, the second, the last complete and the present word.
 std::string cases_of(const Command& command) {
   std::string text = fmt::format("  {})\n    case $last in\n", command.name());
   Words kinds, places;

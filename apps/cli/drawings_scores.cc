@@ -106,8 +106,8 @@ constexpr const char* sentence[word_count] = {"the", "dog", "bites", "the", "man
 constexpr int64_t word_ids[word_count] = {0, 1, 2, 0, 3};
 constexpr int64_t shuffled[word_count] = {3, 4, 2, 0, 1};  // "the man bites the dog"
 
-// Weights of the first head for the words in the order `from`, with rows and columns in the order
-// of the first text.
+// Weights of the first head for the words in the order `from`, with rows and columns in the
+// order of the first text.
 plot::Matrix weights_of_words(const LayerPlan& plan, int64_t heads, int64_t size,
                               const int64_t* from) {
   analysis::OrderContent content{

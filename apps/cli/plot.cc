@@ -68,8 +68,8 @@ Json as_json(const plot::Figure& figure) {
           {"config", parsed(plot::standalone(figure)).at("config")}};
 }
 
-// A page with the figures of a file, a list of objects as --json prints them. The "command" of a
-// single figure is printed.
+// A page with the figures of a file, a list of objects as --json prints them. The "command" of
+// a single figure is printed.
 std::string page_of(const std::string& path, const std::string& title) {
   const io::MappedFile file(path);
   const Json all = internal::parse_json<Json>(file.text(), "plot", path);

@@ -40,8 +40,8 @@ class Folder {
 
 constexpr int cannot_execute = 127;
 
-// Runs a program with the arguments as given, without a shell. Its output goes to the file `log`.
-// Returns its exit status, `cannot_execute` if there is no such program.
+// Runs a program with the arguments as given, without a shell. Its output goes to the file
+// `log`. Returns its exit status, `cannot_execute` if there is no such program.
 int execute(const std::vector<std::string>& words, const std::string& log) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));

@@ -20,8 +20,8 @@ std::string brief(double value) {
   return fmt::format("{:.{}f}", value, std::fabs(value) < 1 ? 2 : 1);
 }
 
-// Of the attention weight without precedent. It separates the encodings that hold in the lab from
-// those that fail (docs/analysis/properties.md).
+// Of the attention weight without precedent. It separates the encodings that hold in the lab
+// from those that fail (docs/analysis/properties.md).
 constexpr double known_below = 0.5;
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }

@@ -1,5 +1,5 @@
-// The options and arguments of a command, the rules that they follow, and their parser. An error
-// is one line: "[table] --dim must be an integer, got x; see gnomon table --help".
+// The options and arguments of a command, the rules that they follow, and their parser. An
+// error is one line: "[table] --dim must be an integer, got x; see gnomon table --help".
 #pragma once
 
 #include <cstdint>

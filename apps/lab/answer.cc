@@ -25,8 +25,8 @@ std::string seeds_of(const Results& results) {
   return counted(least, "seed");
 }
 
-// Of the last third of the curve: how much the validation loss fell, relative to its end. Empty if
-// the curve has no such points.
+// Of the last third of the curve: how much the validation loss fell, relative to its end. Empty
+// if the curve has no such points.
 std::optional<double> last_fall(const RunResult& run) {
   if (run.curve.empty() || !run.curve.back().validation_bits) return std::nullopt;
   const CurvePoint& end = run.curve.back();
@@ -38,8 +38,8 @@ std::optional<double> last_fall(const RunResult& run) {
   return std::isfinite(fall) ? std::optional(fall) : std::nullopt;
 }
 
-// The steps after which the models should be trained enough: at least twice as many and 300, and
-// as many that `fall` is below the limit if it halves with each doubling.
+// The steps after which the models should be trained enough: at least twice as many and 300,
+// and as many that `fall` is below the limit if it halves with each doubling.
 double wanted_steps(double steps, std::optional<double> fall) {
   const double doublings =
       fall ? std::ceil(std::log2(std::max(2.0, *fall / settled_below))) : 1;
@@ -67,14 +67,14 @@ std::string more_minutes(const Results& results, std::optional<double> fall) {
                      counted(static_cast<std::int64_t>(more), "more minute"), total);
 }
 
-// The best way with the cut context. At a longer length than in training, every encoding has one.
+// The best way with the cut context. Beyond the training length, every encoding has one.
 const Way& first_cut(const Ways& at) {
   return *std::find_if(at.order.begin(), at.order.end(),
                        [](const Way& one) { return one.context == Context::cut; });
 }
 
-// Whether a longer context gains: the best way at a length is measurably better than the best with
-// the cut context.
+// Whether a longer context gains: the best way at a length is measurably better than the best
+// with the cut context.
 bool gains(const Ways& at, std::size_t length, const std::vector<RunResult>& runs) {
   const Way &best = at.order.front(), &cut = first_cut(at);
   return cut.bits - best.bits > margin(cut, best, length, runs);

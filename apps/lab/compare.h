@@ -16,12 +16,12 @@ struct ChangedSetting {
   Json a, b;
 };
 
-// One encoding at the length `to` (text; `from` is 0) or in the range `from` to `to`. a, b: means
-// over seeds of the loss or the score. margin: half of the width of the 95 % confidence interval of
-// b - a. Several seeds in both folders: Student's t of the mean difference between runs of equal
-// seed, if these begin with the same weights and read the same batches, else Welch's. Text with one
-// seed in a folder: over the test segments, but at least twice seed_deviation. Examples: at least
-// that from the number of examples.
+// One encoding at the length `to` (text; `from` is 0) or in the range `from` to `to`. a, b:
+// means over seeds of the loss or the score. margin: half of the width of the 95 % confidence
+// interval of b - a. Several seeds in both folders: Student's t of the mean difference between
+// runs of equal seed, if these begin with the same weights and read the same batches, else
+// Welch's. Text with one seed in a folder: over the test segments, but at least twice
+// seed_deviation. Examples: at least that from the number of examples.
 struct LengthDifference {
   std::string name, title;
   std::int64_t from = 0, to = 0;
@@ -62,8 +62,8 @@ struct Comparison {
 
 enum class Texts { same = 1, other };
 
-// `texts`: whether both sessions had the same texts or data. Throws std::invalid_argument if the
-// tasks or the metrics differ, or if the results have no encoding or no length in common.
+// `texts`: whether both sessions had the same texts or data. Throws std::invalid_argument if
+// the tasks or the metrics differ, or if the results have no encoding or no length in common.
 Comparison compare(const Results& a, const Results& b, Texts texts);
 
 std::string comparison_text(const Comparison& comparison);

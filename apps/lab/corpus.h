@@ -26,8 +26,8 @@ struct Text {
   }
 };
 
-// Of tokens that can have several bytes, on the test texts: their mean number of bytes, and the loss
-// of the token frequencies of the training texts in bits per byte.
+// Of tokens that can have several bytes, on the test texts: their mean number of bytes, and the
+// loss of the token frequencies of the training texts in bits per byte.
 struct TokenStatistics {
   double bytes_per_token = 0, frequency_bits = 0;
 };
@@ -71,7 +71,8 @@ std::string fingerprint(const Corpus& corpus);
 // Reads text files of at least `least` bytes. Throws like load_corpus.
 std::vector<Text> read_texts(const std::vector<std::string>& paths, std::int64_t least);
 
-// From the numbers of each token in the training and the test texts, and the bytes of the test texts.
+// From the numbers of each token in the training and the test texts, and the bytes of the test
+// texts.
 TokenStatistics token_statistics(const std::vector<double>& train,
                                  const std::vector<double>& test, double test_bytes);
 

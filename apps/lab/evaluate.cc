@@ -211,8 +211,9 @@ std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& s
                        mean(sums.right_by_segment),
                        std::ssize(segments) * settings.longest() / length,
                        sums.tail_by_segment});
-    // A causal model predicts the byte at position i from i bytes in windows of every length. So
-    // all of them count, and short contexts, of which a long window has few, have more bytes.
+    // A causal model predicts the byte at position i from i bytes in windows of every length.
+    // So all of them count, and short contexts, of which a long window has few, have more
+    // bytes.
     if (masked) positions = {};
     positions.add_windows(sums.window, length);
     longest = length;

@@ -22,8 +22,8 @@ struct GenerateOptions {
   const Tokenizer* tokenizer = nullptr;  // null: bytes
 };
 
-// Returns the continuation of `text`, which has at least one byte. Cost: one forward pass of one
-// token for each token, and one of context / 2 tokens whenever the cache is full.
+// Returns the continuation of `text`, which has at least one byte. Cost: one forward pass of
+// one token for each token, and one of context / 2 tokens whenever the cache is full.
 std::string generate(Transformer& model, std::string_view text, const GenerateOptions& options);
 
 // Continuations of a part of the test text, filled-in masked bytes, or answers to examples.

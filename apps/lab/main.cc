@@ -66,8 +66,8 @@ int lab(int argc, char** argv) {
   return session.stopped ? 130 : 0;
 }
 
-// The help of every command, separated by form feeds, for the completion and the manual pages of
-// `gnomon`.
+// The help of every command, separated by form feeds, for the completion and the manual pages
+// of `gnomon`.
 int help() {
   for (const char* one : {generate_help, evaluate_help, compare_help, lab_help})
     fmt::print("{}\f", one);

@@ -1,13 +1,13 @@
 // Data parallelism: the gradient of a step from 8 micro-batches, computed by the members of a
 // team.
 //
-// Member w of n computes the gradients g of 8 / n consecutive micro-batches. The gradient of the
-// step is ((g0 + g1) + (g2 + g3)) + ((g4 + g5) + (g6 + g7)), so its bits are the same for 1, 2, 4
-// and 8 members: each member computes its subtree, and Team::sum computes the levels above.
+// Member w of n computes the gradients g of 8 / n consecutive micro-batches. The gradient of
+// the step is ((g0 + g1) + (g2 + g3)) + ((g4 + g5) + (g6 + g7)), so its bits are the same for
+// 1, 2, 4 and 8 members: each member computes its subtree, Team::sum the levels above.
 //
-// The parameters are divided into buckets, in the order in which the backward pass computes their
-// gradients. A thread sums a bucket over the team as soon as it is complete, while the backward
-// pass of the last micro-batch computes the other buckets.
+// The parameters are divided into buckets, in the order in which the backward pass computes
+// their gradients. A thread sums a bucket over the team as soon as it is complete, while the
+// backward pass of the last micro-batch computes the other buckets.
 #pragma once
 
 #include <condition_variable>
@@ -33,9 +33,9 @@ struct MicroBatchOptions {
 
 class MicroBatches {
  public:
-  // Every member of the team has its own model with the same weights. `batch` is a multiple of 8.
-  // Throws std::invalid_argument unless all parameters are float32, and on the CPU if the team
-  // has several members.
+  // Every member of the team has its own model with the same weights. `batch` is a multiple of
+  // 8. Throws std::invalid_argument unless all parameters are float32, and on the CPU if the
+  // team has several members.
   MicroBatches(TaskModel& model, std::int64_t batch, Team& team,
                MicroBatchOptions options = {});
   ~MicroBatches();
@@ -51,8 +51,8 @@ class MicroBatches {
   // nats / targets. A parameter that the loss does not depend on gets zeros.
   Loss backward(std::uint64_t seed, std::uint64_t step);
 
-  // Time since the construction, in seconds: all sums over the team, and the part of it in which
-  // `backward` had nothing else to do.
+  // Time since the construction, in seconds: all sums over the team, and the part of it in
+  // which `backward` had nothing else to do.
   double exchange_seconds() const { return exchange_seconds_; }
   double waiting_seconds() const { return waiting_seconds_; }
 

@@ -77,7 +77,7 @@ TrainedModel load_model(const std::filesystem::path& folder) {
   const ModelConfig& config = trained.config;
   const Settings& s = config.settings;
   const io::SafeTensors file(folder / weights_name);
-  // Before the model is allocated, so that a config cannot ask for more memory than the file has.
+  // Checked before the model is allocated: a config cannot ask for more memory than its file.
   check_shape(file, "embedding.weight", {vocabulary(s), s.width});
   for (std::int64_t layer = 0; layer < s.layers; ++layer)
     check_shape(file, fmt::format("block{}.feed_in.weight", layer), {4 * s.width, s.width});

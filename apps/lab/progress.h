@@ -1,7 +1,7 @@
 // Progress output. On a terminal: a live line for each run in training, with its share, a small
-// curve of its loss, its rate and its remaining time, and a line for the session. Otherwise plain
-// lines. A finished run leaves a line with its result. Thread-safe: any thread may report, and
-// one thread draws.
+// curve of its loss, its rate and its remaining time, and a line for the session. Otherwise
+// plain lines. A finished run leaves a line with its result. Thread-safe: any thread may
+// report, and one thread draws.
 #pragma once
 
 #include <chrono>

@@ -36,8 +36,8 @@ std::string use_of(const Way& way, const Results& results) {
   return "";
 }
 
-// The tied ways as one choice for each encoding. The use is not given at the training length, and
-// if the whole and the cut context are both tied.
+// The tied ways as one choice for each encoding. The use is not given at the training length,
+// and if the whole and the cut context are both tied.
 std::vector<Choice> choices_of(const Ways& at, const Results& results) {
   std::vector<Choice> choices;
   for (const Way& way : at.order) {

@@ -20,9 +20,9 @@ struct SessionResult;
 // share.
 constexpr double holds_within = 0.03;
 
-// The standard deviation between seeds, in bits, if there is only one seed: others measured 0.012
-// to 0.015 nats at this scale. With one seed, a difference of losses is measurable only if it
-// exceeds two of these deviations.
+// The standard deviation between seeds, in bits, if there is only one seed: others measured
+// 0.012 to 0.015 nats at this scale. With one seed, a difference of losses is measurable only
+// if it exceeds two of these deviations.
 constexpr double seed_deviation = 0.02;
 
 // LengthLoss over seeds. If a number of a seed is not finite, the encoding diverged: tail_bits
@@ -31,8 +31,9 @@ struct LengthMean {
   std::int64_t length = 0;
   bool applicable = false;  // the fields after it are unset if not
   double tail_bits = 0, tail_deviation = 0, window_bits = 0, accuracy = 0;
-  // Half of the width of the 95 % confidence interval of tail_bits. Several seeds: of the mean over
-  // seeds. One seed: of the mean over its test segments, without the deviation between seeds.
+  // Half of the width of the 95 % confidence interval of tail_bits. Several seeds: of the mean
+  // over seeds. One seed: of the mean over its test segments, without the deviation between
+  // seeds.
   double uncertainty = 0;
   double cut_bits =
       0;              // the loss on the same bytes with the context cut to the training length
@@ -40,9 +41,9 @@ struct LengthMean {
   std::int64_t windows = 0;
 };
 
-// Stretch over seeds, of a stretch or of a range of lengths. If a number of a seed is not finite,
-// the encoding diverged: score and second are NaN. A range ends at one of settings.eval_lengths
-// and begins after the previous one.
+// Stretch over seeds, of a stretch or of a range of lengths. If a number of a seed is not
+// finite, the encoding diverged: score and second are NaN. A range ends at one of
+// settings.eval_lengths and begins after the previous one.
 struct StretchMean {
   std::int64_t from = 0, to = 0;
   bool applicable = false;  // the fields after it are unset if not
@@ -143,8 +144,8 @@ struct EncodingCost {
   std::optional<double> step_noise = {};
 };
 
-// The models of one size, in a session with several. Their results, with encodings without sizes,
-// are in the folder `name` (results_by_size.h).
+// The models of one size, in a session with several. Their results, with encodings without
+// sizes, are in the folder `name` (results_by_size.h).
 struct SizeResult {
   std::string name = {};  // "2x64"
   std::int64_t layers = 0, width = 0, heads = 0;
@@ -167,8 +168,8 @@ struct TextsResult {
   // byte, and the share of right predictions if the most frequent byte is always predicted. A
   // model that has learned from context must be clearly better.
   double byte_frequency_bits = 0, byte_frequency_accuracy = 0;
-  // The same with the frequencies of each byte after the byte before it. A model above this loss
-  // hardly uses positions.
+  // The same with the frequencies of each byte after the byte before it. A model above this
+  // loss hardly uses positions.
   double byte_pair_bits = 0;
   // Of tokens that can have several bytes (TokenStatistics).
   std::optional<double> bytes_per_token = {}, token_frequency_bits = {};
@@ -210,8 +211,8 @@ std::string length_text(const Results& results, std::int64_t length);
 
 Results assemble_results(const SessionResult& session, const Corpus& corpus);
 
-// Sets the encodings, rankings, ways, recommendations, extensions, sizes and the answer from the
-// settings, texts, machine, requested runs and runs.
+// Sets the encodings, rankings, ways, recommendations, extensions, sizes and the answer from
+// the settings, texts, machine, requested runs and runs.
 void compare_encodings(Results& results);
 
 }  // namespace gnomon::lab

@@ -57,8 +57,8 @@ std::optional<std::string> not_trained(const Results& results) {
 // The first and the last of Results::rankings, or one of them if there is only one.
 std::set<std::size_t> ends(const Results& results) { return {0, results.rankings.size() - 1}; }
 
-// The titles of the best encoding and of those tied with it. Empty if no encoding has positions,
-// or if none is better than chance.
+// The titles of the best encoding and of those tied with it. Empty if no encoding has
+// positions, or if none is better than chance.
 std::vector<std::string> best_at(const Results& results, std::size_t at) {
   std::vector<std::string> titles;
   if (examples(results) && !beats_chance(results, at)) return titles;

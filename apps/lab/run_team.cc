@@ -39,8 +39,8 @@ void send(const Store& store, const std::string& key, const Json& value) {
   const std::string text = value.dump();
   store->set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
-// Waits for a value of the leader. Throws TeamError if the leader is silent for `patience`, or if
-// rank 0 ends.
+// Waits for a value of the leader. Throws TeamError if the leader is silent for `patience`, or
+// if rank 0 ends.
 Json receive(const Store& store, const std::string& key, milliseconds patience) {
   try {
     std::int64_t beats = -1;

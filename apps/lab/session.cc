@@ -34,8 +34,8 @@ namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
 // From a few steps of every encoding, with as many runs at the same time as in training: the
-// fastest if all batches have the same size, because other processes only slow a step down, else
-// the median.
+// fastest if all batches have the same size, because other processes only slow a step down,
+// else the median.
 Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus) {
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
@@ -71,7 +71,7 @@ Speed measured_speed(const Settings& s, const Options& options, const Corpus& co
 }
 
 // Reads cost.json or measures the cost. Called before the first training step of this process:
-// the measurement forks, and LibTorch refuses a backward pass in a child of a process that had one.
+// the measurement forks, and LibTorch refuses a backward pass in a child if the parent had one.
 std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus,
                                const fs::path& out, std::FILE* stream) {
   if (fs::exists(out / "cost.json")) return read_costs(out / "cost.json");

@@ -39,9 +39,10 @@ struct SessionResult {
 // Throws std::invalid_argument if none is left.
 void leave_out_unusable(SessionResult& result, const Corpus& corpus, std::FILE* stream);
 
-// `out`: the folder, which is empty or has a stopped run with options.settings. The first Ctrl-C
-// saves the state of every run and returns the finished runs. The second ends the process.
-// With options.world, workers on other machines train runs, too (work_server.h, work_client.h).
+// `out`: the folder, which is empty or has a stopped run with options.settings. The first
+// Ctrl-C saves the state of every run and returns the finished runs. The second ends the
+// process. With options.world, workers on other machines train runs, too (work_server.h,
+// work_client.h).
 SessionResult run_session(const Options& options, const Corpus& corpus,
                           const std::filesystem::path& out, std::FILE* stream);
 

@@ -24,8 +24,8 @@ struct Rows {
   std::int64_t begin = 0, end = 0;
 };
 
-// The sum of the losses of all targets, in nats, and the number of targets. Losses are reported by
-// `units`, for example the number of bytes of all targets.
+// The sum of the losses of all targets, in nats, and the number of targets. Losses are reported
+// by `units`, for example the number of bytes of all targets.
 struct LossSum {
   at::Tensor nats;
   std::int64_t targets = 0, units = targets;

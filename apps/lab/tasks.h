@@ -64,8 +64,8 @@ struct TaskInfo {
   std::string_view summary;  // one line
   std::string_view unit;     // unit of a length: "letters"
 
-  // Of a task with examples: the scores from 0 to 1 of a Stretch. Encodings are ranked by `score`,
-  // and then by `second`, which is empty if there is none.
+  // Of a task with examples: the scores from 0 to 1 of a Stretch. Encodings are ranked by
+  // `score`, and then by `second`, which is empty if there is none.
   std::string_view score = {};   // "right whole answers"
   std::string_view second = {};  // "right bytes"
   std::string_view what = {};    // definition of the scores: "the share of ..."
@@ -116,7 +116,7 @@ constexpr double masked_share = 0.15;
 
 // The number of tokens in a window or an example at a length. For text, the length itself.
 std::int64_t window_tokens(Task task, std::int64_t length);
-// The number of tokens in a window of training. --finetune with --extend: of the longest length.
+// The number of tokens in a window of training. --finetune with --extend: the longest length.
 std::int64_t training_window(const Settings& settings);
 
 struct Example {
@@ -143,8 +143,8 @@ struct Chance {
 Chance chance(Task task, std::int64_t length);
 
 // The stretches in which a task with examples is tested: `from`, `to` and `up_to`. Those of
-// TaskInfo::stretches, or, if it is null, each has a quarter of the training length, none contains
-// lengths on both sides of an eval length, and the first begins at TaskInfo::shortest.
+// TaskInfo::stretches, or, if it is null, each has a quarter of the training length, none
+// contains lengths on both sides of an eval length, and the first begins at TaskInfo::shortest.
 std::vector<Stretch> length_stretches(const Settings& settings);
 
 }  // namespace gnomon::lab

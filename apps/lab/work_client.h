@@ -16,8 +16,8 @@
 
 namespace gnomon::lab {
 
-// The list of rank 0, over a connection that has joined. All methods throw ConnectionLost if rank
-// 0 does not answer.
+// The list of rank 0, over a connection that has joined. All methods throw ConnectionLost if
+// rank 0 does not answer.
 class RemoteWorkList final : public WorkList {
  public:
   // `folder`: for the files of this worker, until they are sent.

@@ -1,9 +1,9 @@
 // The list of runs of a session and their claims. A run is trained by the thread, process or
 // machine that has claimed it.
 //
-// Every claim of a run has a generation, one higher than the claim before. Only the latest claim
-// of a run can store a checkpoint or a result, and only one result of a run is accepted. So two
-// workers that both consider a run theirs cannot both count.
+// Every claim of a run has a generation, one higher than the claim before. Only the latest
+// claim of a run can store a checkpoint or a result, and only one result of a run is accepted.
+// So two workers that both consider a run theirs cannot both count.
 #pragma once
 
 #include <chrono>
@@ -86,8 +86,8 @@ class WorkList {
  public:
   virtual ~WorkList() = default;
 
-  // Waits for a free run. Its checkpoint, if there is one, is in folder(). Empty if all runs are
-  // done or the session is stopped.
+  // Waits for a free run. Its checkpoint, if there is one, is in folder(). Empty if all runs
+  // are done or the session is stopped.
   virtual std::optional<Claim> claim() = 0;
   // The folder of checkpoints/ and models/ of this process.
   virtual const std::filesystem::path& folder() const = 0;

@@ -183,7 +183,7 @@ void WorkServer::greet(Peer& peer) {
   const Json hello = peer.connection.receive(hello_limits, hello_time).head;
   if (hello.value("op", "") != "hello") throw ConnectionLost("not a worker");
   peer.host = internal::printable(hello.value("host", ""), 200);
-  // A token is a secret: it is not shown, and the time of its comparison does not tell its start.
+  // A token is a secret: it is not shown, and is compared in constant time.
   require(peer, "a worker must have the GNOMON_LAB_TOKEN or the job of rank 0", "equal",
           equal_secrets(invitation_.token, hello.value("token", "")) ? "equal" : "another one");
   require(peer, "a worker must have version " GNOMON_VERSION " of Gnomon, as rank 0",

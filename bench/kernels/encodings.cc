@@ -1,7 +1,7 @@
 // Two kernels for every encoding of the list. `encoding`: a training step, which lowers the
-// parameters to the plan, attends, and computes all gradients including those of the parameters.
-// The roof is sgemm with the work of plain attention, so the shares of encodings are comparable.
-// `lower`: only the lowering of trained parameters and its gradient.
+// parameters to the plan, attends, and computes all gradients including those of the
+// parameters. The roof is sgemm with the work of plain attention, so the shares of encodings
+// are comparable. `lower`: only the lowering of trained parameters and its gradient.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
 // The registry of kernels that are measured: `gnomon bench` times them, gnomon_instructions
-// counts their instructions. Each has a roof: the least work of the machine for the same result.
+// counts their instructions. Each has a roof: the least work for the same result.
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // Simulates a session on many machines: one process is rank 0, another has the workers as
 // threads. They claim runs, sleep instead of training, and send checkpoints and results of the
-// size of a real session. First one worker measures the CPU time of rank 0 for each request. From
-// it follows a prediction for all workers, which the simulation confirms or not.
+// size of a real session. First one worker measures the CPU time of rank 0 for each request.
+// From it follows a prediction for all workers, which the simulation confirms or not.
 //
 // Usage: gnomon_cluster_simulation FOLDER WORKERS RUNS RUN_SECONDS CHECKPOINT_SECONDS
 //   FOLDER: the output of a finished `gnomon lab`. RUNS: of each worker.

@@ -4,7 +4,7 @@
 //   build/release/bench/gnomon_parallel [STEPS] [WIDTH]
 //
 // Prints medians, for the default task with t5. "hidden": 1 - waiting time / exchange time. The
-// exchange includes the wait for slower members. Two processes exchange over TCP on this machine.
+// exchange includes the wait for slower members. Two processes exchange over local TCP.
 #include <ATen/Parallel.h>
 #include <sys/wait.h>
 #include <unistd.h>

@@ -22,19 +22,19 @@ namespace HWY_NAMESPACE {
 
 using internal::tile_keys;
 
-// Query rows that are computed together. Missing rows are filled with zeros. One row is computed alone.
+// Query rows computed together; missing rows are filled with zeros. One row is computed alone.
 constexpr std::int64_t decode_rows = 4;
 
-// Computes scores [rows, tile_keys] of `count` keys of one head, from row `first` of the cache: columns
-// 0 to `count`, rounded up to a multiple of 4. q: `rows` rows (1, or a multiple of decode_rows), `stride`
-// elements apart. size: a multiple of the vector length.
+// Computes scores [rows, tile_keys] of `count` keys of one head, from row `first` of the cache:
+// columns 0 to `count`, rounded up to a multiple of 4. q: `rows` rows (1, or a multiple of
+// decode_rows), `stride` elements apart. size: a multiple of the vector length.
 void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
                         std::int64_t head, std::int64_t count, std::int64_t size,
                         const float* q, std::ptrdiff_t stride, std::int64_t rows,
                         float* scores);
 
-// Computes out [rows, values] += weights [rows, count] values [count, values]. weights: tile_keys
-// elements apart; out: `stride` elements apart. factors: of the weights.
+// Computes out [rows, values] += weights [rows, count] values [count, values]. weights:
+// tile_keys elements apart; out: `stride` elements apart. factors: of the weights.
 void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
                      std::int64_t head, std::int64_t count, std::int64_t size,
                      const float* weights, Factors factors, std::int64_t rows, float* out,
@@ -68,7 +68,7 @@ struct DirectScratch {
         bias(carve.take(bias_room)) {}
 };
 
-// Returns the factors of weights [rows, tile_keys] of `count` keys, some of which may be hidden.
+// Returns the factors of weights [rows, tile_keys] of `count` keys; keys may be hidden.
 inline Factors FactorsOfWeights(const float* HWY_RESTRICT weights, std::int64_t rows,
                                 std::int64_t count) {
   const hn::ScalableTag<float> d;
@@ -119,8 +119,8 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
     const Tile tile =
         trimmed(problem, Tile{piece.batch, piece.first * group, group, 0, problem.queries, key,
                               std::min(length, range.end - key)});
-    // Calls body(first column, columns, h) for `few` tokens at a time: of all heads, then the next
-    // tokens; or, in a cache [B, H, S, D], all tokens of a head, then of the next head.
+    // Calls body(first column, columns, h) for `few` tokens at a time: of all heads, then the
+    // next tokens; or, in a cache [B, H, S, D], all tokens of a head, then of the next head.
     const auto in_order = [&](const Operand& cache, const auto& body) {
       const bool by_heads = cache.strides[2] > cache.strides[1];
       const std::int64_t parts = (tile.keys + few - 1) / few;

@@ -24,9 +24,9 @@ using internal::Task;
 int build_threads() noexcept { return omp_get_max_threads(); }
 void build_set_threads(int count) noexcept { omp_set_num_threads(count); }
 bool build_inside() noexcept { return omp_in_parallel(); }
-// A forked child has no threads, and libgomp waits forever for those of its parent: the loops of
-// a child run on the pool of std::threads, which starts again. Also if another library has used
-// OpenMP before the fork.
+// A forked child has no threads, and libgomp waits forever for those of its parent: the loops
+// of a child run on the pool of std::threads, which starts again. Also if another library has
+// used OpenMP before the fork.
 bool forked = false;
 [[maybe_unused]] const int fork_noticed =
     pthread_atfork(nullptr, nullptr, [] { forked = true; });

@@ -1,5 +1,5 @@
-// Rotation into a paged cache. A work item is a vector of elements: of a query (two vectors, the
-// pairs), of a key (the pairs, or elements that are not rotated), or of a value.
+// Rotation into a paged cache. A work item is a vector of elements: of a query (two vectors,
+// the pairs), of a key (the pairs, or elements that are not rotated), or of a value.
 #pragma once
 
 #include <cstdint>

@@ -34,8 +34,8 @@ TableAngles check_table(Arguments& arguments, const Rotation& rotation, const Ro
 ComputedAngles check_positions(Arguments& arguments, const ConstTensor& positions,
                                const Frequencies& frequencies, const Rows& rows);
 
-// The largest number of pairs that a work item can have, for loads of up to 16 bytes: `bytes` of
-// each tensor must be aligned, and pairs and head_offset must be multiples.
+// The largest number of pairs that a work item can have, for loads of up to 16 bytes: `bytes`
+// of each tensor must be aligned, and pairs and head_offset must be multiples.
 int width_of(std::initializer_list<const ConstTensor*> tensors, std::int64_t pairs,
              std::int64_t head_offset);
 

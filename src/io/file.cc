@@ -49,7 +49,7 @@ class Descriptor {
   int number_;
 };
 
-// Waits until the file or folder is on the disk. Some file systems cannot sync folders (EINVAL).
+// Waits until the file or folder is on disk. Some file systems cannot sync folders (EINVAL).
 void sync(const Descriptor& file, const std::string& name) {
   while (::fsync(file.number()) != 0)
     if (errno != EINTR) {
@@ -176,8 +176,8 @@ class Aside {
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 
-  // The data are on the disk before the name is, so that a power failure leaves the old or the new
-  // file.
+  // The data are on the disk before the name is, so that a power failure leaves the old or the
+  // new file.
   void take_the_place_of(const std::filesystem::path& target, Descriptor& file) {
     sync(file, name_);
     if (path_.empty()) {

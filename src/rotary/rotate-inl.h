@@ -1,5 +1,5 @@
-// Rotation of heads by given cosines and sines, for rotate_*_simd.cc. Other files include pair-inl.h,
-// which compiles in much less time.
+// Rotation of heads by given cosines and sines, for rotate_*_simd.cc. Other files include
+// pair-inl.h, which compiles in much less time.
 //
 // The factors (cosines and sines) of a token are stored in the order of the vectors of a head.
 // For `adjacent` this is [c0 c0 c1 c1 ...] and [-s0 s0 -s1 s1 ...], so that one shuffle of x is

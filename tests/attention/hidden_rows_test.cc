@@ -1,5 +1,5 @@
-// A row that a query does not see never reaches its results, whatever the row holds: every mask,
-// every form of bias, every path, every element type.
+// A row that a query does not see never reaches its results, whatever the row holds: every
+// mask, every form of bias, every path, every element type.
 #include <gtest/gtest.h>
 
 #include <algorithm>

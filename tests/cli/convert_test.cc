@@ -139,9 +139,9 @@ TEST_F(ConvertProgram, ScoresOfLatentAttentionAreTheSame) {
   write_layer(file("in.safetensors"), layer);
   put(file("config.json"),
       R"({"model_type": "deepseek_v3", "num_hidden_layers": 1, "num_attention_heads": 3,
-          "num_key_value_heads": 3, "hidden_size": 12, "qk_nope_head_dim": 16, "q_lora_rank": 12,
-          "qk_rope_head_dim": 8, "v_head_dim": 24, "kv_lora_rank": 10, "rope_theta": 10000.0,
-          "max_position_embeddings": 64, "rope_interleave": true})");
+          "num_key_value_heads": 3, "hidden_size": 12, "qk_nope_head_dim": 16,
+          "q_lora_rank": 12, "qk_rope_head_dim": 8, "v_head_dim": 24, "kv_lora_rank": 10,
+          "rope_theta": 10000.0, "max_position_embeddings": 64, "rope_interleave": true})");
   const std::string said =
       done({"convert", file("in.safetensors"), "--to", "halves", "-o", file("o.safetensors")});
   EXPECT_THAT(said, HasSubstr("note: config.json has rope_interleave: true"));

@@ -192,8 +192,8 @@ TEST_F(Checkpoints, ARefusedOneChangesNothing) {
   for (std::size_t i = 0; i < after.size(); ++i) EXPECT_TRUE(after[i].equal(before[i]));
 }
 
-// Truncated, with changed bytes, with a tensor twice, with huge sizes: refused or read, and never
-// more memory than the file has.
+// Truncated, with changed bytes, with a tensor twice, with huge sizes: refused or read, and
+// never more memory than the file has.
 TEST_F(Checkpoints, DamagedOnesAreRefusedOrRead) {
   const std::string whole = contents(path_);
   const std::size_t header_bytes = whole.size() - data_.size();

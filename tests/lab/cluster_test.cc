@@ -1,5 +1,5 @@
-// gnomon-lab in several processes on this machine: workers that come and go, and connections that
-// are not workers.
+// gnomon-lab in several processes on this machine: workers that come and go, and connections
+// that are not workers.
 //
 // GNOMON_LONG_TESTS=1: more rounds of kills (tools/test_long.sh).
 #include <gtest/gtest.h>
@@ -365,8 +365,8 @@ std::unique_ptr<Watched> launched(int rank, const std::string& port, const Words
   return started;
 }
 
-// Rank 0 waits for the workers of the launcher, so one that starts when the list is finished ends
-// with status 0, too.
+// Rank 0 waits for the workers of the launcher, so one that starts when the list is finished
+// ends with status 0, too.
 TEST_F(Cluster, LaunchersSetRankAndAddress) {
   const Words command = tiny({"--jobs", "1", "--out", out()});
   const std::string port = std::to_string(free_ports());
@@ -379,8 +379,8 @@ TEST_F(Cluster, LaunchersSetRankAndAddress) {
   expect_same(out(), rank_0->output());
 }
 
-// Settings that change the examples or the model of a run. A released model that is not tuned has
-// no training steps and no files.
+// Settings that change the examples or the model of a run. A released model that is not tuned
+// has no training steps and no files.
 TEST_F(Cluster, WorkersTrainOtherTokensTasksAndReleasedModels) {
   const testing::ReleasedFolder released("llama");
   std::string text;

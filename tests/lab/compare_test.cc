@@ -60,8 +60,8 @@ TEST(Compare, OneSeedIsMeasurableBeyondTwoDeviationsBetweenSeeds) {
 }
 
 TEST(Compare, SeveralSeedsHaveWelchsInterval) {
-  // Means 2.5 and 2.4, deviations 0.1 and 0.02, 3 and 2 seeds. Variances of the means: 0.01 / 3 and
-  // 0.0004 / 2; degrees (Satterthwaite): 2.238.
+  // Means 2.5 and 2.4, deviations 0.1 and 0.02, 3 and 2 seeds. Variances of the means: 0.01 / 3
+  // and 0.0004 / 2; degrees (Satterthwaite): 2.238.
   const Results a = results_of({{"alibi", "ALiBi", 2.5, 2.5, 2.5, {-0.1, 0, 0.1}}}),
                 b = results_of({{"alibi", "ALiBi", 2.4, 2.4, 2.4, {-0.01414, 0.01414}}});
   const LengthDifference one = at(compare(a, b, Texts::same), "alibi", 128);

@@ -55,7 +55,7 @@ std::string visible(std::string html) {
   return html;
 }
 
-// The first number in a text that is not finite, with the text around it. Empty if there is none.
+// The first number in a text that is not finite, with the text around it; empty if all are.
 std::string shown_number(const std::string& text) {
   const auto letter = [&](std::size_t at) {
     return at < text.size() && std::isalpha(static_cast<unsigned char>(text[at]));

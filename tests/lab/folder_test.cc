@@ -34,7 +34,7 @@ class Folder : public ::testing::Test {
   fs::path root_ = fs::temp_directory_path() / ("gnomon-folder-" + std::to_string(::getpid()));
 };
 
-// Files of the session replace those of an earlier one. A link would replace any file of the user.
+// Files of a session replace those of an earlier one. A link would replace any user's file.
 TEST_F(Folder, OfAnotherUserHasNoLinks) {
   io::write_aside(out() / "settings.json", "{}");
   EXPECT_EQ(opened(true), "");

@@ -185,8 +185,8 @@ TEST(GraphEncodings, DegreesAndWalksAreThoseOfTheGraph) {
   }
 }
 
-// Two graphs with the same marks have the same logits without an encoding, and so have all nodes
-// without a mark.
+// Two graphs with the same marks have the same logits without an encoding, and so have all
+// nodes without a mark.
 TEST(GraphModel, EdgesAreSeenThroughTheEncodingOnly) {
   const at::NoGradGuard no_grad;
   const Settings settings = settings_of_graphs();

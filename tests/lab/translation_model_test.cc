@@ -204,8 +204,8 @@ TEST(TranslationModel, TrainsOnRandomPositions) {
   for (const Stretch& one : found->stretches) EXPECT_TRUE(one.applicable);
 }
 
-// Two pairs and their repetitions: a model that has learned them translates them, in the words of
-// the reference.
+// Two pairs and their repetitions: a model that has learned them translates them, in the words
+// of the reference.
 TEST(TranslationModel, TranslatesWhatItHasLearned) {
   Settings settings = tiny_translation();
   settings.steps = 40;

@@ -125,12 +125,12 @@ TEST(Chrf, OfHandCountedSentences) {
   EXPECT_DOUBLE_EQ(chrf(" a\tb\n", "ab"), 1);
   // 1-grams: 2 of 2 and of 3; 2-grams: 1 of 1 and of 2. P = 1, R = (2/3 + 1/2) / 2 = 7/12.
   EXPECT_DOUBLE_EQ(chrf("ab", "abc"), 5 * (7.0 / 12) / (4 + 7.0 / 12));
-  // A repeated n-gram counts as often as in the other sentence: 2 of 3 and of 2; 1 of 2 and of 1.
+  // A repeated n-gram counts as often as in the other sentence: 2 of 3 and 2; 1 of 2 and 1.
   EXPECT_DOUBLE_EQ(chrf("aaa", "aa"), 5 * (7.0 / 12) / (4 * (7.0 / 12) + 1));
 }
 
 // pip install sacrebleu==2.6.0
-// python -c "from sacrebleu.metrics import CHRF; print(CHRF().sentence_score(hyp, [ref]).score)"
+// python: `from sacrebleu.metrics import CHRF; print(CHRF().sentence_score(hyp, [ref]).score)`
 TEST(Chrf, IsThatOfSacrebleu) {
   const struct {
     const char *hypothesis, *reference;

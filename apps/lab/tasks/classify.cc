@@ -1,4 +1,4 @@
-// The task classify: the label of a text, read by a bidirectional Transformer with a [CLS] token.
+// The task classify: a bidirectional Transformer with a [CLS] token predicts a text's label.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -176,8 +176,8 @@ class ClassifyModel final : public TaskModel {
     return cut(texts[static_cast<std::size_t>(draws.below(std::ssize(texts)))], length);
   }
 
-  // The tests of a stretch. Of the user's texts: those that reach the stretch, cut at its end, at
-  // most 8 eval_segments of them; shorter texts than the first stretch belong to it.
+  // The tests of a stretch. Of the user's texts: those that reach the stretch, cut at its end,
+  // at most 8 eval_segments of them; shorter texts than the first stretch belong to it.
   std::vector<LabelledText> tests(const Stretch& stretch) const {
     std::vector<LabelledText> all, used;
     if (!data_) {

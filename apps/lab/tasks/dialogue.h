@@ -5,9 +5,9 @@
 //   <user> nice day <assistant> sure     small talk: one to three words and a reply
 //   <user> cat ? <assistant> tom         a question and its answer
 //
-// A token is a word or one of the two roles. A turn is the user's words and the assistant's reply.
-// A length is the number of turns from the fact to the question: 1 if the question is in the turn
-// after the fact.
+// A token is a word or one of the two roles. A turn is the user's words and the assistant's
+// reply. A length is the number of turns from the fact to the question: 1 if the question is in
+// the turn after the fact.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +44,10 @@ struct Dialogue {
 };
 
 // A dialogue of max(length, train_length) + other_turns turns whose last question has the
-// distance `length`. The fact of that question replaces another value, at a random earlier turn,
-// and is not asked in between. Each other turn is a fact about another key, small talk, or a
-// question about another key, at a distance of at most train_length. Every fact is asked at most
-// once, because the answer tells it again. A pure function of the arguments.
+// distance `length`. The fact of that question replaces another value, at a random earlier
+// turn, and is not asked in between. Each other turn is a fact about another key, small talk,
+// or a question about another key, at a distance of at most train_length. Every fact is asked
+// at most once, because the answer tells it again. A pure function of the arguments.
 Dialogue dialogue(std::int64_t length, std::int64_t train_length, Part part, std::uint64_t seed,
                   std::uint64_t number);
 

@@ -20,7 +20,7 @@ Windows empty_windows(std::int64_t rows, std::int64_t length) {
           at::empty({rows, length}, at::kLong)};
 }
 
-// Row `row`: the tokens from `begin` on. `shift`: 1 for the next token as target, 0 for the same.
+// Row `row`: the tokens from `begin` on. `shift`: 1: the target is the next token, 0: the same.
 void fill(Windows& windows, std::int64_t row, const Tokens& text, std::int64_t begin,
           std::int64_t shift) {
   const std::int64_t length = windows.inputs.size(1);
@@ -98,8 +98,8 @@ Windows causal_windows(const Place& place, std::int64_t length, std::int64_t lon
   return windows;
 }
 
-// Adjacent windows. The masked places are the same at every length, and none is at the border of
-// a window of any length.
+// Adjacent windows. The masked places are the same at every length, and none is at the border
+// of a window of any length.
 Windows masked_windows(const Place& place, std::int64_t length, const Settings& settings,
                        const Tokenizer& tokenizer) {
   const std::int64_t longest = settings.longest(), stretch = settings.train_length;

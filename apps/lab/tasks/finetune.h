@@ -1,8 +1,8 @@
 // --finetune: a released model, evaluated by length before and after a fine-tune, with its own
 // encoding and with each method of --extend.
 //
-// A run is one entry (finetune_config.h). Lengths are in tokens of the model, losses in bits per
-// byte of the text, so models with different tokenizers compare.
+// A run is one entry (finetune_config.h). Lengths are in tokens of the model, losses in bits
+// per byte of the text, so models with different tokenizers compare.
 #pragma once
 
 #include <filesystem>

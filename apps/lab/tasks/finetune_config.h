@@ -41,8 +41,8 @@ struct Config {
   bool masked() const { return layout == Layout::bert; }
 };
 
-// Throws std::invalid_argument, with the file and the reason, if the text is not a config of one
-// of the layouts, or if it has a feature that this program does not compute.
+// Throws std::invalid_argument, with the file and the reason, if the text is not a config of
+// one of the layouts, or if it has a feature that this program does not compute.
 Config parse_config(const Json& json, const std::string& name);
 Config read_config(const std::filesystem::path& folder);
 
@@ -59,8 +59,8 @@ struct Entry {
 };
 Entry parse_entry(const std::string& name);
 std::vector<std::string> entries(const std::vector<std::string>& methods);
-// The texts of an entry for the report. `specification`: of its runs. The folder of the model need
-// not exist any more.
+// The texts of an entry for the report. `specification`: of its runs. The folder of the model
+// need not exist any more.
 Candidate describe_entry(const std::string& name, const Settings& settings,
                          const Json& specification);
 
@@ -68,8 +68,8 @@ Candidate describe_entry(const std::string& name, const Settings& settings,
 // model cannot be read, or if the parts have fewer tokens than the longest window.
 void add_data(const Settings& settings, Corpus& corpus);
 
-// Sets the fields of Settings that the config decides: task, sizes, and the training length if it
-// is 0. Returns the defaults of options. `steps` is the number of steps.
+// Sets the fields of Settings that the config decides: task, sizes, and the training length if
+// it is 0. Returns the defaults of options. `steps` is the number of steps.
 TaskDefaults take_sizes(Settings& settings);
 // Throws std::invalid_argument if the settings do not fit to the model.
 void check(const Settings& settings);

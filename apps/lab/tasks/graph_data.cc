@@ -115,8 +115,8 @@ GraphExample block_model(std::int64_t nodes, Draws& draws) {
   return one;
 }
 
-// A connected set of nodes of the user's graph: from a random node, each next node is the end of
-// a random edge that leaves the set. In the order of the draws.
+// A connected set of nodes of the user's graph: from a random node, each next node is the end
+// of a random edge that leaves the set. In the order of the draws.
 std::vector<std::int64_t> connected_set(const LabelledGraph& data, std::int64_t nodes,
                                         Draws& draws) {
   std::vector<std::int64_t> set, open{data.starts[index(draws.below(std::ssize(data.starts)))]};

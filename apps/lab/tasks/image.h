@@ -40,8 +40,8 @@ struct Pictures {
 struct ImageData : TaskData {
   std::vector<std::string> classes;
   PictureFolder folder;  // without pictures: digits
-  // The input of a model is (pixel - mean) scale: pixels of a folder, white paper or photographs,
-  // have the mean 0 and the deviation 1/2.
+  // The input of a model is (pixel - mean) scale: pixels of a folder, white paper or
+  // photographs, have the mean 0 and the deviation 1/2.
   double mean = 0, scale = 1;
   bool drawn() const { return !folder.train.pixels.defined(); }
 

@@ -1,7 +1,7 @@
 // The synthetic language pair of the task translation.
 //
 //   sentence -> clause, or clause "and" sentence    clauses of at most 8 words
-//   clause   -> phrase verb, or phrase verb phrase  past tense: the verb does not show the number
+//   clause   -> phrase verb, or phrase verb phrase  past tense: the verb shows no number
 //   phrase   -> adjectives noun, with a relative clause after it or not
 //   relative -> "that" verb, or "that" verb phrase
 //

@@ -134,8 +134,8 @@ class KvCache {
   void remove(std::int64_t begin, std::int64_t end);
   // Removes entries like `remove`, but all positions stay, so no key is rotated.
   void drop(std::int64_t begin, std::int64_t end);
-  // Adds `delta` to the positions of entries [begin, end), in every row, and rotates their keys;
-  // deltas [A]: one for each axis. The entries keep their rows. Throws as shift_keys.
+  // Adds `delta` to the positions of entries [begin, end), in every row, and rotates their
+  // keys; deltas [A]: one for each axis. The entries keep their rows. Throws as shift_keys.
   void shift(std::int64_t begin, std::int64_t end, std::int64_t delta);
   void shift(std::int64_t begin, std::int64_t end, std::span<const std::int64_t> deltas);
 

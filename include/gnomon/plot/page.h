@@ -55,10 +55,10 @@ struct Table {
   std::string caption = {};
 };
 
-// Returns the numbers that a chart of chart.h or pictures.h draws as a table, with 4 significant
-// digits; nothing for another spec. Of more than 24 places or 8 columns, places at even
-// distances are shown, and the caption gives both numbers. Throws std::invalid_argument if the
-// text is not JSON.
+// Returns the numbers that a chart of chart.h or pictures.h draws as a table, with 4
+// significant digits; nothing for another spec. Of more than 24 places or 8 columns, places at
+// even distances are shown, and the caption gives both numbers. Throws std::invalid_argument if
+// the text is not JSON.
 std::optional<Table> numbers(std::string_view spec);
 
 struct Link {
@@ -115,8 +115,8 @@ class HtmlPage {
   enum class Fold { closed = 1, open } fold_ = Fold::closed;
 };
 
-// Returns the spec with the title, the colours of a light page and a fixed width, for tools that
-// write PNG or SVG files.
+// Returns the spec with the title, the colours of a light page and a fixed width, for tools
+// that write PNG or SVG files.
 std::string standalone(const Figure& figure);
 
 // Returns a page with one picture.

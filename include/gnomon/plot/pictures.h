@@ -120,8 +120,8 @@ struct BiasGridPicture {
 };
 std::string bias_grid_picture(const BiasGridPicture& picture);
 
-// Attention weights without and with position, with one colour scale, and the difference of both
-// with its own. Entries that a mask hides are NaN.
+// Attention weights without and with position, with one colour scale, and the difference of
+// both with its own. Entries that a mask hides are NaN.
 struct AttentionPicture {
   Matrix without, with;  // [queries, keys], of equal shape
   Cells queries = {.title = "query"}, keys = {.title = "key"};
