@@ -41,7 +41,7 @@ struct Findings {
   // As reversal, of a text of the training length instead of half of it. The two ends of a path
   // are equal (degrees, random walks), but half a path has one end only.
   double whole_reversal = 0;
-  double shift_residual = NAN;  // of M(1); sinusoidal only
+  double shift_residual = NAN;  // residual of M(1); sinusoidal only
   std::vector<Promise> promises;
 
   bool kept() const;  // all promises

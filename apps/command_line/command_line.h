@@ -29,7 +29,7 @@ class CommandLine {
     bool is_listed = true, is_file = false, selects = false;
     std::optional<std::int64_t> least = {};
     std::vector<std::string> choices = {}, titles = {};  // titles: empty, or one for each
-    std::function<std::string()> rule = {};  // of the choices; empty: "must be one of ..."
+    std::function<std::string()> rule = {};  // rule on choices; empty: "must be one of ..."
     std::vector<std::string> kinds = {}, partners = {}, opponents = {};
     std::vector<std::string> given = {};  // the words of this call; of a flag, its name
 

@@ -39,7 +39,7 @@ namespace fs = std::filesystem;
 // each test segment (text).
 struct Sample {
   std::int64_t from = 0, to = 0;
-  std::vector<std::int64_t> numbers;  // of the seeds
+  std::vector<std::int64_t> numbers;  // seed numbers
   std::vector<double> seeds, segments;
   double sampling = 0;  // variance of the mean, from the number of examples
 };

@@ -48,12 +48,12 @@ struct ReachChange {
 
 struct Comparison {
   std::string task = {}, metric = {};
-  std::string unit = {};  // of a length in A
+  std::string unit = {};  // unit of a length in A
   std::vector<std::string> warnings = {};
   std::vector<ChangedSetting> settings = {};
   std::vector<LengthDifference> differences = {};
   std::vector<std::string> only_a = {}, only_b = {};  // titles of encodings
-  bool several_sizes = false;                         // of the models in a folder
+  bool several_sizes = false;                         // a folder has models of several sizes
   std::vector<Recommended> recommendations = {};      // empty if there are several sizes
   // Why a folder has no recommendations, as a sentence. Empty if it has some.
   std::string no_advice_a = {}, no_advice_b = {};

@@ -44,7 +44,7 @@ struct Corpus {
   std::string source;                               // the source, as text for the report
   std::optional<TokenStatistics> tokens = {};       // empty: a token is a byte
   std::shared_ptr<const TaskData> data = {};
-  std::string digest = {};  // of `data`, for the check of --resume
+  std::string digest = {};  // hash of `data`, for the check of --resume
 
   static std::int64_t bytes(const std::vector<Text>& texts);
   // The number of bytes of a token.

@@ -31,7 +31,7 @@ class OutputFolder {
   void unlock();
 
   std::filesystem::path path_;
-  int file_ = -1;  // of .lock
+  int file_ = -1;  // descriptor of .lock
   bool created_ = false;
 };
 

@@ -124,7 +124,7 @@ std::string generate(Transformer& model, std::string_view text,
   std::vector<std::int64_t> tokens = tokens_of(text, options.tokenizer);
   Draws draws{options.seed};
   KeyValues cache;
-  std::int64_t begin = 0;  // of the tokens that are not in the cache
+  std::int64_t begin = 0;  // first token that is not in the cache
   while (std::ssize(all) < std::ssize(text) + options.bytes) {
     if (cache.tokens() + std::ssize(tokens) - begin > options.context) {
       cache = {};

@@ -86,9 +86,9 @@ class MicroBatches {
   const std::int64_t count_;  // micro-batches of this member
   std::vector<at::Tensor> parameters_;
   std::vector<unsigned> hooks_;
-  std::vector<Place> places_;  // of each parameter
+  std::vector<Place> places_;  // one for each parameter
   std::vector<Bucket> buckets_;
-  std::vector<std::int64_t> order_;  // of the parameters in the first backward pass
+  std::vector<std::int64_t> order_;  // parameters in the order of the first backward pass
   bool ordered_ = false;             // buckets_ have that order
   bool last_ = false;                // in the backward pass of the last micro-batch
   // Sums of 2^k micro-batches that wait for their sibling in the tree.

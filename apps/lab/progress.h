@@ -76,8 +76,8 @@ class Progress {
   bool ending_ = false;
   std::size_t drawn_ = 0;      // live lines on the screen
   std::int64_t finished_ = 0;  // runs
-  std::int64_t steps_ = 0;     // of this session, of all runs
-  std::vector<Line> lines_;    // of the runs in training or testing
+  std::int64_t steps_ = 0;     // steps of all runs in this session
+  std::vector<Line> lines_;    // one for each run in training or testing
   std::thread thread_;
 };
 

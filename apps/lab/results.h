@@ -37,7 +37,7 @@ struct LengthMean {
   double uncertainty = 0;
   double cut_bits =
       0;              // the loss on the same bytes with the context cut to the training length
-  double change = 0;  // of tail_bits from the training length, relative
+  double change = 0;  // relative change of tail_bits since the training length
   std::int64_t windows = 0;
 };
 
@@ -81,9 +81,9 @@ struct Place {
 enum class Context { whole = 1, cut, extended, tuned };
 const char* name(Context context);
 struct Way {
-  std::string name = {}, title = {};  // of the encoding
+  std::string name = {}, title = {};  // name and title of the encoding
   Context context;
-  std::string method = {};  // of --extend, as a title
+  std::string method = {};  // title of the --extend method
   double bits = 0;
   bool tied = false;  // with the best
 };
@@ -149,7 +149,7 @@ struct EncodingCost {
 struct SizeResult {
   std::string name = {};  // "2x64"
   std::int64_t layers = 0, width = 0, heads = 0;
-  std::int64_t parameters = 0;  // of the smallest model of this size; 0: no finished run
+  std::int64_t parameters = 0;  // count of the smallest model of this size; 0: no run finished
 };
 
 struct Metric {
@@ -192,12 +192,12 @@ struct Results {
   std::int64_t runs_asked = 0;
   std::optional<std::string> shard = {};  // "I/N": results of a part of the runs
   std::string size = {};                  // "2x64": results of the models of this size
-  std::vector<SizeResult> sizes = {};     // of a session with several sizes
+  std::vector<SizeResult> sizes = {};     // filled in a session with several sizes
   std::vector<LeftOut> left_out = {};
   bool stopped = false;
   std::vector<EncodingResult> encodings = {};
   std::vector<Ranking> rankings = {};
-  std::vector<Ways> ways = {};                       // of a task with text
+  std::vector<Ways> ways = {};                       // filled for a task with text
   std::vector<Recommendation> recommendations = {};  // empty: not trained enough, several sizes
   std::vector<ExtensionResult> extensions = {};
   std::vector<EncodingCost> cost = {};

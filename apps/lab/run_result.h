@@ -72,7 +72,7 @@ struct ExtensionMethod {
 };
 struct Extension {
   std::int64_t factor = 0;
-  std::int64_t steps = 0;           // of the fine-tune
+  std::int64_t steps = 0;           // fine-tuning steps
   std::vector<double> before = {};  // bits at each of settings.eval_lengths
   std::vector<ExtensionMethod> methods = {};
 
@@ -86,7 +86,7 @@ struct SampledMatrix {
 };
 struct RotaryDecay {
   std::vector<std::int64_t> distances = {};
-  std::vector<double> scores = {};  // of a query and a key of ones, relative to distance 0
+  std::vector<double> scores = {};  // q and k of ones, relative to distance 0
 };
 struct BiasByDistance {
   std::vector<std::int64_t> distances = {};
@@ -147,7 +147,7 @@ struct CurvePoint {
 struct RunResult {
   std::string encoding = {};
   std::int64_t seed = 0;
-  Json specification = {};  // of the encoding or the scheme
+  Json specification = {};  // JSON of the encoding or the scheme
   std::int64_t parameters = 0, position_parameters = 0, steps = 0, trained_tokens = 0;
   double train_seconds = 0, tokens_per_second = 0;
   std::vector<CurvePoint> curve = {};
@@ -157,7 +157,7 @@ struct RunResult {
   Evaluation tests = {};
   Picture picture = {};
   std::vector<Sample> samples = {};
-  std::optional<TrainedAttention> attention = {};  // of a task with text
+  std::optional<TrainedAttention> attention = {};  // set for a task with text
 };
 
 // The contents of config.json of a trained model.

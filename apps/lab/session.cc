@@ -86,7 +86,7 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
            Listener* listener, std::FILE* stream) {
   const Settings& settings = result.settings;
   std::vector<std::optional<RunResult>> found(jobs.size());
-  std::mutex mutex;  // of `found`
+  std::mutex mutex;  // guards `found`
   const auto finished = [&](std::size_t run, RunResult one) {
     const std::lock_guard lock(mutex);
     found[run] = std::move(one);

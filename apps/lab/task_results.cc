@@ -15,7 +15,7 @@ namespace gnomon::lab {
 namespace {
 
 constexpr double learnt_from = 0.95;
-constexpr double learned_share = 0.1;  // of the way from chance to 1; see no_better_than_chance
+constexpr double learned_share = 0.1;  // share of the way to 1; see no_better_than_chance
 
 // A range of adjacent stretches.
 Stretch joined(const std::vector<Stretch>& parts) {

@@ -53,7 +53,7 @@ struct TaskDefaults {
                steps = 0;                // steps: a factor on the steps of the preset
   std::vector<std::int64_t> times = {};  // eval lengths, relative to train_length
   std::string encodings = {};
-  std::int64_t layers = 4, width = 128, heads = 4;  // of the model
+  std::int64_t layers = 4, width = 128, heads = 4;  // model size
   double learning_rate = 2e-3;
 };
 

@@ -164,7 +164,7 @@ std::optional<Claim> RemoteWorkList::claim() {
     }
     const Claim claim{answer.at("run").get<std::size_t>(), answer.at("generation")};
     const fs::path path = jobs_.at(claim.run).checkpoint(folder_);
-    fs::remove(path);  // of an earlier claim
+    fs::remove(path);  // a file of an earlier claim
     const auto size = answer.at("checkpoint").get<std::uint64_t>();
     if (size == 0) return claim;
     io::write_aside(path, [&](io::Output& output) {

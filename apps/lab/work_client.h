@@ -60,7 +60,7 @@ class RemoteWorkList final : public WorkList {
   const std::filesystem::path folder_;
   std::atomic<bool> ended_{false}, lost_{false};
   std::mutex exchange_mutex_;  // one request at a time
-  mutable std::mutex mutex_;   // of the members after it
+  mutable std::mutex mutex_;   // guards the members after it
   std::condition_variable wake_;
   bool closing_ = false;
   std::string failure_;

@@ -28,7 +28,7 @@ struct Job {
   std::string encoding;
   std::int64_t seed = 0;
 
-  std::string name() const;  // of its files: NAME-seedN
+  std::string name() const;  // file name without extension: NAME-seedN
   std::filesystem::path checkpoint(const std::filesystem::path& folder) const;
 };
 // The runs of the settings, by seed, then by encoding; with --shard i/n the runs i, i + n, ...

@@ -76,7 +76,7 @@ WorkServer::WorkServer(Listener& listener, Invitation invitation, const Settings
       out_(std::move(out)),
       progress_(progress),
       finished_(std::move(finished)) {
-  fs::remove_all(out_ / "incoming");  // of a session that was killed
+  fs::remove_all(out_ / "incoming");  // files of a session that was killed
   thread_ = std::thread([this] { accept_loop(); });
 }
 

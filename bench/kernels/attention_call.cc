@@ -112,7 +112,7 @@ double AttentionCall<T>::bias(int64_t head, int64_t query, int64_t key) const {
 
 template <typename T>
 struct AttentionCall<T>::Row {
-  std::vector<double> weights;  // of the keys that the query sees
+  std::vector<double> weights;  // weights of the keys that the query sees
   std::vector<double> out;
 };
 

@@ -55,7 +55,7 @@ struct Scenario {
   int workers = 0, runs = 0;
   double run_seconds = 0, checkpoint_seconds = 0;
   Settings settings = {};
-  RunResult result = {};  // of one real run
+  RunResult result = {};  // result of one real run
   fs::path model = {};
   std::vector<Job> jobs = {};
 };

@@ -205,7 +205,7 @@ at::Tensor rotate_heads(const at::Tensor& x, const RotaryTable& table, Direction
 at::Tensor rotate_heads(const at::Tensor& x, const Vjepa2Table& table, Direction direction) {
   const at::Tensor cos = for_heads(on_device(table.cos(), x), x),
                    sin = for_heads(on_device(table.sin(), x), x);
-  const std::int64_t elements = cos.size(-1);  // of three blocks; the rest does not change
+  const std::int64_t elements = cos.size(-1);  // three blocks; the rest does not change
   const at::Tensor met = x.narrow(-1, 0, elements);
   const bool forward = direction == Direction::forward;
   const at::Tensor from = forward ? met : met * sin;

@@ -103,7 +103,7 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                 keys, piece.key_head, size, at.row_room, PackedRows<A>{nullptr, at.key_panels});
     PackKeyRows(problem.v, problem.position.keys, nullptr, piece.batch, key, keys,
                 piece.key_head, values, at.row_room, PackedRows<A>{at.value, nullptr});
-    std::optional<Factors> factors;  // of a tile with hidden scores
+    std::optional<Factors> factors;  // set for a tile with hidden scores
     ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
       const std::int64_t queries = std::max<std::int64_t>(1, tile_rows / heads);
       for (std::int64_t i = 0; i < piece.queries; i += queries) {

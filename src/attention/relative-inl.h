@@ -58,7 +58,7 @@ struct RelativeRoom {
     for (const RelativeTable<A>& table : problem.relative.queries)
       most = std::max(most, Panel<A>() * MostMet(problem, table, Panel<A>()));
     product = carve.take(most);
-    columns = carve.take((tile_rows + 1) * tile_keys);  // of int32, which is no larger than A
+    columns = carve.take((tile_rows + 1) * tile_keys);  // int32, which is no larger than A
   }
 };
 

@@ -145,7 +145,7 @@ void CollectAnyRow(const std::int32_t* HWY_RESTRICT of_column, const A* HWY_REST
                    const Columns& columns, A* HWY_RESTRICT sums) {
   const hn::ScalableTag<A> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  auto sum = hn::Zero(d);  // of the vector `own`
+  auto sum = hn::Zero(d);  // sum of the rows of vector `own`
   std::int32_t own = -1;
   const auto add_sum = [&]() HWY_ATTR {
     if (own >= 0) sums[own] += hn::GetLane(hn::SumOfLanes(d, sum));

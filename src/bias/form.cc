@@ -61,7 +61,7 @@ void check(const BiasForm& form, int64_t offset, View<T, 3> matrix) {
       form);
 }
 
-constexpr int64_t most_rows = 64, most_columns = 2048;  // of a block; its strip is on the stack
+constexpr int64_t most_rows = 64, most_columns = 2048;  // block; its strip is on the stack
 constexpr int64_t block_elements = 1 << 15;
 
 // Visits blocks of rows of one head: body(h, q, rows, k, columns).

@@ -14,7 +14,7 @@ namespace gnomon::internal {
 
 using Ids = std::span<const std::int64_t>;
 
-constexpr std::size_t most_axes = 8;  // of an AxesBias
+constexpr std::size_t most_axes = 8;  // limit for an AxesBias
 
 // The range of all positions in a call, both ends included.
 struct IdRange {

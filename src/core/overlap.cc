@@ -103,7 +103,7 @@ bool overlaps_itself(const ConstTensor& tensor) noexcept {
   const auto end = bytes.axes.begin() + static_cast<std::ptrdiff_t>(bytes.count);
   std::sort(bytes.axes.begin(), end,
             [](const auto& a, const auto& b) { return a.step < b.step; });
-  int64_t reach = bytes.element;  // of the axes so far
+  int64_t reach = bytes.element;  // extent of the axes so far, in bytes
   for (auto axis = bytes.axes.begin(); axis != end; ++axis) {
     if (axis->step < reach) return true;
     reach += axis->step * (axis->extent - 1);

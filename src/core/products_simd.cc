@@ -19,7 +19,7 @@ namespace gnomon::internal {
 namespace {
 
 constexpr std::int64_t block_rows = 6;
-constexpr std::int64_t stretch = 128;    // of k: 32 KiB of a panel, which fit the L1 cache
+constexpr std::int64_t stretch = 128;    // part of k: 32 KiB of a panel, which fit the L1 cache
 constexpr std::int64_t piece_rows = 48;  // times a stretch of `a`: 48 KiB of a thread's stack
 constexpr std::int64_t piece_columns = 8 * RightFactor::panel;
 constexpr std::int64_t few_pieces = 16;  // if fewer for many threads: narrower pieces

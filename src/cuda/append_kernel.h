@@ -65,8 +65,8 @@ template <typename T, typename U, Pairing pairing, int width>
 struct AppendKernel {
   static constexpr bool synchronizes = true;
   static constexpr int max_threads = 256;
-  Heads<T> q;        // of rotated elements
-  Heads<const T> k;  // of all elements
+  Heads<T> q;        // elements that rotate
+  Heads<const T> k;  // all elements
   Heads<const T> v;
   Pages<U> keys, values;
   Places places;

@@ -136,7 +136,7 @@ struct DiagonalForm {
 struct GridForm {
   static constexpr int stages = 2;
   static constexpr bool by_diagonal = false;
-  using Sums = DiagonalSums;  // of dx >= 0; the others are in shared memory
+  using Sums = DiagonalSums;  // sums for dx >= 0; the others are in shared memory
   GridView grid = {};
 
   // The place and the column of each row of the tile: queries, then keys.
@@ -333,7 +333,7 @@ struct PiecewiseLogForm {
       reload_memory();  // 64 values of x, kept for all pieces, would not fit into registers
       const Piece piece = this->piece(p);
       float constant = 0, linear = 0, c = 0, threshold = 0;
-      float sum = 0, with_psi = 0, with_by_c = 0;  // of a row
+      float sum = 0, with_psi = 0, with_by_c = 0;  // sums of a row
       gradients.visit([&](int u, int n, int e, float& all) {
         const float distance = psi[8 * (n - u) + e];
         const float gradient = piece.has(distance * factor[8 * u]) ? all : 0.0f;

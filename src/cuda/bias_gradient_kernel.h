@@ -64,7 +64,7 @@ struct BiasGradientKernel {
   static constexpr bool synchronizes = true;
   static constexpr int max_threads = tile_threads;
   HeadRows<T> q, k, v, out_grad;
-  Format format = {};                         // of 16-bit elements
+  Format format = {};                         // used for 16-bit elements
   std::int32_t key_size = 0, value_size = 0;  // D, Dv
   const float* lse = nullptr;
   std::int64_t lse_batch = 0, lse_head = 0, lse_row = 0;

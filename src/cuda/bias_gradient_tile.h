@@ -30,8 +30,8 @@ constexpr int chunk = row_bytes / static_cast<int>(sizeof(T));  // elements of a
 // The bands that have a visible pair, and their division. Values are the same for any device.
 struct Bands {
   std::int32_t batch = 0;        // B
-  std::int32_t query_tiles = 0;  // of T
-  std::int32_t key_tiles = 0;    // of S
+  std::int32_t query_tiles = 0;  // tiles along T
+  std::int32_t key_tiles = 0;    // tiles along S
   std::int32_t first = 0;        // the lowest J - I
   std::int32_t count = 0;
   std::int32_t center = 0;  // a longest band
@@ -66,7 +66,7 @@ struct Tile {
 };
 
 struct Lane {
-  int lane, warp_row, warp_column;  // of 32; of 2; of 4
+  int lane, warp_row, warp_column;  // less than 32, 2 and 4
 
   static GNOMON_DEVICE Lane of(int thread) {
     const int warp = thread / warp_size;

@@ -13,7 +13,7 @@ namespace gnomon::cuda {
 namespace {
 
 constexpr const char* operation = "embedding";
-constexpr std::int64_t limit = std::int64_t{1} << 31;  // of tokens and of rows
+constexpr std::int64_t limit = std::int64_t{1} << 31;  // limit for tokens and for rows
 constexpr std::int64_t most_per_block = 64;            // groups or rows of a block
 
 std::string text(std::int64_t number) { return std::to_string(number); }

@@ -258,7 +258,7 @@ struct ListKernel {
   static constexpr bool synchronizes = true;
   static constexpr int max_threads = 1024;
   static constexpr int tile = warp_size * words;
-  static constexpr int bits = words == 1 ? 5 : 7;  // of a row of the tile
+  static constexpr int bits = words == 1 ? 5 : 7;  // bits of a row index in the tile
   static constexpr int depth = 4;                  // loads in flight
   static_assert(words == 1 || words == 4);
   RowIds rows;
@@ -311,7 +311,7 @@ struct ListKernel {
         total += one;
         before += v < warp ? one : 0;
       }
-      int sum = total;  // of the rows up to this lane's
+      int sum = total;  // sum over the rows up to this lane's
       GNOMON_UNROLL
       for (int step = 1; step < warp_size; step *= 2) {
         const int one = context.shuffle(sum, lane >= step ? lane - step : lane);

@@ -157,7 +157,7 @@ class PairRotator {
       std::is_same_v<T, BFloat16> && std::is_same_v<U, BFloat16> && lanes > 1;
   static constexpr std::int64_t least = halves || split ? 1 : 2;   // lanes per pair
   static constexpr std::int64_t spread = halves || split ? 1 : 2;  // cosines per pair
-  static constexpr int vectors = halves && split ? 2 : 1;          // of cosines per block
+  static constexpr int vectors = halves && split ? 2 : 1;          // cosine vectors per block
   static constexpr std::int64_t block = lanes * vectors / spread;  // pairs
   // Maximum number of unrolled blocks of a head: as many as fit into registers. 0 for one lane,
   // and for 16-bit to float (used by 8-bit keys).

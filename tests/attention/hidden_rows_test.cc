@@ -48,7 +48,7 @@ Positions sequences(int64_t rows, int64_t (*of_row)(int64_t)) {
 struct Mask {
   const char* name;
   AttentionMask mask;
-  int64_t (*sequence)(int64_t) = nullptr;  // of a row
+  int64_t (*sequence)(int64_t) = nullptr;  // sequence of a row
   bool additive = false;                   // a dense bias of -infinity
 };
 constexpr Visibility causal = Visibility::causal, bidirectional = Visibility::bidirectional;

@@ -41,7 +41,7 @@ void expect_rotated(const RotaryFrequencies& s, View<const T, 4> before, View<co
           const double sum =
               3 * 0x1p-24 * static_cast<double>(std::fabs(m)) * (std::fabs(p) + std::fabs(q));
           const double rounding = sizeof(U) == 2 ? half_ulp<U> : 0.0;
-          const double least = std::is_same_v<U, Half> ? 0x1p-25 : 0.0;  // of subnormals
+          const double least = std::is_same_v<U, Half> ? 0x1p-25 : 0.0;  // rounds subnormals
           ASSERT_NEAR(as_double(after(b, t, h, x)), left,
                       sum + rounding * (std::fabs(left) + sum) + least)
               << b << " " << t << " " << h << " pair " << i;

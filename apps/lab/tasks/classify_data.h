@@ -42,9 +42,9 @@ std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std:
 
 // A user's texts. Texts with the same bytes are in the same part.
 struct LabelledTexts : TaskData {
-  std::vector<std::string> names;  // of the labels, in the order of their first row
+  std::vector<std::string> names;  // label names, in the order of their first row
   std::vector<LabelledText> train, validation, test;
-  std::string digest;  // of the file
+  std::string digest;  // hash of the file
 };
 
 // Reads a CSV file. Its first row names the columns "text" and "label", in upper or lower case.

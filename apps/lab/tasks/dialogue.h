@@ -93,7 +93,7 @@ class DialogueModel final : public TaskModel {
   Context context_;
   Transformer model_;
   std::vector<std::int64_t> ids_;               // random positions of a training step
-  std::vector<SegmentMemory<float>> memories_;  // of the last batch, by layer
+  std::vector<SegmentMemory<float>> memories_;  // memories of the last batch, by layer
 };
 
 }  // namespace gnomon::lab::dialogue_task

@@ -20,7 +20,7 @@ namespace gnomon::lab::finetune {
 struct Data : TaskData {
   Config config;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::vector<Tokens> train, validation, test;  // of the texts of the corpus
+  std::vector<Tokens> train, validation, test;  // texts of the corpus
 };
 
 // Windows [begin, end) of a batch, as rows: inputs and targets [B, T]. A target is the next

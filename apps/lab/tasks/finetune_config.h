@@ -26,7 +26,7 @@ enum class Activation { silu = 1, gelu, gelu_tanh, relu };
 struct Config {
   Json json;  // as in the file
   model::ModelDescription description;
-  model::Scheme scheme;  // of the layers
+  model::Scheme scheme;  // encodings of the layers
   Layout layout = {};
   Activation activation = {};
   std::int64_t vocabulary = 0, width = 0, inner = 0;  // inner: width of the feed-forward layers
@@ -54,7 +54,7 @@ Json extended(const Config& config, const std::string& method, std::int64_t fact
 // An entry that is compared: "released", "yarn"; and "released@tuned", "yarn@tuned" after the
 // fine-tune.
 struct Entry {
-  std::string method;  // of --extend, or "released"
+  std::string method;  // --extend method, or "released"
   bool tuned = false;
 };
 Entry parse_entry(const std::string& name);

@@ -61,7 +61,7 @@ class GraphModel final : public TaskModel {
     Json all = Json::array();
     for (const model::Encoding& one : mixture_) {
       all.push_back(Json(model::internal::json_of(one)));
-      all.back().erase("nodes");  // of a path of text
+      all.back().erase("nodes");  // only a path of text has it
     }
     return all.size() == 1 ? all[0] : all;
   }

@@ -17,7 +17,7 @@
 namespace gnomon::lab::graph_task {
 namespace {
 
-constexpr double inner_degree = 5, outer_degree = 1.5;  // of a node in a block model
+constexpr double inner_degree = 5, outer_degree = 1.5;  // degrees of a node in a block model
 constexpr std::int64_t most_graph_nodes = std::int64_t{1} << 20, most_labels = 1000;
 
 std::size_t index(std::int64_t number) { return static_cast<std::size_t>(number); }

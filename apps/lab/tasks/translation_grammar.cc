@@ -17,7 +17,7 @@ namespace grammar {
 
 struct Noun {
   const char *source, *stem;
-  char ending;  // of the class
+  char ending;  // ending of the class
 };
 struct Word {
   const char *source, *stem;

@@ -51,7 +51,7 @@ struct Axis {
 // gaps.
 struct Series {
   std::string name;
-  std::vector<double> x, y;  // of equal length
+  std::vector<double> x, y;  // equal lengths
   std::vector<double> low = {}, high = {};
   Stroke stroke = Stroke::solid;
   std::string colour = {};  // name whose colour is used, e.g. for the dashed baseline of a

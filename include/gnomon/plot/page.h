@@ -22,7 +22,7 @@ namespace gnomon::plot {
 
 // A picture: a Vega-Lite spec (JSON), as chart.h and pictures.h return it.
 struct Figure {
-  std::string id;            // of the HTML element: letters, digits, - and _; unique on the
+  std::string id;            // id of the HTML element: letters, digits, - and _; unique on the
                              // page
   std::string title = {};    // above the picture
   std::string caption = {};  // below the picture

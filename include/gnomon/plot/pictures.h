@@ -114,7 +114,7 @@ std::string panels_picture(const PanelsPicture& picture);
 
 // Bias by the offset between two cells of a window (GridBias), one small multiple per head.
 struct BiasGridPicture {
-  std::int64_t height = 0, width = 0;  // of the window, in cells
+  std::int64_t height = 0, width = 0;  // window size, in cells
   Matrix values;                       // [heads, (2 height - 1)(2 width - 1)], query - key
   std::string title = "bias";
 };
