@@ -128,8 +128,7 @@ std::string zsh() {
          "}\n"
          "# Called by zsh, or read by `source`.\n"
          "if [ \"$funcstack[1]\" = _gnomon ]; then _gnomon \"$@\"; else compdef _gnomon "
-         "gnomon; "
-         "fi\n";
+         "gnomon; fi\n";
 }
 
 std::string fish() {

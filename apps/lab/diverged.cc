@@ -26,8 +26,7 @@ bool all_diverged(const Results& results) {
 std::string all_diverged_sentence(const Results& results) {
   return fmt::format(
       "No advice: every {0} diverged, so that no result as in training is a finite number. "
-      "Train "
-      "with a --learning-rate below {1:g}.",
+      "Train with a --learning-rate below {1:g}.",
       entry_noun(results.settings), results.settings.learning_rate);
 }
 

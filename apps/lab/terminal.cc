@@ -155,8 +155,7 @@ std::string findings_table(const Results& results, Colour colour) {
     case Task::text:
       return fmt::format(
                  "\nBits per byte on the same test {}, each in the second half of a window of "
-                 "this "
-                 "number of {}\n",
+                 "this number of {}\n",
                  unit, unit) +
              text_table(results, colour);
     case Task::masked:

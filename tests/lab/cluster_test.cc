@@ -279,8 +279,7 @@ TEST_F(Cluster, ServesOtherMachinesOnlyWithAToken) {
   };
   const std::string rule =
       "[lab] a session of several machines requires the variable GNOMON_LAB_TOKEN, a secret "
-      "with "
-      "the same value in all processes, got none";
+      "with the same value in all processes, got none";
   EXPECT_EQ(listens_at({"--serve", "0"}), "127.0.0.1");
   EXPECT_EQ(listens_at({"--serve", "localhost:0"}), "localhost");
   for (const char* host : {"0.0.0.0", "[::]", "192.0.2.1", "node1", "127.node1"})

@@ -43,14 +43,11 @@ class Oracle {
     static const std::map<std::string, std::string> all = [] {
       std::istringstream stream(
           "dog kela cat miro bird tava horse zano tiger hura farmer goro teacher dila king "
-          "rupo "
-          "nurse vesha sailor boko baker fasa friend lemo stranger pida doctor jato robot numa "
-          "lion shobo small pik big gan old ver young nol red rash blue sin happy lud tired "
-          "mok "
-          "clever tesh quiet hol saw vid chased kach helped yel followed sut called zor met "
-          "mab "
-          "feared gip liked ral found tun watched bel slept sol ran dar sang kant waited pov "
-          "laughed hah fell zum");
+          "rupo nurse vesha sailor boko baker fasa friend lemo stranger pida doctor jato robot "
+          "numa lion shobo small pik big gan old ver young nol red rash blue sin happy lud "
+          "tired mok clever tesh quiet hol saw vid chased kach helped yel followed sut called "
+          "zor met mab feared gip liked ral found tun watched bel slept sol ran dar sang kant "
+          "waited pov laughed hah fell zum");
       std::map<std::string, std::string> found;
       for (std::string source, target; stream >> source >> target;) found[source] = target;
       return found;

@@ -224,8 +224,7 @@ const TaskInfo translation_task_info{
         "the mean chrF (character n-grams up to 6, beta 2) of the translations of unseen "
         "sentences, the result of greedy decoding; also the share of translations that are "
         "right in every word. A length is the number of words of the source sentence; a rare "
-        "word "
-        "counts its characters",
+        "word counts its characters",
     .chance = "the translation of another sentence of the same length",
     .loss = "bits per token",
     .model_name = "encoder-decoder Transformer, half of the layers in each",
