@@ -19,7 +19,8 @@ using Doubles = std::vector<double>;
 // Integer positions: "0:1024" (without the end), "0:1024:2", "5,9,131071", or an integer `.npy`
 // file [T].
 Integers parse_positions(const std::string& text);
-// As parse_positions, and also fractions: "0.5,1.25", or a floating-point `.npy` file.
+// Like parse_positions, but also accepts fractions: "0.5,1.25", or a floating-point `.npy`
+// file.
 std::variant<Integers, Doubles> parse_any_positions(const std::string& text);
 
 // Parses "8x16x32" as extents, at least 1 each; the number of them is least to most.

@@ -26,7 +26,7 @@ struct Drawing {
 };
 const std::vector<Drawing>& drawings();
 
-// In drawings_scores.cc.
+// Defined in drawings_scores.cc.
 plot::Figure draw_bias(const PlotOptions& options);
 plot::Figure draw_attention(const PlotOptions& options);
 plot::Figure draw_shuffled(const PlotOptions& options);

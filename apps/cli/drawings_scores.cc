@@ -47,8 +47,8 @@ plot::Figure draw_bias(const PlotOptions& o) {
         .caption = fmt::format("The value that each head adds to the score of a key, by the "
                                "offset of the cells in a window of {} x {}.{}{}",
                                window->height, window->width,
-                               window->leading ? " The biases of the class token are not "
-                                                 "drawn."
+                               window->leading ? " The biases of the class token "
+                                                 "are not drawn."
                                                : "",
                                note),
         .spec = plot::bias_grid_picture(picture)};

@@ -187,12 +187,11 @@ void print_picture(const Subject& subject) {
                                   "key of ones, mean over heads";
   static_assert(Setting{}.trained % chart_columns == 0);
   const std::size_t in_column = scores.size() / chart_columns;
-  print_wrapped(
-      fmt::format("{}, by distance to an earlier position; a column is the mean of {} "
-                  "distances{}",
-                  what, in_column,
-                  subject.random ? "; random parameters, training decides" : ""),
-      "Picture   ", std::string(10, ' '));
+  print_wrapped(fmt::format("{}, by distance to an earlier position; "
+                            "a column is the mean of {} distances{}",
+                            what, in_column,
+                            subject.random ? "; random parameters, training decides" : ""),
+                "Picture   ", std::string(10, ' '));
   print_chart(scores, in_column);
 }
 

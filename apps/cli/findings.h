@@ -29,7 +29,7 @@ struct Findings {
   const Subject* subject;
   Setting setting;
   analysis::Uniqueness uniqueness;
-  // Of the rows by distance, unless the rows belong to positions or distances have no row.
+  // Uniqueness of the rows by distance; empty if rows belong to positions or there are none.
   std::optional<analysis::Uniqueness> distances;
   analysis::Relativity relativity;
   analysis::Extrapolation extrapolation;

@@ -85,7 +85,7 @@ void from_rotary(Subject& subject, const RotaryTable& queries, const RotaryTable
   put_products(subject, q, k, trained);
 }
 
-// As above, for the rotations of LayerPlan::query_rotations. A row of the table has the cos and
+// Like from_rotation above, for LayerPlan::query_rotations. A row of the table has the cos and
 // sin of the first rotation of queries.
 void from_rotations(Subject& subject, const LayerPlan& lowered, int64_t size, int64_t trained) {
   std::visit(

@@ -20,8 +20,8 @@ std::string brief(double value) {
   return fmt::format("{:.{}f}", value, std::fabs(value) < 1 ? 2 : 1);
 }
 
-// Of the attention weight without precedent. It separates the encodings that hold in the lab
-// from those that fail (docs/analysis/properties.md).
+// The limit for the attention weight without precedent. It separates the encodings that hold in
+// the lab from those that fail (docs/analysis/properties.md).
 constexpr double known_below = 0.5;
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
@@ -86,8 +86,8 @@ Verdict past(const Findings& f) {
   if (nowhere(f))
     return {"-", "",
             fmt::format("No position has values, so none are new. At position {}, for random "
-                        "contents, {} of the attention weight is on keys farther than any in "
-                        "training.",
+                        "contents, {} of the attention weight is on keys farther "
+                        "than any in training.",
                         s.length - 1, percent(b.far))};
   const std::string values =
       fmt::format("{} from {} on {}.", by_position(f) ? "Positions" : "Distances", s.trained,

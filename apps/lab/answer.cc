@@ -25,8 +25,8 @@ std::string seeds_of(const Results& results) {
   return counted(least, "seed");
 }
 
-// Of the last third of the curve: how much the validation loss fell, relative to its end. Empty
-// if the curve has no such points.
+// The fall of the validation loss in the last third of the curve, relative to its end. Empty if
+// the curve has no such points.
 std::optional<double> last_fall(const RunResult& run) {
   if (run.curve.empty() || !run.curve.back().validation_bits) return std::nullopt;
   const CurvePoint& end = run.curve.back();
@@ -204,8 +204,8 @@ std::string advice_to_cut(const Results& results) {
   const Way* same = whole_way(far, best.name);
   if (same && is_equal(results, last, *same, best))
     return fmt::format(
-        "Use {}. The context of {} need not be cut: the loss with the whole {} does not differ "
-        "measurably.",
+        "Use {}. The context of {} need not be cut: "
+        "the loss with the whole {} does not differ measurably.",
         best_near(results), best.title, short_length(results, far.length));
   std::string text =
       fmt::format("Use {}, and cut the context of longer texts to the last {}.",

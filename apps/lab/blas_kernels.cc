@@ -14,7 +14,7 @@ namespace {
 using gnomon::internal::openblas_core;
 using gnomon::internal::openblas_variable;
 
-// Without functions of libraries except execve: their constructors have not run.
+// Calls no function of a library except execve: their constructors have not run.
 __attribute__((no_sanitize("address", "undefined"))) void select_kernels(int, char** arguments,
                                                                          char** environment) {
   const char* const core = openblas_core();

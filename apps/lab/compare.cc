@@ -72,7 +72,7 @@ std::vector<Sample> example_samples(const Results& results, const EncodingResult
     one.from = range.from, one.to = range.to;
     for (const RunResult& run : results.runs) {
       if (run.encoding != encoding.name) continue;
-      // As in EncodingResult::ranges: the mean of the stretches of the range.
+      // The mean of the stretches of the range, as in EncodingResult::ranges.
       std::vector<double> scores;
       for (const Stretch& stretch : run.tests.stretches)
         if (range.from <= stretch.from && stretch.to <= range.to)
@@ -104,8 +104,8 @@ double welch_margin(const std::vector<double>& a, const std::vector<double>& b) 
 struct Common {
   bool examples = false;
   bool segments = false;  // test segments
-  bool start =
-      false;  // runs of equal seed begin with the same weights and read the same batches
+  // Runs of equal seed begin with the same weights and read the same batches.
+  bool start = false;
 };
 
 Common common_of(const Results& a, const Results& b, Texts texts) {
@@ -189,8 +189,8 @@ std::string differences_text(const Comparison& found, bool examples) {
   const double factor = examples ? 100 : 1;
   const char* form = examples ? "{:+.1f} ± {:.1f}{}" : "{:+.3f} ± {:.3f}{}";
   std::string text = fmt::format(
-      "\n{}{}: B - A ± half of the 95 % confidence interval; *: the interval does not contain "
-      "0\n{:<26}",
+      "\n{}{}: B - A ± half of the 95 % confidence interval; "
+      "*: the interval does not contain 0\n{:<26}",
       capitalized(found.metric), examples ? ", in points" : "", "");
   for (const std::string& place : places) text += fmt::format("{:>18}", place);
   std::string row;

@@ -120,8 +120,8 @@ Corpus split_by_position(const std::vector<Text>& texts) {
     corpus.test.push_back({text.name, text.bytes.substr(rest + tenth)});
   }
   corpus.split =
-      "by position: of each file the first 80 % train, the next 10 % validate, the last 10 % "
-      "test";
+      "by position: of each file the first 80 % train, the next 10 % validate, "
+      "the last 10 % test";
   return corpus;
 }
 

@@ -26,7 +26,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t memory_lengths[] = {1024, 4096, 16384};
 constexpr double most_pass_seconds = 6;
-// Of the pairs of steps: the confidence interval ends the measurement at this half width.
+// The measurement of pairs of steps ends if its confidence interval has this half width.
 constexpr double most_step_seconds = 3, wanted_half_width = 0.01;
 constexpr std::size_t least_pairs = 6, most_pairs = 100;
 // The heap grows by more than it needs: a difference of less is none.
@@ -136,7 +136,7 @@ std::vector<double> pass(const Settings& settings, const std::string& name,
 
 }  // namespace
 
-// By order statistics: of n numbers, (n - 1.96 sqrt(n)) / 2 are below the interval.
+// Order statistics: (n - 1.96 sqrt(n)) / 2 of n numbers are below the interval.
 RelativeTime median_interval(std::vector<double> numbers) {
   std::sort(numbers.begin(), numbers.end());
   const auto n = static_cast<double>(numbers.size());

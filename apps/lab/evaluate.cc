@@ -15,8 +15,8 @@ namespace {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
-// For each target: its bits, whether it was the most likely token (1 or 0), and its number of
-// bytes. NaN if the target is uncounted.
+// Each target's bits, whether it was the most likely token (1 or 0), and its number of bytes.
+// NaN if the target is uncounted.
 struct Guesses {
   std::vector<double> bits, right, bytes;
 

@@ -45,7 +45,7 @@ std::vector<Sample> text_samples(Transformer& model, const Settings& s, const Co
   if (const std::size_t space = prompt.find(' '); space != std::string::npos && space < 32)
     prompt.erase(0, space + 1);
   const std::int64_t total = std::min(sample_windows * s.train_length, s.longest());
-  // As many bytes as that many tokens of the test text have.
+  // The bytes of that many tokens of the test text.
   const std::int64_t bytes = std::max<std::int64_t>(s.train_length, total - count) *
                              std::ssize(segment.text->bytes) / segment.text->size();
   GenerateOptions options{.bytes = bytes, .tokenizer = corpus.tokenizer.get()};

@@ -102,8 +102,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "gnomon: {}\n", internal::printable_lines(error.what()));
     return 2;
   } catch (const std::exception& error) {
-    const std::string what =
-        internal::printable_lines(error.what());  // LibTorch appends a stack trace
+    // LibTorch appends a stack trace.
+    const std::string what = internal::printable_lines(error.what());
     fmt::print(stderr, "gnomon: [lab] unexpected error: {}\n", what.substr(0, what.find('\n')));
     return 2;
   }

@@ -165,7 +165,7 @@ void MicroBatches::take_gradients(std::int64_t micro_batch) {
   std::vector<at::Tensor> sums;
   for (at::Tensor& one : parameters_)
     sums.push_back(one.grad().defined() ? one.grad() : at::zeros_like(one));
-  // As in a binary counter: two sums of 2^k micro-batches become one of 2^(k + 1).
+  // Two sums of 2^k micro-batches become one of 2^(k + 1), as in a binary counter.
   for (; micro_batch & 1; micro_batch /= 2) {
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = partial_sums_.back()[i] + sums[i];
     partial_sums_.pop_back();
@@ -188,7 +188,7 @@ void MicroBatches::on_gradient(std::size_t parameter, const at::Tensor& gradient
   send_complete_buckets();
 }
 
-// In the order of the buckets, which is the same for all members.
+// Sends in the order of the buckets, which is the same for all members.
 void MicroBatches::send_complete_buckets() {
   if (team_.size() == 1) return;
   if (options_.overlap == Overlap::after_backward && order_.size() < parameters_.size()) return;

@@ -47,7 +47,7 @@ class MicroBatches {
   };
   // The loss of a batch, summed over the micro-batches in the same tree. Without gradients.
   Loss loss(Part part, std::uint64_t seed, std::uint64_t step);
-  // As `loss`, for a training step. Sets the gradients of the parameters to those of
+  // Like `loss`, for a training step. Sets the gradients of the parameters to those of
   // nats / targets. A parameter that the loss does not depend on gets zeros.
   Loss backward(std::uint64_t seed, std::uint64_t step);
 

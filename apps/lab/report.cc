@@ -86,8 +86,8 @@ std::string training_text(const Results& results) {
       s.learning_rate,
       !results.sizes.empty() ? "the same weights and batches for every encoding of a size"
       : s.finetune.empty()   ? "the same weights and batches for every encoding"
-                           : "the fine-tunes begin with the released weights and have the same "
-                             "batches");
+                             : "the fine-tunes begin with the released weights "
+                               "and have the same batches");
 }
 
 void add_settings(plot::HtmlPage& page, const Results& results) {
@@ -153,8 +153,8 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
           : fmt::format(
                 "Bits per byte: the mean of -log2 p over the {}test bytes, where p is the "
                 "probability that the model gives to the {}. 8 is a guess among 256 "
-                "equally likely bytes; 1 bit less means twice the probability for each "
-                "byte.",
+                "equally likely bytes; 1 bit less means twice the probability "
+                "for each byte.",
                 masked ? "masked " : "", right));
   page.table(accuracy_table(results));
   page.heading(masked ? "Position in the window" : "Context");
@@ -239,8 +239,8 @@ void add_example_findings(plot::HtmlPage& page, const Results& results) {
   page.figure({.id = "score",
                .title = capitalized(fmt::format("{} by {}", task.score, task.unit)),
                .caption = fmt::format(
-                   "{}. The line marks the largest number of {} in training. Bands: "
-                   "{}.",
+                   "{}. The line marks the largest number of {} in training. "
+                   "Bands: {}.",
                    capitalized(std::string(task.what)), task.unit, interval_text(results)),
                .spec = example_curves(results, Answers::whole)});
   page.table(example_table(results));

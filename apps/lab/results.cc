@@ -167,10 +167,9 @@ Metric metric(const Settings& settings, const TextsResult& texts) {
           "bits per byte",
           fmt::format("{} the test {}, each in the second half of a window of this length{}",
                       loss, unit, per_byte),
-          fmt::format(
-              "{:.3f} bits from byte frequencies alone{}, {:.3f} from those after the byte "
-              "before",
-              texts.byte_frequency_bits, by_token, texts.byte_pair_bits)};
+          fmt::format("{:.3f} bits from byte frequencies alone{}, "
+                      "{:.3f} from those after the byte before",
+                      texts.byte_frequency_bits, by_token, texts.byte_pair_bits)};
     case Task::masked:
       return {
           "bits per masked byte",

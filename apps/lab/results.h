@@ -35,8 +35,8 @@ struct LengthMean {
   // over seeds. One seed: of the mean over its test segments, without the deviation between
   // seeds.
   double uncertainty = 0;
-  double cut_bits =
-      0;              // the loss on the same bytes with the context cut to the training length
+  // The loss on the same bytes with the context cut to the training length.
+  double cut_bits = 0;
   double change = 0;  // relative change of tail_bits since the training length
   std::int64_t windows = 0;
 };
@@ -73,8 +73,8 @@ struct Place {
   std::string name = {}, title = {};
   std::optional<double> bits = {};
   double score = 0, second = 0;
-  bool tied =
-      false;  // with the best: the 95 % confidence interval of the difference contains 0
+  // The 95 % confidence interval of the difference from the best contains 0.
+  bool tied = false;
 };
 // A way to use a trained encoding at a context length: with the whole context, with the context
 // cut to the training length, or after a method of --extend, without or with its fine-tune.
@@ -112,8 +112,8 @@ struct Recommendation {
   std::int64_t from = 0, to = 0;
   std::vector<Choice> choices = {};  // tied, the best first; empty: no encoding
   std::string next = {};             // title of the best other encoding; empty if there is none
-  // From the best choice to `next`, in bits or as a share, and half of the width of its 95 %
-  // confidence interval. Of several lengths, the one at which the difference is least certain.
+  // Difference of the best choice from `next`, in bits or as a share, and half of the width of
+  // its 95 % confidence interval; at the length at which the difference is least certain.
   double difference = 0, margin = 0;
   std::int64_t seeds = 0;  // the least of the encodings
   std::string confidence = {};
@@ -124,7 +124,7 @@ const char* name(Stage stage);
 struct ExtensionRow {
   std::string method = {}, title = {};
   Stage stage;
-  // At each length. uncertainty: as in LengthMean; 0 with one seed.
+  // One value for each length. uncertainty: as in LengthMean; 0 with one seed.
   std::vector<double> bits = {}, deviation = {}, uncertainty = {};
 };
 struct ExtensionResult {
@@ -140,7 +140,7 @@ struct EncodingCost {
   std::optional<double> step_seconds = {};
   std::optional<RelativeTime> relative_step = {};
   std::vector<MemoryUse> memory = {};
-  // Of two equal models without an encoding, RelativeTime::from_one. Empty: not measured.
+  // RelativeTime::from_one of two equal models without an encoding. Empty: not measured.
   std::optional<double> step_noise = {};
 };
 
@@ -171,7 +171,7 @@ struct TextsResult {
   // The same with the frequencies of each byte after the byte before it. A model above this
   // loss hardly uses positions.
   double byte_pair_bits = 0;
-  // Of tokens that can have several bytes (TokenStatistics).
+  // TokenStatistics, if tokens can have several bytes.
   std::optional<double> bytes_per_token = {}, token_frequency_bits = {};
   std::vector<TextSize> train = {}, validation = {}, test = {};
 };

@@ -97,7 +97,7 @@ struct Picture {
   std::optional<SampledMatrix> table = {}, similarity = {};
   std::optional<RotaryDecay> rotary = {};
   std::optional<BiasByDistance> bias = {};
-  // Of the same model before training, if training changed them.
+  // Values of the same model before training, if training changed them.
   std::optional<SampledMatrix> initial_table = {};
   std::optional<BiasByDistance> initial_bias = {};
 };

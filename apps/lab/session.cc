@@ -33,9 +33,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// From a few steps of every encoding, with as many runs at the same time as in training: the
-// fastest if all batches have the same size, because other processes only slow a step down,
-// else the median.
+// The speed of a few steps of every encoding, with as many runs at the same time as in
+// training: the fastest if all batches have the same size, because other processes only slow a
+// step down, else the median.
 Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus) {
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
@@ -190,7 +190,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
   leave_out_unusable(result, corpus, stream);
-  // Of the shards, only the first measures the cost.
+  // Only the first shard measures the cost.
   if (options.cost && (!options.shard || options.shard->index == 0))
     result.cost = cost(result.settings, corpus, out, stream);
   if (!stored && options.minutes) {

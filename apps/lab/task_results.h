@@ -16,8 +16,8 @@ constexpr double answered_from = 0.9;
 // Sets `stretches`, `ranges` and `answered_to` of an encoding from its runs.
 void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs);
 
-// For each range the encodings that have it, best first. `tied`: the difference of the scores
-// from the best is at most its margin; if all scores are 0, the difference of the second
+// The encodings that have a range, best first, for each range. `tied`: the difference of the
+// scores from the best is at most its margin; if all scores are 0, the difference of the second
 // scores.
 std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodings,
                                       const std::vector<RunResult>& runs);

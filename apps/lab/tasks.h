@@ -43,7 +43,7 @@ class TaskModel;
 struct Candidate;
 struct TaskInfo;
 
-// In tasks/.
+// Defined in tasks/.
 extern const TaskInfo translation_task_info, dialogue_task_info, image_task_info,
     image_text_task_info, graph_task_info, classify_task_info;
 
@@ -64,8 +64,8 @@ struct TaskInfo {
   std::string_view summary;  // one line
   std::string_view unit;     // unit of a length: "letters"
 
-  // Of a task with examples: the scores from 0 to 1 of a Stretch. Encodings are ranked by
-  // `score`, and then by `second`, which is empty if there is none.
+  // Scores of a task with examples, from 0 to 1 in a Stretch. Encodings are ranked by `score`,
+  // and then by `second`, which is empty if there is none.
   std::string_view score = {};   // "right whole answers"
   std::string_view second = {};  // "right bytes"
   std::string_view what = {};    // definition of the scores: "the share of ..."
@@ -78,9 +78,9 @@ struct TaskInfo {
   std::string_view suffixes = "random";  // permitted after @ in --encodings: "text,image"
 
   TaskDefaults (*defaults)() = nullptr;
-  std::int64_t (*tokens)(std::int64_t length) =
-      nullptr;  // of an example; null: equal to the length
-  // For other models than SequenceModel.
+  // The number of tokens of an example; null: equal to the length.
+  std::int64_t (*tokens)(std::int64_t length) = nullptr;
+  // Makes a model other than SequenceModel.
   std::unique_ptr<TaskModel> (*model)(const Settings& settings, const Corpus& corpus,
                                       const std::string& encoding, std::int64_t seed) = nullptr;
   // The texts of an encoding for the report; null: find_candidate.
@@ -88,7 +88,7 @@ struct TaskInfo {
   Corpus (*load)(const Settings& settings) = nullptr;  // reads settings.texts; null: no TEXT
   void (*check)(const Settings& settings) = nullptr;   // throws std::invalid_argument
   std::int64_t shortest = 1;                           // length of an example
-  // Of length_stretches(); null: as described there.
+  // The result of length_stretches(); null: as described there.
   std::vector<Stretch> (*stretches)(const Settings& settings) = nullptr;
 };
 

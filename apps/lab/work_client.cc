@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
 constexpr milliseconds patience{300'000};  // until rank 0 listens
-// Until rank 0 has measured the cost of the encodings and chosen the number of steps.
+// Rank 0 measures the cost of the encodings and chooses the number of steps in this time.
 constexpr milliseconds invitation_time{7'200'000};
 constexpr milliseconds most_between_beats{2'000}, least_answer_time{30'000};
 constexpr milliseconds between_claims{200};

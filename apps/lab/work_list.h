@@ -56,7 +56,7 @@ class RunTable {
   // Calls `work` if this is the latest claim of a run that is not done or released; no other
   // claim changes meanwhile. Returns whether it is.
   bool while_held(const Claim& claim, const std::function<void()>& work = {});
-  // As while_held, and then the run is done.
+  // Like while_held, and then the run is done.
   bool finish(const Claim& claim, const std::function<void()>& work = {});
   void release(const Claim& claim);
   // Releases all claims of an owner, and returns them.

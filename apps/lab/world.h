@@ -31,7 +31,7 @@ struct World {
   std::int64_t rank = 0;
   // The number of processes that the launcher starts. 0: unknown. 1: this process only.
   std::int64_t size = 1;
-  // Of rank 0: where it listens (rank 0) or is expected (other ranks).
+  // The address of rank 0: where it listens (rank 0) or is expected (other ranks).
   Address address = {};
   // The same in all processes of a job: rank 0 refuses workers with another one. Without a
   // token, rank 0 only listens for this machine.

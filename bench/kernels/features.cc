@@ -15,7 +15,7 @@ namespace {
 
 using std::int64_t;
 
-// For perceiver and gaussian, whose sines are adjacent, followed by all cosines.
+// Kernel for perceiver and gaussian, whose sines are adjacent, followed by all cosines.
 Kernel fourier_kernel(const char* kind, const Fourier& spec, int64_t points) {
   const auto at = random_block<double, 2>({points, spec.axes});
   const auto out = zeros<float, 2>({points, features(spec)});

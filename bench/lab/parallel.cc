@@ -83,7 +83,7 @@ struct Measurement {
 int main(int argc, char** argv) {
   const auto store =
       std::filesystem::temp_directory_path() / ("gnomon-parallel-" + std::to_string(getpid()));
-  // Before LibTorch has threads. The second process waits for the first one.
+  // LibTorch has no threads yet. The second process waits for the first one.
   const pid_t second = fork();
   keep_freed_memory();
   set_blas_threads();

@@ -26,7 +26,7 @@ at::Tensor on_device(View<const float, 3> table, const at::Tensor& like) {
                        {table.extent(0), table.extent(1), table.extent(2)})
       .to(like.device(), at::kFloat, /*non_blocking=*/false, /*copy=*/true);
 }
-// For heads [B, T, H, D]: [B or 1, T, 1, R/2], of the type of the heads.
+// Returns [B or 1, T, 1, R/2] for heads [B, T, H, D], of the type of the heads.
 at::Tensor for_heads(const at::Tensor& table, const at::Tensor& x) {
   return table.unsqueeze(2).to(x.scalar_type());
 }

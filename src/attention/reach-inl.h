@@ -61,8 +61,8 @@ std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t 
 // difference exceeds LeastExponent(), the weight is 0.
 template <typename A>
 void FindReach(internal::TypedProblem<A>& problem) {
-  // For fewer queries, reading all keys once more takes longer; for shorter texts no key is
-  // far.
+  // Limits: with fewer queries, reading all keys once more takes longer; in shorter texts no
+  // key is far.
   constexpr std::int64_t fewest = 64, shortest = 1024;
   const auto* slope = std::get_if<SlopeBias>(problem.position.bias);
   if (!slope || problem.queries < fewest || problem.keys < shortest ||

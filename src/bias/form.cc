@@ -83,7 +83,7 @@ void for_blocks(View<T, 3> matrix, const Body& body) {
   });
 }
 
-// For biases that depend only on the distance: each row of a block is a window of one strip.
+// Biases that depend only on the distance: each row of a block is a window of one strip.
 // make(h, distance, count, to) writes the strip from a distance on. row(values, count, to,
 // stride) applies it to a row `to` of the matrix.
 template <typename T, typename Value, typename Make, typename Row>
@@ -129,7 +129,7 @@ void visit_ways(const BiasForm& form, const None& none, const Distance& by_dista
              form);
 }
 
-// For biases that are computed in tiles: row(values, count, to, stride) for each row of a
+// Biases that are computed in tiles: calls row(values, count, to, stride) for each row of a
 // block.
 template <typename Form, typename T, typename Row>
 void fill_tiles(const Form& form, int64_t offset, View<T, 3> matrix, const Row& row) {
@@ -148,7 +148,7 @@ void fill_tiles(const Form& form, int64_t offset, View<T, 3> matrix, const Row& 
   });
 }
 
-// For a given matrix: whole(values, count, to) for contiguous rows, and write(element, value)
+// A given matrix: calls whole(values, count, to) for contiguous rows, and write(element, value)
 // for each element of other rows.
 template <typename T, typename Whole, typename Write>
 void for_given(const DenseBias& given, View<T, 3> matrix, const Whole& whole,

@@ -11,8 +11,8 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t sandwich_grain =
-    32;  // distances of 64 cosines in a piece of work: some 50 us
+// Distances of 64 cosines in a piece of work: some 50 us.
+constexpr int64_t sandwich_grain = 32;
 
 void check(const Sandwich& sandwich) {
   if (sandwich.heads < 1) refuse("sandwich", "heads must be at least 1", sandwich.heads);

@@ -75,8 +75,8 @@ bool may_overlap(const ConstTensor& one, const ConstTensor& other) noexcept {
   Bytes a(one), b(other);
   if (a.empty || b.empty) return false;
   if (a.begin > b.begin) std::swap(a, b);
-  auto apart =
-      static_cast<int64_t>(b.begin - a.begin);  // from the first byte of a to that of b
+  // Distance from the first byte of a to that of b.
+  auto apart = static_cast<int64_t>(b.begin - a.begin);
   if (b.begin - a.begin >= static_cast<std::uint64_t>(a.reach(0))) return false;
   if (!a.known || !b.known) return true;
   for (int64_t step = next_step(a, b, std::numeric_limits<int64_t>::max()); step > 0;

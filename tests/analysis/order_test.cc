@@ -167,8 +167,8 @@ TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
   constexpr std::int64_t wide = std::int64_t{1} << 32;
   EXPECT_EQ(
       message_of([] { order_sensitivity({.tokens = 2, .heads = wide, .head_dim = wide}, {}); }),
-      "[order] tokens x heads x head_dim must fit in memory, got 2 x 4294967296 x "
-      "4294967296");
+      "[order] tokens x heads x head_dim must fit in memory, "
+      "got 2 x 4294967296 x 4294967296");
   EXPECT_EQ(
       message_of([] {
         order_sensitivity(

@@ -161,7 +161,7 @@ TEST_F(ConvertProgram, AFolderComesWholeWithItsIndexAndCompanions) {
                                         "model.safetensors.index.json", "tokenizer.json"));
   EXPECT_THAT(names(), ElementsAre("in", "out"));
   EXPECT_NE(contents(file("out/" + shard_name(1))), contents(file("in/" + shard_name(1))));
-  // By the index, into an existing empty folder.
+  // Convert by the index, into an existing empty folder.
   fs::create_directory(file("back"));
   done({"convert", file("out/model.safetensors.index.json"), "--to", "halves", "-o",
         file("back")});
@@ -309,12 +309,10 @@ TEST_F(ConvertProgram, OptionsDoWithoutAConfig) {
                          "--kv-heads", "2", "--family", "llama", "--kv-lora-rank", "3"})),
               HasSubstr("4 x 4\nllama: 4 query heads, 2 key heads; 4 of 8 elements rotate"));
   put(file("elsewhere.json"), llama_config);
-  EXPECT_THAT(
-      done(with({"--config", file("elsewhere.json")})),
-      AllOf(
-          HasSubstr("llama: 4 query heads"),
-          HasSubstr("note: llama is published with pairing halves: IN is assumed to have been "
-                    "converted\n")));
+  EXPECT_THAT(done(with({"--config", file("elsewhere.json")})),
+              AllOf(HasSubstr("llama: 4 query heads"),
+                    HasSubstr("note: llama is published with pairing halves: "
+                              "IN is assumed to have been converted\n")));
   EXPECT_THAT(refused(with({"--config", file("elsewhere.json"), "--family", "llama", "--heads",
                             "4", "--kv-heads", "4", "--head-dim", "8", "--rotary-dim", "8"})),
               HasSubstr("--config must not be given with --family and all sizes"));

@@ -265,7 +265,7 @@ TEST(LaplacianVectors, ComponentsHaveZerosOfTheirOwn) {
     EXPECT_EQ(skipped.view()(2 * i + 1, 0), 0);
     EXPECT_EQ(skipped.view()(2 * i, 0), skipped.view()(2 * i + 1, 2));
   }
-  // In the symmetric kind the isolated node has eigenvalue 1, as released.
+  // The isolated node has eigenvalue 1 in the symmetric kind, as released.
   const LaplacianVectors symmetric =
       laplacian_vectors(spec_of(8, LaplacianKind::symmetric, LaplacianZeros::skip_all), graph);
   expect_eigenvectors(symmetric, 7, ends, LaplacianKind::symmetric);

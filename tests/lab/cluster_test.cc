@@ -295,7 +295,7 @@ TEST_F(Cluster, ServesOtherMachinesOnlyWithAToken) {
     fs::remove_all(out());
   }
   unsetenv("GNOMON_LAB_TOKEN");
-  // As rank 0 of a launcher.
+  // The variables of a launcher's rank 0.
   for (const auto& [name, value] : std::map<std::string, std::string>{
            {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "9"}})
     setenv(name.c_str(), value.c_str(), 1);
@@ -307,8 +307,8 @@ TEST_F(Cluster, ServesOtherMachinesOnlyWithAToken) {
   port_ = "0";
   Watched rank_0(joined(one_run("1000000"), {"--out", out(), "--serve", "0"}));
   EXPECT_TRUE(
-      rank_0.prints("Only this machine can join: other machines require "
-                    "GNOMON_LAB_TOKEN.\n"))
+      rank_0.prints("Only this machine can join: "
+                    "other machines require GNOMON_LAB_TOKEN.\n"))
       << rank_0.output();
   EXPECT_NE(rank_0.line_after("gnomon lab --join 127.0.0.1:"), "") << rank_0.output();
   rank_0.signal(SIGINT);

@@ -54,7 +54,7 @@ TEST(Compare, OneSeedIsMeasurableBeyondTwoDeviationsBetweenSeeds) {
   EXPECT_TRUE(found.recommendations[0].changed);
   EXPECT_EQ(found.recommendations[0].a, "ALiBi");
   EXPECT_EQ(found.recommendations[0].b, "T5");
-  // On other texts, the segments are no pairs: sqrt(2) 12.706 0.1414 / sqrt(2).
+  // Segments of other texts are no pairs: sqrt(2) 12.706 0.1414 / sqrt(2).
   EXPECT_NEAR(at(compare(a, b, Texts::other), "alibi", 256).margin, 12.706 * 0.1414, 0.01);
   EXPECT_EQ(compare(a, b, Texts::other).warnings.size(), 1u);
 }

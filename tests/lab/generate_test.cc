@@ -111,7 +111,7 @@ TEST(Generate, TheCacheStartsAgainWithTheSecondHalfOfItsBytes) {
   const std::string prompt = "abcdefg";
   const std::string text =
       prompt + generate(model, prompt, {.bytes = 12, .context = 8, .temperature = 0});
-  // By definition: the likeliest byte after the bytes that the cache holds.
+  // Definition: the likeliest byte after the bytes that the cache holds.
   const at::NoGradGuard no_grad;
   std::size_t begin = 0;
   for (std::size_t i = prompt.size(); i < text.size(); ++i) {

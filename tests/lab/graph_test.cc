@@ -91,7 +91,7 @@ TEST(GraphExamples, CommunitiesAreEqualAndMostlyConnectedInside) {
       for (const auto other : one.graph.neighbours(static_cast<std::int64_t>(i)))
         (community[i] == community[static_cast<std::size_t>(other)] ? inner : outer) += 1;
   }
-  // Of 20 graphs with 24 nodes: 5 and 1.5 arcs from each node on average.
+  // 20 graphs with 24 nodes have 5 and 1.5 arcs from each node on average.
   EXPECT_NEAR(inner / (20 * 24), 5, 0.4);
   EXPECT_NEAR(outer / (20 * 24), 1.5, 0.25);
 }
@@ -196,7 +196,7 @@ TEST(GraphModel, EdgesAreSeenThroughTheEncodingOnly) {
   const std::vector<GraphExample> examples{
       {generated(Shape::tree, 15, draws), Question::distance, marks, marks},
       {generated(Shape::grid, 15, draws), Question::distance, marks, marks}};
-  // Of the logits between the graphs, and between two nodes of the grid with other degrees.
+  // Differences of the logits of the graphs, and of two grid nodes with other degrees.
   const auto difference = [&](const char* encoding) {
     const model::Mixture mixture = graph_mixture(encoding, settings);
     GraphTransformer model(settings, mixture, communities, 1);
@@ -361,7 +361,7 @@ TEST_F(GraphFiles, LabelsOfTestNodesAreNeverShown) {
       }
     }
   EXPECT_GT(targets, 100);
-  // Of the test part, no node is ever marked, in any part: the marked nodes of all examples
+  // No node of the test part is ever marked, in any part: the marked nodes of all examples
   // together are the training nodes.
   const auto of_part = [&](Part part) {
     return std::count(data.parts.begin(), data.parts.end(), part);

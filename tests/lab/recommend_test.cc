@@ -119,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                     {"1-20: t5 or learned (tied; the best is better than the next, rotary, by "
                      "10.0 ± 4.9 points; 1 seed)",
                      "21-40: t5 or rotary (tied; 1 seed)"}},
-        // Of seeds that contradict each other: t 4.303, deviation 0.2.
+        // Seeds that contradict each other: t 4.303, deviation 0.2.
         ExampleCase{"SeedsThatContradict",
                     {{"t5", {{1, 0.9}, {1, 0.7}, {1, 0.5}}},
                      {"rotary", {{0.5, 0.4}, {0.5, 0.6}, {0.5, 0.8}}}},

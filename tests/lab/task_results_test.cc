@@ -90,8 +90,8 @@ TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
   EXPECT_EQ(
       example_answer(results)[0],
       "At chance: as in training, the best encoding has 12 % right bytes, and guessing gives "
-      "10 % (200 examples). No encoding is recommended. Train longer with --steps or "
-      "--minutes.");
+      "10 % (200 examples). No encoding is recommended. "
+      "Train longer with --steps or --minutes.");
   for (Stretch& one : results.runs[0].tests.stretches) one.second = 0.18;
   results.encodings = {encoding_of(results.runs)};
   EXPECT_EQ(

@@ -142,8 +142,8 @@ TEST(QueryTemperature, RefusesWhatItCannotMean) {
               query_scale({.beta = 0.1, .length = 4, .shift = 1},
                           std::numeric_limits<std::int64_t>::max());
             }),
-            "[temperature] position + shift must fit in 64 bits; position, got "
-            "9223372036854775807");
+            "[temperature] position + shift must fit in 64 bits; position, "
+            "got 9223372036854775807");
   testing::Tensor<float, 4> q({2, 3, 1, 2});
   EXPECT_EQ(message_of([&] { scale_queries(q.view(), fine, consecutive(4)); }),
             "[temperature] q must have the number of positions, 4 tokens, got 3");

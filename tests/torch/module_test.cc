@@ -77,7 +77,7 @@ TEST(SavedModule, IsNotLoadedIntoAnother) {
   PositionEncoding both(model::Mixture{usual("rotary"), usual("t5")});
   refused(both, saved(four), {"rotary", "t5"});
   EXPECT_NO_THROW(load(rotary, saved(PositionEncoding(rotary->mixture()))));
-  // As a submodule of a model.
+  // The module as a submodule of a model.
   torch::nn::ModuleList model, wrong;
   model->push_back(eight);
   wrong->push_back(four);

@@ -231,8 +231,8 @@ Corpus load(const Settings& s) {
   if (s.texts.empty()) {
     corpus.source = "generated sentences whose label depends on the order of their words";
     corpus.split =
-        "by a hash of the sentence: of sixteen sentences fourteen train, one validates and one "
-        "tests";
+        "by a hash of the sentence: of sixteen sentences fourteen train, "
+        "one validates and one tests";
     return corpus;
   }
   auto data = std::make_shared<LabelledTexts>(
@@ -265,8 +265,8 @@ const TaskInfo classify_task_info{
     .name = "classify",
     .title = "Classification",
     .summary =
-        "the label of a text; that of a generated sentence depends on the order of its "
-        "words",
+        "the label of a text; that of a generated sentence depends "
+        "on the order of its words",
     .unit = "bytes",
     .score = "right labels",
     .what =

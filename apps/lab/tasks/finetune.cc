@@ -74,7 +74,7 @@ struct Place {
   std::int64_t first_target;
 };
 
-// As test_segments of windows.h, in tokens.
+// Like test_segments of windows.h, in tokens.
 std::vector<Place> places(const std::vector<Tokens>& texts, const Settings& settings) {
   const std::int64_t longest = settings.longest();
   std::vector<Place> all;
@@ -89,7 +89,7 @@ std::vector<Place> places(const std::vector<Tokens>& texts, const Settings& sett
   return chosen;
 }
 
-// As segment_windows of windows.h, in tokens.
+// Like segment_windows of windows.h, in tokens.
 Windows causal_windows(const Place& place, std::int64_t length, std::int64_t longest) {
   const std::int64_t rows = 2 * longest / length;
   Windows windows = empty_windows(rows, length);
@@ -164,8 +164,8 @@ void add_data(const Settings& settings, Corpus& corpus) {
   if (!has_window(data->train, longest + 1) || !has_window(data->validation, longest + 1) ||
       !has_window(data->test, segment))
     refuse("finetune",
-           fmt::format("each part of the texts must have {} tokens in one text (or use shorter "
-                       "--eval-lengths)",
+           fmt::format("each part of the texts must have {} tokens "
+                       "in one text (or use shorter --eval-lengths)",
                        segment),
            std::to_string(data->test.empty() ? 0 : std::ssize(data->test[0].ids)) +
                " in the test part");

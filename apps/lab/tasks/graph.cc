@@ -23,7 +23,7 @@ constexpr std::int64_t nodes_at_once = 1024;  // in tests
 // Right guesses and the targets of one question.
 struct Count {
   std::int64_t right = 0, targets = 0;
-  // By number of nodes and class: the guess of the most frequent class of each number of nodes.
+  // Counts by number of nodes and class: the guess is the most frequent class of each number.
   std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> classes = {};
 
   void add(std::int64_t nodes, std::int64_t guess, std::int64_t target) {
@@ -225,8 +225,8 @@ const TaskInfo graph_task_info{
         "the share of nodes of unseen graphs whose distance from the marked node is right "
         "(1 to 5, or 6 and more); also the share of nodes whose class is right",
     .chance =
-        "the most frequent distance or class of the test graphs with the same number of "
-        "nodes",
+        "the most frequent distance or class of the test graphs "
+        "with the same number of nodes",
     .loss = "bits per node",
     .model_name = "bidirectional Transformer over nodes",
     .trained_on = "graphs of 8 to ",

@@ -57,7 +57,7 @@ std::vector<std::int64_t> tree_edges(std::int64_t nodes, Draws& draws) {
   return ends;
 }
 
-// As near to a square as possible; the last row may be shorter.
+// A grid as near to a square as possible; the last row may be shorter.
 std::vector<std::int64_t> grid_edges(std::int64_t nodes) {
   const auto columns =
       static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(nodes))));

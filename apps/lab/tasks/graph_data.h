@@ -40,7 +40,7 @@ struct LabelledGraph : TaskData {
   Graph graph;
   std::vector<std::string> names;    // label names, in the order of their first node
   std::vector<std::int64_t> labels;  // [nodes], -1: none
-  // By a hash of the node: of five nodes three train, one validates, one tests.
+  // A hash of the node chooses its part: of five nodes three train, one validates, one tests.
   std::vector<Part> parts;
   std::vector<std::int64_t> starts;  // the nodes of the largest component
   std::string digest;                // hash of the files

@@ -50,7 +50,7 @@ struct ImageData : TaskData {
                  std::int64_t side) const;
   // Test pictures `first` to `first` + `count` - 1 at a grid of `side` patches a side.
   Pictures tests(std::int64_t first, std::int64_t count, std::int64_t side) const;
-  // At most `wanted`, which is the result for digits.
+  // Returns at most `wanted`, which is the result for digits.
   std::int64_t test_count(std::int64_t wanted) const;
   // The share of the first `count` test pictures that have the most frequent class of training.
   double chance(std::int64_t count) const;
@@ -61,7 +61,7 @@ Corpus load(const Settings& settings);
 // Test pictures of a stretch, per eval segment.
 constexpr std::int64_t test_factor = 8;
 
-// Of some tests: the number of right answers, and the sum of the losses.
+// Results of some tests: the number of right answers, and the sum of the losses.
 struct Graded {
   double right = 0, nats = 0;
 };

@@ -43,7 +43,7 @@ struct Batch {
   at::Tensor captions;  // [B K, W]
   at::Tensor right;     // [B]
 };
-// With easy captions for training.
+// Training gets easy captions.
 Batch batch_of(const std::vector<Scene>& scenes, std::int64_t side, Part part) {
   const bool easy = part == Part::train;
   const auto count = static_cast<std::int64_t>(scenes.size());

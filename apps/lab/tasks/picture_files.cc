@@ -82,7 +82,7 @@ class PgmNumbers {
     at_ += static_cast<std::size_t>(end - begin);
     return value;
   }
-  // After the one white-space byte that ends the header of P5.
+  // The offset after the one white-space byte that ends the header of P5.
   std::size_t pixels() const { return at_ + 1; }
 
  private:

@@ -51,7 +51,7 @@ class TranslationModel final : public TaskModel {
       : TaskModel(settings),
         data_(std::dynamic_pointer_cast<const Data>(corpus.data)),
         candidate_(std::move(candidate)) {
-    // With random ids: for the longest tested length.
+    // Random ids have the range of the longest tested length.
     const std::int64_t length =
         candidate_.numbering == Numbering::random ? settings.longest() : settings.train_length;
     sizes_ = {

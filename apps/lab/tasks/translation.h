@@ -51,7 +51,7 @@ class Vocabulary {
 
   std::int64_t size() const { return std::ssize(tokens_); }
   const std::vector<std::string>& tokens() const { return tokens_; }
-  // Without `end`.
+  // The result has no `end`.
   Ids ids(std::string_view sentence) const;
   // Stops before the first `end`.
   std::string text(const Ids& ids) const;

@@ -63,10 +63,10 @@ enum class RowsOf {
 // Attention weight of one query beyond the training length, as shares from 0 to 1, the mean
 // over heads.
 struct Beyond {
-  // On keys that are farther from the query than any key in training.
+  // Weight on keys that are farther from the query than any key in training.
   double far = 0;
-  // On keys that meet the query by a row that did not occur in training. Rows of distances: the
-  // row of the distance. Rows of positions: the row of the query or that of the key.
+  // Weight on keys that meet the query by a row that did not occur in training. Rows of
+  // distances: the row of the distance. Rows of positions: the row of the query or of the key.
   double unseen = 0;
 
   // Mean of both: a unit of weight counts half if its key is far, half if its row is unseen.

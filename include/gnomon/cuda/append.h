@@ -51,7 +51,7 @@ struct PagedCache {
 // not match, or neither or both kinds of places are given, or scales are missing or not needed.
 void rotate_append(const Tensor& q, const ConstTensor& k, const ConstTensor& v,
                    const Rotation& rotation, const PagedCache& cache, Stream stream = nullptr);
-// Without a table. positions as in rotate_at.
+// Computes cos and sin instead of reading a table. positions as in rotate_at.
 void rotate_append_at(const Tensor& q, const ConstTensor& k, const ConstTensor& v,
                       const ConstTensor& positions, const Frequencies& frequencies,
                       const PagedCache& cache, Stream stream = nullptr);

@@ -39,7 +39,7 @@ std::string grid_caption(const GridPicture& picture);
 std::string curve_caption(const std::string& name, const std::vector<double>& distances,
                           const std::vector<double>& values);
 
-// In how many heads the bias never rises, or never falls, with the distance.
+// The number of heads in which the bias never rises, or never falls, with the distance.
 std::string bias_caption(const BiasPicture& picture);
 
 // How far the values of a matrix moved, e.g. in training: the range before and after, and the

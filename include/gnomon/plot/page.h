@@ -71,11 +71,10 @@ class HtmlPage {
  public:
   explicit HtmlPage(std::string title);
 
-  HtmlPage& lead(
-      std::string_view text);  // the main result, in larger type; may be called again
-  HtmlPage& heading(
-      std::string_view text);  // a section heading; with 4 or more sections, a list
-                               // of them precedes the first
+  // Adds the main result, in larger type. May be called again.
+  HtmlPage& lead(std::string_view text);
+  // Adds a section heading. A list of 4 or more sections precedes the first.
+  HtmlPage& heading(std::string_view text);
   HtmlPage& subheading(std::string_view text);
   HtmlPage& paragraph(std::string_view text);
   HtmlPage& note(std::string_view text);  // in small, muted type
