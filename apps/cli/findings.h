@@ -33,7 +33,7 @@ struct Findings {
   std::optional<analysis::Uniqueness> distances;
   analysis::Relativity relativity;
   analysis::Extrapolation extrapolation;
-  std::optional<analysis::Beyond> beyond;  // if all positions of the setting exist
+  std::optional<analysis::Beyond> beyond;  // set if all positions of the setting exist
   // Distances are divided by the position of the query (FIRE): nothing is unseen.
   bool normalised = false;
   analysis::Decay decay;

@@ -19,8 +19,8 @@ struct Fact {
 std::string plural(std::int64_t count, std::string_view one);
 // Returns for example "0-4, 6-10".
 std::string layers_text(const std::vector<std::int64_t>& layers);
-// Returns for example "rotary, halves, 128 of 128 elements, base 500000". `head_dim`: of the
-// layers.
+// Returns for example "rotary, halves, 128 of 128 elements, base 500000". `head_dim`: that of
+// the layers.
 std::string encoding_text(const model::Encoding& encoding, std::int64_t head_dim);
 // The text for a group without encodings: "none (NoPE)", "none: no attention".
 std::string none_text(const model::LayerGroup& group);

@@ -37,7 +37,7 @@ std::string find_lab() {
 std::string lab_helps() {
   const std::string program = find_lab();
   if (program.empty()) return {};
-  std::string quoted = "'";  // for the shell
+  std::string quoted = "'";  // quoted for the shell
   for (const char c : program) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   std::FILE* const pipe = popen((quoted + "' help").c_str(), "r");
   if (!pipe) return {};

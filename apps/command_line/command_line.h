@@ -25,7 +25,7 @@ class CommandLine {
   struct Argument {
     std::string name;  // "--tokens", "-o"; without a hyphen: a positional argument, "NAME"
     Target target;
-    bool is_required = false;  // for its kinds
+    bool is_required = false;  // required for its kinds
     bool is_listed = true, is_file = false, selects = false;
     std::optional<std::int64_t> least = {};
     std::vector<std::string> choices = {}, titles = {};  // titles: empty, or one for each

@@ -151,7 +151,7 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
                                        const std::function<bool()>& stop) {
   std::vector<MeasuredCost> all;
   if (settings.device != "cpu") return all;
-  Settings of_a_few_steps = settings;  // without validation
+  Settings of_a_few_steps = settings;  // leaves out validation
   of_a_few_steps.steps = 1000;
   std::vector<std::string> names;
   for (const std::string& name : settings.encodings)
@@ -173,7 +173,7 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
       if (tokens > 4096 && settings.preset != "full") break;
       if (16 * seconds > most_pass_seconds) break;  // attention takes O(tokens^2)
       const auto work = [&] { return pass(settings, name, tokens); };
-      Child first(work), second(work);  // at the same time: their memory is separate
+      Child first(work), second(work);  // run at the same time: their memory is separate
       const auto a = first.numbers(2), b = second.numbers(2);
       if (!a || !b) break;
       one.memory.push_back({.tokens = tokens,

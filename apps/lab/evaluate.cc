@@ -30,7 +30,7 @@ struct Guesses {
 // The targets of a segment.
 struct Losses {
   Guesses tail;    // predicted from the second half of a window
-  Guesses window;  // from adjacent windows; index modulo length = position
+  Guesses window;  // guesses of adjacent windows; index modulo length = position
 };
 
 Guesses guesses(Transformer& model, const Batch& batch, const Settings& settings,

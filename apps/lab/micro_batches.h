@@ -90,7 +90,7 @@ class MicroBatches {
   std::vector<Bucket> buckets_;
   std::vector<std::int64_t> order_;  // parameters in the order of the first backward pass
   bool ordered_ = false;             // buckets_ have that order
-  bool last_ = false;                // in the backward pass of the last micro-batch
+  bool last_ = false;                // set in the backward pass of the last micro-batch
   // Sums of 2^k micro-batches that wait for their sibling in the tree.
   std::vector<std::vector<at::Tensor>> partial_sums_;
   std::size_t sent_ = 0;  // complete buckets

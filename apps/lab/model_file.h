@@ -17,7 +17,7 @@ namespace gnomon::lab {
 
 struct TrainedModel {
   ModelConfig config;
-  Transformer model{nullptr};  // on the CPU
+  Transformer model{nullptr};  // model on the CPU
   std::shared_ptr<const Tokenizer> tokenizer = {};
 };
 

@@ -29,7 +29,7 @@ struct Settings {
   std::vector<std::string> encodings;
   std::vector<std::string> extend;  // methods, for rotary
   std::vector<std::string> texts;   // empty: the shipped novels
-  std::string tokens = "bytes";     // or "bpe:N" (tokenizer.h)
+  std::string tokens = "bytes";     // "bytes" or "bpe:N" (tokenizer.h)
   std::string finetune;             // the folder of a released model; empty: train new ones
   // Lengths in tokens of text, or in the unit of the task's examples (find_task).
   std::int64_t train_length = 128;

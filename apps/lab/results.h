@@ -85,7 +85,7 @@ struct Way {
   Context context;
   std::string method = {};  // title of the --extend method
   double bits = 0;
-  bool tied = false;  // with the best
+  bool tied = false;  // tied with the best
 };
 // All ways at one length, best first.
 struct Ways {

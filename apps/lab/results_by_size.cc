@@ -216,7 +216,7 @@ void compare_sizes(Results& results) {
   results.answer = missing_runs(results);
   results.recommendations.clear();
   const std::vector<Results> sizes = results_by_size(results);
-  bool advice = true;  // for every size
+  bool advice = true;  // advice exists for every size
   for (const Results& one : sizes) {
     const Settings& s = one.settings;
     results.sizes.push_back({one.size, s.layers, s.width, s.heads, by_size::smallest(one)});

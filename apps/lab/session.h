@@ -31,7 +31,7 @@ struct SessionResult {
   std::vector<RunResult> runs;        // finished, by seed, then by encoding
   std::vector<RunResult> unfinished;  // summaries of runs that were stopped
   std::vector<MeasuredCost> cost;
-  bool stopped = false;  // by Ctrl-C
+  bool stopped = false;  // stopped by Ctrl-C
   double seconds = 0;
 };
 

@@ -69,7 +69,7 @@ class TaskModel {
 
  protected:
   explicit TaskModel(const Settings& settings) : settings_(settings) {}
-  const Settings settings_;  // with the size of this model
+  const Settings settings_;  // settings with the size of this model
 };
 
 // The untrained model of the task. `encoding`: an entry of --encodings. Weights that all

@@ -102,7 +102,7 @@ std::string guesses(double share, std::int64_t examples) {
 }
 
 std::string trained_sentence(const Results& results, const TaskInfo& task) {
-  std::vector<std::string> learnt, others;  // without those that diverged
+  std::vector<std::string> learnt, others;  // leave out those that diverged
   for (const EncodingResult& one : results.encodings) {
     const StretchMean& range = one.ranges.front();
     if (!range.applicable || !std::isfinite(range.score)) continue;

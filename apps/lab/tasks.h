@@ -72,7 +72,7 @@ struct TaskInfo {
   std::string_view chance = {};  // source of the scores by chance: "the best guess that ..."
   std::string_view loss = "bits per byte";  // unit of the loss in training
   std::string_view model_name = {};  // "encoder-decoder Transformer"; empty: by visibility
-  std::string_view trained_on = "examples of 1 to ";  // before the training length
+  std::string_view trained_on = "examples of 1 to ";  // text before the training length
   std::string_view samples =                          // sentence before the samples
       "The answer of each model to the same unseen example, by greedy decoding.";
   std::string_view suffixes = "random";  // permitted after @ in --encodings: "text,image"

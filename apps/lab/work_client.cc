@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr milliseconds patience{300'000};  // until rank 0 listens
+constexpr milliseconds patience{300'000};  // limit until rank 0 listens
 // Rank 0 measures the cost of the encodings and chooses the number of steps in this time.
 constexpr milliseconds invitation_time{7'200'000};
 constexpr milliseconds most_between_beats{2'000}, least_answer_time{30'000};

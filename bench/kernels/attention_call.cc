@@ -151,7 +151,7 @@ double AttentionCall<T>::gradient_error() const {
   double worst = 0;
   for (const int64_t head : {int64_t{0}, n_.heads - 1}) {
     std::vector<std::vector<double>> products(at(near)), shares(at(near));
-    std::vector<double> far(at(near));  // by distance, largest distance first
+    std::vector<double> far(at(near));  // indexed by distance, largest distance first
     for (int64_t i = first; i < n_.queries; ++i) {
       const Row row = exact_row(head, i);
       std::vector<double> slopes(row.weights.size());  // derivatives of the loss by score

@@ -250,7 +250,7 @@ int main(int argc, char** argv) {
                argv[0]);
     return 2;
   }
-  keep_freed_memory();  // as gnomon-lab
+  keep_freed_memory();  // as in gnomon-lab
   Scenario all{argv[1], std::atoi(argv[2]), std::atoi(argv[3]), std::atof(argv[4]),
                std::atof(argv[5])};
   all.settings = read_settings(all.folder / "settings.json").settings;

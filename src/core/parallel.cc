@@ -140,7 +140,7 @@ namespace internal {
 void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece, void* body) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
-  if (count <= grain) return piece(body, 0, count);  // only some ns, for a decoding step
+  if (count <= grain) return piece(body, 0, count);  // takes some ns, for a decoding step
   const std::int64_t pieces = (count - 1) / grain + 1;
   const bool nested = inside || (!current.run && build_inside());
   const std::int64_t runners = nested ? 1 : std::min<std::int64_t>(pieces, threads());

@@ -242,7 +242,7 @@ void multiply_into(View<const double, 2> a, const RightFactor& b, View<double, 2
 
 template <typename T>
 void RightFactor::pack(View<const T, 2> b) {
-  honour_isa();  // before parallel loops, in which products must not throw
+  honour_isa();  // may throw: not called in parallel loops
   const std::int64_t padded = (columns_ + 7) / 8 * 8;
   data_.reset(static_cast<double*>(
       allocate_long(static_cast<std::size_t>(rows_ * padded) * sizeof(double))));

@@ -29,8 +29,7 @@ struct Places {
   std::int64_t table_row, table_block;
   const std::int32_t* sequences;  // or null
   std::int64_t sequence_row, sequence_token;
-  std::int64_t of_row,
-      of_index;  // without sequences: the sequence is row x of_row + index x ..
+  std::int64_t of_row, of_index;  // null `sequences`: row x of_row + index x of_index
   std::int64_t blocks, entries, sequence_count, blocks_per_sequence;
 
   // The block and the entry of a token; block -1: not written.

@@ -230,7 +230,7 @@ struct GridForm {
 struct PiecewiseLogForm {
   static constexpr int stages = 2;
   static constexpr bool by_diagonal = false;
-  struct Sums {};  // in shared memory, which leaves registers for the products
+  struct Sums {};  // kept in shared memory, which leaves registers for the products
   PiecewiseLogView view = {};
 
   // psi and dpsi/dc of the diagonals; of the queries of the tile 1 / (psi + epsilon), the

@@ -20,7 +20,7 @@ struct Pair {
   double value = 0;
   bool null = false;  // the pair of eigenvalue 0
   int64_t component = 0;
-  std::vector<double> entries;  // at the nodes of the component, in their order
+  std::vector<double> entries;  // values at the nodes of the component, in their order
 };
 
 // Returns the matrix of a component of several nodes. place[node]: row of the node.

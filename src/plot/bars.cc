@@ -18,7 +18,7 @@ std::string bars(const BarChart& chart) {
   std::set<std::string> seen;
   std::vector<std::string> colours;
   Json rows = Json::array(), order = Json::array();
-  bool own_colours = true;  // if so, a legend would repeat the names
+  bool own_colours = true;  // if true, a legend would repeat the names
   for (const Bar& bar : chart.bars) {
     if (!seen.insert(bar.name).second)
       refuse("chart", "names of bars must be unique", bar.name);

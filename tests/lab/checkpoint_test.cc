@@ -239,7 +239,7 @@ TEST_F(Checkpoints, DamagedOnesAreRefusedOrRead) {
     put(path_, bytes);
     accepted += refusal(other) == "accepted";
   }
-  EXPECT_GT(accepted, 0);  // in a weight or a loss
+  EXPECT_GT(accepted, 0);  // changes of a weight or a loss
   EXPECT_LT(accepted, 300);
 }
 

@@ -178,7 +178,7 @@ TEST(GraphEncodings, DegreesAndWalksAreThoseOfTheGraph) {
     const std::int64_t degree = std::ssize(graphs[0].neighbours(i));
     EXPECT_EQ(found.in[0][i].item<std::int64_t>(), degree + 1);
     EXPECT_EQ(walk[i][0].item<float>(), 0);
-    double back = 0;  // after two steps
+    double back = 0;  // probability of a return after two steps
     for (const std::int64_t next : graphs[0].neighbours(i))
       back += 1.0 / static_cast<double>(degree * std::ssize(graphs[0].neighbours(next)));
     EXPECT_NEAR(walk[i][1].item<float>(), back, 1e-6);

@@ -159,7 +159,7 @@ TEST(DISABLED_Member, SumsAndIsLeftAlone) {
     Members::done();
   }
   std::fflush(stdout);
-  _exit(::testing::Test::HasFailure());  // without waiting for the other member
+  _exit(::testing::Test::HasFailure());  // does not wait for the other member
 }
 TEST(Team, OfProcessesSumsInTheTreeAndNoticesADeadAndAStoppedMember) {
   const Members members("DISABLED_Member.SumsAndIsLeftAlone", 4);

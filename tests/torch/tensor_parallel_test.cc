@@ -125,7 +125,7 @@ TEST_P(ShardOf, HeadsGivesThePartOfTheWhole) {
 // if all heads were equal.
 TEST_P(ShardOf, HeadsDiffersFromThatOfOtherHeads) {
   const auto [name, shards] = GetParam();
-  if (shards == 1 || name == "rotary" || name == "shaw") return;  // without parts
+  if (shards == 1 || name == "rotary" || name == "shaw") return;  // has no parts
   PositionEncoding whole = make({encoding_of(name)});
   const std::int64_t local = heads / shards;
   PositionEncoding first = shard_of(whole, model::shard(whole->mixture(), 0, local));

@@ -25,7 +25,7 @@ namespace {
 constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
 constexpr std::uint64_t sample_seed = 0x73616d706c65;
 constexpr std::int64_t texts_at_once = 32;
-constexpr std::int64_t class_token = 256;  // after the bytes
+constexpr std::int64_t class_token = 256;  // the number after the bytes
 
 // Texts as rows of tokens: [CLS], the bytes, and padding.
 struct TextBatch {

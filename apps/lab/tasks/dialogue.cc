@@ -241,7 +241,7 @@ TaskDefaults defaults() {
           .learning_rate = 4e-3};
 }
 std::int64_t tokens(std::int64_t length) {
-  return most_tokens_of_turn * (length + other_turns) - 1;  // without the answer
+  return most_tokens_of_turn * (length + other_turns) - 1;  // leaves out the answer
 }
 std::unique_ptr<TaskModel> made(const Settings& settings, const Corpus&,
                                 const std::string& encoding, std::int64_t seed) {

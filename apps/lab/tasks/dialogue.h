@@ -61,7 +61,7 @@ constexpr std::int64_t memory_tokens(std::int64_t train_length) { return 12 * tr
 // How the tokens of earlier turns are seen: the suffixes of the task.
 enum class Context {
   whole = 1,  // all earlier tokens, at positions 0, 1, 2, ...
-  random,     // as `whole`; in training at random positions
+  random,     // like `whole`; random positions in training
   restart,    // all earlier tokens; positions restart at each turn
   packed,     // the tokens of the same turn only
   memory,     // segments with a memory of earlier tokens

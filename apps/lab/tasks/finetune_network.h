@@ -61,7 +61,7 @@ class Network : public torch::nn::Module {
   Config config_;
   std::shared_ptr<const io::Checkpoint> checkpoint_;
   std::string prefix_;                         // prefix of checkpoint names: "transformer."
-  std::map<std::string, at::Tensor> weights_;  // by their names in the checkpoint
+  std::map<std::string, at::Tensor> weights_;  // keyed by their names in the checkpoint
   libtorch::PositionScheme position_{nullptr};
   std::map<std::int64_t, libtorch::PositionScheme> by_length_;  // without parameters
 };

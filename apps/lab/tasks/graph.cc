@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
 constexpr std::uint64_t sample_seed = 0x73616d706c65;
-constexpr std::int64_t nodes_at_once = 1024;  // in tests
+constexpr std::int64_t nodes_at_once = 1024;  // batch size of tests
 
 // Right guesses and the targets of one question.
 struct Count {

@@ -269,7 +269,7 @@ Corpus load(const Settings& settings) {
   } else {
     data->folder = read_folder(settings.texts[0], settings.longest() * patch_side);
     data->classes = data->folder.classes;
-    constexpr std::int64_t most = 1000;  // in random order
+    constexpr std::int64_t most = 1000;  // read in random order
     const at::Tensor& train = data->folder.train.pixels;
     const at::Tensor some =
         train.narrow(0, 0, std::min(most, train.size(0))).to(at::kFloat).div(255);

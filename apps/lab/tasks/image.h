@@ -39,7 +39,7 @@ struct Pictures {
 // The data of a run: a user's folder, or the digits that the program draws.
 struct ImageData : TaskData {
   std::vector<std::string> classes;
-  PictureFolder folder;  // without pictures: digits
+  PictureFolder folder;  // empty: digits
   // The input of a model is (pixel - mean) scale: pixels of a folder, white paper or
   // photographs, have the mean 0 and the deviation 1/2.
   double mean = 0, scale = 1;

@@ -89,7 +89,7 @@ class PgmNumbers {
   static bool is_space(char c) { return std::strchr(" \t\r\n\v\f", c) && c != '\0'; }
   const fs::path& path_;
   const std::string& bytes_;
-  std::size_t at_ = 2;  // after the magic number
+  std::size_t at_ = 2;  // offset after the magic number
 };
 
 at::Tensor read_pgm(const fs::path& path, const std::string& bytes) {

@@ -65,7 +65,7 @@ class Vocabulary {
 
 struct EncodedPair {
   Pair pair;
-  Ids source, target;  // without `end`
+  Ids source, target;  // token ids without `end`
 };
 
 // The examples of each part by the number of source tokens. Sentences of more than the training

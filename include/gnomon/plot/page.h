@@ -77,7 +77,7 @@ class HtmlPage {
   HtmlPage& heading(std::string_view text);
   HtmlPage& subheading(std::string_view text);
   HtmlPage& paragraph(std::string_view text);
-  HtmlPage& note(std::string_view text);  // in small, muted type
+  HtmlPage& note(std::string_view text);  // small, muted type
   HtmlPage& list(const std::vector<std::string>& items);
   // Throws std::invalid_argument if a target has another form than those of Link.
   HtmlPage& links(const std::vector<Link>& links);
