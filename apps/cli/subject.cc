@@ -142,8 +142,8 @@ void from_scores(Subject& subject, const LayerPlan& lowered, const Setting& sett
   for (const RelativeVectors* one : tables) channels += one->heads * one->head_dim;
   subject.table = matrix(length, channels);
   Tensor<double, 3> last({biases, 1, length});
-  if (biases > 0)
-    dense(lowered.bias, length - 1, last.view);  // the last query, with every key before it
+  // The last query, with every key before it.
+  if (biases > 0) dense(lowered.bias, length - 1, last.view);
   for (int64_t d = 0; d < length; ++d) {
     int64_t c = 0;
     for (; c < biases; ++c)

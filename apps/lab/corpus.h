@@ -15,8 +15,7 @@ namespace gnomon::lab {
 struct Text {
   std::string name;  // file name without its folder
   std::string bytes;
-  std::vector<std::int32_t> tokens =
-      {};  // filled with --tokens bpe; otherwise each byte is a token
+  std::vector<std::int32_t> tokens = {};  // --tokens bpe; otherwise each byte is a token
 
   std::int64_t size() const {  // in tokens
     return tokens.empty() ? std::ssize(bytes) : std::ssize(tokens);

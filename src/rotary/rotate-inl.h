@@ -66,8 +66,8 @@ class PairRotator {
   using A = Accumulator<T>;
 
   static constexpr std::int64_t chunk = 256;  // pairs at a time
-  static constexpr std::int64_t stride =
-      pairing == Pairing::halves ? 1 : 2;  // distance between pairs
+  // Distance between pairs.
+  static constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;
   // Number of cosines (and of sines) for `pairs` pairs.
   static constexpr std::int64_t Factors(std::int64_t pairs) { return spread * pairs; }
 

@@ -75,8 +75,8 @@ std::string rotary_picture(const RotaryPicture& picture);
 struct WavelengthPicture {
   struct Spec {
     std::string name;
-    std::vector<double>
-        wavelengths;  // [pairs], 2 pi / frequency, in tokens; > 0. Infinity: no point
+    // [pairs], 2 pi / frequency, in tokens; > 0. Infinity: no point.
+    std::vector<double> wavelengths;
   };
   std::vector<Spec> specs;        // at least one
   double context = 0;             // in tokens, > 0; colours show which pairs complete a turn
