@@ -22,8 +22,8 @@ namespace {
 // The title if it fits, otherwise the name in --encodings. A shortened title could be that of
 // another encoding.
 std::string label(const std::string& title, const std::string& name) {
-  constexpr std::size_t room = 18;
-  return title.size() <= room ? title : name.substr(0, room);
+  constexpr std::size_t most = 18;
+  return title.size() <= most ? title : name.substr(0, most);
 }
 
 std::string painted(Colour colour, const char* code, const std::string& text) {

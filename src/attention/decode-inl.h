@@ -65,7 +65,7 @@ struct DirectScratch {
                      row_stride(problem.size))),
         scores(carve.take(heads * internal::in_fours(problem.queries * problem.group()) *
                           tile_keys)),
-        bias(carve.take(bias_room)) {}
+        bias(carve.take(bias_scratch_size)) {}
 };
 
 // Returns the factors of weights [rows, tile_keys] of `count` keys; keys may be hidden.
@@ -82,14 +82,14 @@ inline Factors FactorsOfWeights(const float* HWY_RESTRICT weights, std::int64_t 
 
 // Converts the scores of a tile of one key head to weights. Returns whether a key is hidden.
 inline bool WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile,
-                          std::int64_t key_head, float* HWY_RESTRICT bias_room,
+                          std::int64_t key_head, float* HWY_RESTRICT bias_scratch,
                           float* HWY_RESTRICT scores, const State<float>& state) {
   const std::int64_t rows = tile.rows(), width = padded(tile.keys);
   for (std::int64_t row = 0; row < rows; row += decode_rows)
     TimesScales(problem.k, tile.batch, tile.key, tile.keys, key_head, scores + row * tile_keys);
   SeenColumns columns;
   FindColumns<float>(problem, tile, columns);
-  const bool hides = FinishScores(problem, tile, columns, bias_room, scores);
+  const bool hides = FinishScores(problem, tile, columns, bias_scratch, scores);
   TakeScores(tile, columns, problem.value_dim, scores, state, 0);
   for (std::int64_t row = 0; row < internal::in_fours(rows); ++row) {
     const Columns seen = row < rows ? columns[row / block_rows] : Columns{};

@@ -45,10 +45,10 @@ std::int64_t MostMet(const AttentionProblem& problem, const RelativeTable<A>& ta
 
 // Buffers for the relative part of a tile.
 template <typename A>
-struct RelativeRoom {
+struct RelativeScratch {
   A *rows = nullptr, *product = nullptr, *columns = nullptr;
 
-  RelativeRoom(const TypedProblem<A>& problem, internal::Carve<A>& carve) {
+  RelativeScratch(const TypedProblem<A>& problem, internal::Carve<A>& carve) {
     if (problem.relative.empty() && !problem.gated()) return;
     rows = carve.take(tile_rows * tile_keys);
     std::int64_t most = 0;
@@ -66,21 +66,21 @@ struct RelativeRoom {
 // terms that are added to the products of the tile: gate times bias, and the relative terms.
 template <typename A>
 void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                 const A* q, const A* key_panels, bool biased, const RelativeRoom<A>& room,
-                 const A** given);
+                 const A* q, const A* key_panels, bool biased,
+                 const RelativeScratch<A>& scratch, const A** given);
 
 // Computes the terms of the relative vectors of values in the gradient of the weights:
 // given[i][j] = out_grad_i . vector of (i, j). Returns false if there are none.
 template <typename A>
 bool MeetValues(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                const A* out_grad, const RelativeRoom<A>& room, const A** given);
+                const A* out_grad, const RelativeScratch<A>& scratch, const A** given);
 
 // Adds the relative vectors of values, times the weights of a tile, to out [queries,
 // row_stride(Dv)].
 template <typename A>
 void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
-                     const SeenColumns& columns, const A* weights, const RelativeRoom<A>& room,
-                     A* out);
+                     const SeenColumns& columns, const A* weights,
+                     const RelativeScratch<A>& scratch, A* out);
 
 // Backward pass of tables that are multiplied by rows a (queries, or weights). a_sum[i] += sum
 // over j of grad[i, j] times the vector of (i, j). vector_sums[vector of (i, j)] += grad[i, j]
@@ -88,7 +88,7 @@ void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
 template <typename A>
 void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                       const Tile& tile, const SeenColumns& columns, const A* grad,
-                      const RelativeRoom<A>& room, const A* a, Factors factors, A* a_sum,
+                      const RelativeScratch<A>& scratch, const A* a, Factors factors, A* a_sum,
                       A* vector_sums);
 
 // Backward pass of tables that are multiplied by keys. keys: packed rows of the tile's keys;
@@ -96,8 +96,8 @@ void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
 template <typename A>
 void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                        const Tile& tile, const SeenColumns& columns, const A* grad,
-                       const RelativeRoom<A>& room, const A* keys, Factors factors, A* key_sums,
-                       A* vector_sums);
+                       const RelativeScratch<A>& scratch, const A* keys, Factors factors,
+                       A* key_sums, A* vector_sums);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -25,8 +25,8 @@ struct Met {
 
 template <typename A>
 Met FindMet(const TypedProblem<A>& problem, const RelativeTable<A>& table, const Tile& tile,
-            const RelativeRoom<A>& room) {
-  auto* columns = reinterpret_cast<std::int32_t*>(room.columns);
+            const RelativeScratch<A>& scratch) {
+  auto* columns = reinterpret_cast<std::int32_t*>(scratch.columns);
   Met met;
   met.columns = columns;
   const auto of_query = [&](std::int64_t i) {
@@ -257,48 +257,49 @@ void ForPanels(const Tile& tile, const Body& body) {
 template <typename A>
 void AddMetByQueries(const TypedProblem<A>& problem,
                      const std::vector<RelativeTable<A>>& tables, const Tile& tile,
-                     const SeenColumns& columns, const A* a, const RelativeRoom<A>& room) {
+                     const SeenColumns& columns, const A* a,
+                     const RelativeScratch<A>& scratch) {
   for (const RelativeTable<A>& table : tables) {
-    const Met met = FindMet(problem, table, tile, room);
+    const Met met = FindMet(problem, table, tile, scratch);
     const std::ptrdiff_t stride = MostMet(problem, table, tile_keys);
     Product<A> product;
     product.a = a, product.a_stride = row_stride(table.size());
     product.b = table.columns(tile.head) + met.begin,
     product.b_row = row_stride(table.vectors());
-    product.c = room.product, product.c_row = stride;
+    product.c = scratch.product, product.c_row = stride;
     MultiplyDeep(product, table.size(), tile.queries, padded(met.count));
     for (std::int64_t i = 0; i < tile.queries; ++i)  // SpreadByRow may read past the end
-      std::fill_n(room.product + i * stride + padded(met.count), 16, A(0));
-    SpreadByRow(tile, columns, met, room.product, stride, room.rows);
+      std::fill_n(scratch.product + i * stride + padded(met.count), 16, A(0));
+    SpreadByRow(tile, columns, met, scratch.product, stride, scratch.rows);
   }
 }
 
 // rows [queries, tile_keys] += k_j . vector of (i, j).
 template <typename A>
 void AddMetByKeys(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                  const A* key_panels, const RelativeRoom<A>& room) {
+                  const A* key_panels, const RelativeScratch<A>& scratch) {
   for (const RelativeTable<A>& table : problem.relative.queries)
     ForPanels<A>(tile, [&](const Tile& part, std::int64_t base) {
-      const Met met = FindMet(problem, table, part, room);
+      const Met met = FindMet(problem, table, part, scratch);
       Product<A> product;
       product.a_stride = row_stride(table.size());
       product.a = table.rows(tile.head) + met.begin * product.a_stride;
       product.b = key_panels + base * table.size(), product.b_row = Panel<A>();
-      product.c = room.product, product.c_row = Panel<A>();
+      product.c = scratch.product, product.c_row = Panel<A>();
       MultiplyDeep(product, table.size(), met.count, Panel<A>());
-      SpreadByKey(part, columns, met, room.product, base, room.rows);
+      SpreadByKey(part, columns, met, scratch.product, base, scratch.rows);
     });
 }
 
 template <typename A>
 void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                 const A* q, const A* key_panels, bool biased, const RelativeRoom<A>& room,
-                 const A** given) {
+                 const A* q, const A* key_panels, bool biased,
+                 const RelativeScratch<A>& scratch, const A** given) {
   const hn::ScalableTag<A> d;
   for (std::int64_t r = 0; r < tile.rows(); ++r) {
     const Columns& seen = columns[r / block_rows];
     const A* const from = biased ? given[r] : nullptr;
-    A* HWY_RESTRICT to = room.rows + r * tile_keys;
+    A* HWY_RESTRICT to = scratch.rows + r * tile_keys;
     given[r] = to;
     const auto gate = hn::Set(
         d, problem.gated() ? static_cast<A>(problem.gate(tile.batch, tile.head + r % tile.heads,
@@ -308,34 +309,34 @@ void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenCol
          j += static_cast<std::int64_t>(hn::Lanes(d)))
       hn::Store(from ? hn::Mul(gate, hn::LoadU(d, from + j)) : hn::Zero(d), d, to + j);
   }
-  AddMetByQueries(problem, problem.relative.keys, tile, columns, q, room);
-  AddMetByKeys(problem, tile, columns, key_panels, room);
+  AddMetByQueries(problem, problem.relative.keys, tile, columns, q, scratch);
+  AddMetByKeys(problem, tile, columns, key_panels, scratch);
 }
 
 template <typename A>
 bool MeetValues(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                const A* out_grad, const RelativeRoom<A>& room, const A** given) {
+                const A* out_grad, const RelativeScratch<A>& scratch, const A** given) {
   if (problem.relative.values.empty()) return false;
   for (std::int64_t i = 0; i < tile.queries; ++i) {
     const Columns& seen = columns[i / block_rows];
-    given[i] = room.rows + i * tile_keys;
-    std::fill(room.rows + i * tile_keys + seen.begin, room.rows + i * tile_keys + seen.end,
-              A(0));
+    given[i] = scratch.rows + i * tile_keys;
+    std::fill(scratch.rows + i * tile_keys + seen.begin,
+              scratch.rows + i * tile_keys + seen.end, A(0));
   }
-  AddMetByQueries(problem, problem.relative.values, tile, columns, out_grad, room);
+  AddMetByQueries(problem, problem.relative.values, tile, columns, out_grad, scratch);
   return true;
 }
 
 template <typename A>
 void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
-                     const SeenColumns& columns, const A* weights, const RelativeRoom<A>& room,
-                     A* out) {
+                     const SeenColumns& columns, const A* weights,
+                     const RelativeScratch<A>& scratch, A* out) {
   for (const RelativeTable<A>& table : problem.relative.values) {
-    const Met met = FindMet(problem, table, tile, room);
+    const Met met = FindMet(problem, table, tile, scratch);
     const std::ptrdiff_t stride = MostMet(problem, table, tile_keys);
-    CollectByRow(tile, columns, met, weights, room.product, stride);
+    CollectByRow(tile, columns, met, weights, scratch.product, stride);
     Product<A> product;
-    product.a = room.product, product.a_stride = stride;
+    product.a = scratch.product, product.a_stride = stride;
     product.depth = met.count, product.factors = FactorsOf(table);
     product.b_row = row_stride(table.size());
     product.b = table.rows(tile.head) + met.begin * product.b_row;
@@ -347,14 +348,14 @@ void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
 template <typename A>
 void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                       const Tile& tile, const SeenColumns& columns, const A* grad,
-                      const RelativeRoom<A>& room, const A* a, Factors factors, A* a_sum,
+                      const RelativeScratch<A>& scratch, const A* a, Factors factors, A* a_sum,
                       A* vector_sums) {
-  const Met met = FindMet(problem, table, tile, room);
+  const Met met = FindMet(problem, table, tile, scratch);
   const std::ptrdiff_t stride = MostMet(problem, table, tile_keys);
   const std::ptrdiff_t row = row_stride(table.size());
-  CollectByRow(tile, columns, met, grad, room.product, stride);
+  CollectByRow(tile, columns, met, grad, scratch.product, stride);
   Product<A> product;
-  product.a = room.product, product.a_stride = stride;
+  product.a = scratch.product, product.a_stride = stride;
   if (a_sum) {
     product.depth = met.count, product.factors = FactorsOf(table);
     product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
@@ -372,14 +373,14 @@ void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
 template <typename A>
 void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                        const Tile& tile, const SeenColumns& columns, const A* grad,
-                       const RelativeRoom<A>& room, const A* keys, Factors factors, A* key_sums,
-                       A* vector_sums) {
+                       const RelativeScratch<A>& scratch, const A* keys, Factors factors,
+                       A* key_sums, A* vector_sums) {
   const std::ptrdiff_t row = row_stride(table.size());
   ForPanels<A>(tile, [&](const Tile& part, std::int64_t base) {
-    const Met met = FindMet(problem, table, part, room);
-    CollectByKey(part, columns, met, grad, base, room.product);
+    const Met met = FindMet(problem, table, part, scratch);
+    CollectByKey(part, columns, met, grad, base, scratch.product);
     Product<A> product;
-    product.a = room.product, product.a_stride = Panel<A>();
+    product.a = scratch.product, product.a_stride = Panel<A>();
     product.depth = met.count, product.factors = FactorsOf(table);
     product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
     product.c = key_sums + base * row, product.c_row = row;
@@ -394,17 +395,17 @@ void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& t
 
 #define GNOMON_RELATIVE(A)                                                                     \
   template void AddRelative(const TypedProblem<A>&, const Tile&, const SeenColumns&, const A*, \
-                            const A*, bool, const RelativeRoom<A>&, const A**);                \
+                            const A*, bool, const RelativeScratch<A>&, const A**);             \
   template bool MeetValues(const TypedProblem<A>&, const Tile&, const SeenColumns&, const A*,  \
-                           const RelativeRoom<A>&, const A**);                                 \
+                           const RelativeScratch<A>&, const A**);                              \
   template void AddMetByWeights(const TypedProblem<A>&, const Tile&, const SeenColumns&,       \
-                                const A*, const RelativeRoom<A>&, A*);                         \
+                                const A*, const RelativeScratch<A>&, A*);                      \
   template void MetByRowBackward(const TypedProblem<A>&, const RelativeTable<A>&, const Tile&, \
-                                 const SeenColumns&, const A*, const RelativeRoom<A>&,         \
+                                 const SeenColumns&, const A*, const RelativeScratch<A>&,      \
                                  const A*, Factors, A*, A*);                                   \
   template void MetByKeysBackward(const TypedProblem<A>&, const RelativeTable<A>&,             \
                                   const Tile&, const SeenColumns&, const A*,                   \
-                                  const RelativeRoom<A>&, const A*, Factors, A*, A*);
+                                  const RelativeScratch<A>&, const A*, Factors, A*, A*);
 GNOMON_RELATIVE(float)
 GNOMON_RELATIVE(double)
 #undef GNOMON_RELATIVE

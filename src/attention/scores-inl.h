@@ -51,16 +51,16 @@ inline double QueryFactor(const AttentionProblem& problem) {
 // of the tile is hidden.
 template <typename A>
 bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
-                  const SeenColumns& columns, A* bias_room, A* scores);
+                  const SeenColumns& columns, A* bias_scratch, A* scores);
 
 // Buffers for the terms that are added to the products of a tile.
 template <typename A>
-struct AddedRoom {
+struct AddedScratch {
   A* bias;
-  RelativeRoom<A> relative;
+  RelativeScratch<A> relative;
 
-  AddedRoom(const internal::TypedProblem<A>& problem, internal::Carve<A>& carve)
-      : bias(carve.take(bias_room)), relative(problem, carve) {}
+  AddedScratch(const internal::TypedProblem<A>& problem, internal::Carve<A>& carve)
+      : bias(carve.take(bias_scratch_size)), relative(problem, carve) {}
 };
 
 // Computes the scores of a tile. q: packed rows, times QueryFactor. slope: as in CapScores, if
@@ -69,7 +69,7 @@ struct AddedRoom {
 template <typename A>
 bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const A* q, const A* key_panels,
-                const AddedRoom<A>& room, A* scores, A* slope = nullptr);
+                const AddedScratch<A>& scratch, A* scores, A* slope = nullptr);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -97,15 +97,15 @@ void for_windows(int64_t offset, View<T, 3> matrix, const Make& make, const Row&
   });
 }
 
-// values(h, distance, count, room) returns the values from a distance on, either computed into
-// `room` or as a pointer into the form.
+// values(h, distance, count, buffer) returns the values from a distance on, either computed
+// into `buffer` or as a pointer into the form.
 auto values_of(const SlopeBias& slope) {
-  return [&slope](int64_t h, int64_t distance, int64_t count, double* room) -> const double* {
+  return [&slope](int64_t h, int64_t distance, int64_t count, double* buffer) -> const double* {
     const double factor = -slope.slopes[static_cast<std::size_t>(h)];
     const auto first = static_cast<double>(distance);
     for (int i = 0; i < static_cast<int>(count); ++i)
-      room[i] = factor * std::fabs(first + static_cast<double>(i));
-    return room;
+      buffer[i] = factor * std::fabs(first + static_cast<double>(i));
+    return buffer;
   };
 }
 auto values_of(const StripBias& strip) {
@@ -214,8 +214,8 @@ void fill_dense(const BiasForm& form, int64_t offset, View<T, 3> out) {
     for_windows<T, T>(
         offset, out,
         [&](int64_t h, int64_t distance, int64_t count, T* to) {
-          double room[most_columns + most_rows];
-          const double* const from = values(h, distance, count, room);
+          double buffer[most_columns + most_rows];
+          const double* const from = values(h, distance, count, buffer);
           if constexpr (std::is_same_v<T, float>)
             round(from, count, to);
           else
@@ -292,9 +292,9 @@ void add_bias(const Tensor& scores, const BiasForm& form, int64_t offset) {
     const auto values = values_of(one);
     for_windows<float, double>(
         offset, to,
-        [&](int64_t h, int64_t distance, int64_t count, double* room) {
-          const double* const from = values(h, distance, count, room);
-          if (from != room) std::copy(from, from + count, room);
+        [&](int64_t h, int64_t distance, int64_t count, double* buffer) {
+          const double* const from = values(h, distance, count, buffer);
+          if (from != buffer) std::copy(from, from + count, buffer);
         },
         add_strided);
   };

@@ -129,7 +129,7 @@ HWY_INLINE void FillPiecewiseLog(const PiecewiseLogBias& form,
   const int64_t inner = form.pieces() - 1;
   int64_t hint = 0;
   // line[n] = the bias of the query at key - query = distance + n.
-  const auto make = [&](int64_t query, int64_t distance, int64_t count, int64_t room,
+  const auto make = [&](int64_t query, int64_t distance, int64_t count, int64_t available,
                         A* line) HWY_ATTR {
     const int64_t row = query - prepared.least;
     const double scale = prepared.unit * prepared.scale[static_cast<std::size_t>(row)];
@@ -139,7 +139,7 @@ HWY_INLINE void FillPiecewiseLog(const PiecewiseLogBias& form,
                     prepared.warped.data() + distance - prepared.min_distance + at;
                 const auto offset = hn::Set(d, static_cast<A>(prepared.unit * offsets[p]));
                 const auto slope = hn::Set(d, static_cast<A>(slopes[p] * scale));
-                Write(run, room - at, line + at, [&](int64_t j) HWY_ATTR {
+                Write(run, available - at, line + at, [&](int64_t j) HWY_ATTR {
                   return hn::MulAdd(slope, hn::LoadU(d, psi + j), offset);
                 });
               });
@@ -188,10 +188,10 @@ HWY_INLINE void AddPiecewiseLogGradient(const PiecewiseLogBias& form,
   const auto keys = static_cast<int64_t>(key_ids.size());
   const int64_t inner = pieces - 1;
   int64_t hint = 0;
-  // Sums a line of gradients by distance. Its type is float or double; `room` elements are
+  // Sums a line of gradients by distance. Its type is float or double; `available` elements are
   // readable.
-  const auto sum = [&](auto d, int64_t query, int64_t distance, int64_t count, int64_t room,
-                       const auto* line) HWY_ATTR {
+  const auto sum = [&](auto d, int64_t query, int64_t distance, int64_t count,
+                       int64_t available, const auto* line) HWY_ATTR {
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     const int64_t row = query - prepared.least;
     ForPieces(
@@ -201,7 +201,7 @@ HWY_INLINE void AddPiecewiseLogGradient(const PiecewiseLogBias& form,
           const A* const by_c = prepared.by_c.data() + distance - prepared.min_distance + at;
           auto g_sum = hn::Zero(d), x_sum = hn::Zero(d), c_sum = hn::Zero(d);
           for (int64_t j = 0; j < run; j += lanes) {
-            const auto g = Read(d, run - j, room - at - j, line + at + j);
+            const auto g = Read(d, run - j, available - at - j, line + at + j);
             g_sum = hn::Add(g_sum, g);
             x_sum = hn::MulAdd(g, ReadWhole(d, psi + j), x_sum);
             c_sum = hn::MulAdd(g, ReadWhole(d, by_c + j), c_sum);

@@ -1,7 +1,7 @@
 // The forms of a bias in the kernel of its gradient. A form adds the bias to a tile of scores,
 // and sums the gradients of a tile:
 //
-//   static constexpr int stages           of the pipeline, what shared memory has room for
+//   static constexpr int stages           of the pipeline, as many as fit into shared memory
 //   static constexpr bool by_diagonal     true: its sums do not mix diagonals, so a hidden
 //                                         diagonal needs no mask
 //   int shared_floats()                   beyond the stages

@@ -149,16 +149,16 @@ inline constexpr std::string_view script = R"js(
     }
     const own = (spec.usermeta || {}).gnomon || {};
     if (!own.tall) return spec;
-    let room = width - own.margin;
+    let space = width - own.margin;
     if (own.count) {
       const gap = spec.spacing ?? 20;
-      const columns = Math.max(1, Math.min(own.count, Math.floor((room + gap) /
+      const columns = Math.max(1, Math.min(own.count, Math.floor((space + gap) /
                                                                  (own.narrowest + gap))));
       spec.columns = columns;
-      room = (room + gap) / columns - gap;
+      space = (space + gap) / columns - gap;
     }
     const one = spec.spec || spec;
-    one.width = Math.max(40, Math.floor(Math.min(room, own.widest)));
+    one.width = Math.max(40, Math.floor(Math.min(space, own.widest)));
     one.height = Math.max(1, Math.min(2000, Math.round(one.width * own.tall)));
     return spec;
   };

@@ -337,8 +337,9 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
                   std::int64_t end, std::int64_t tokens) {
   using Rotator = PairRotator<pairing, T, U>;
   using A = typename Rotator::A;
-  constexpr std::int64_t room = 2048;  // cosines, and sines; together 16 KB of L1 with 4 bytes
-  HWY_ALIGN A cos[room], sin[room];
+  constexpr std::int64_t buffer_elements =
+      2048;  // cosines, and sines; together 16 KB of L1 with 4 bytes
+  HWY_ALIGN A cos[buffer_elements], sin[buffer_elements];
   constexpr std::int64_t stride = Rotator::stride;
   const std::ptrdiff_t half = pairing == Pairing::halves ? heads.pairs : 1;
   // If the tokens of a head are consecutive in memory, they are processed in blocks, so that
@@ -347,7 +348,7 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
   for (std::int64_t first = begin; first < end; first += Rotator::chunk) {
     const std::int64_t pairs = HWY_MIN(Rotator::chunk, end - first);
     const std::int64_t each = factors.token == 0 ? 0 : Rotator::Factors(pairs);
-    const std::int64_t block = !by_head ? 1 : each == 0 ? tokens : room / each;
+    const std::int64_t block = !by_head ? 1 : each == 0 ? tokens : buffer_elements / each;
     const auto prepare = [&](std::int64_t t, std::int64_t slot) HWY_ATTR {
       const std::ptrdiff_t at = t * factors.token + first - begin;
       if (t + 2 < tokens)  // the factors of a token are needed before its first head

@@ -6,7 +6,7 @@
 //   page.figure({.id = "table", .title = "The table",
 //                .spec = plot::table_picture(table.view())});
 //
-// On a page (page.h), small multiples are side by side if there is room and below each other on
+// On a page (page.h), small multiples are side by side if they fit and below each other on
 // a phone. In other tools a spec has fixed sizes.
 #pragma once
 

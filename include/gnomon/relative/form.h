@@ -1,5 +1,5 @@
 // The form of relative vectors: trained vectors by distance that attention combines with
-// queries, keys and weights without building an array [T, S, D]. Every encoding of this room
+// queries, keys and weights without building an array [T, S, D]. Every encoding of this module
 // lowers to this form. Attention knows the form, but no encoding by name.
 //
 //   score[h, i, j] = scale ( (q_i + shift_h) . k_j  +  (q_i + shift_h) . keys[h, row(j - i)]
