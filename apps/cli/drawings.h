@@ -39,8 +39,8 @@ std::vector<float> vit_positions();
 // Throws std::invalid_argument if an option is given that has no effect because of another one.
 void refuse_with(bool given, const char* option, const char* reason);
 
-struct Subject;
+struct EncodingMatrices;
 // Discloses parameters that are not trained: " The parameters are ...", or nothing.
-std::string parameter_note(const Subject& subject);
+std::string parameter_note(const EncodingMatrices& matrices);
 
 }  // namespace gnomon::cli

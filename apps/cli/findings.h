@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/cli/encoding_matrices.h"
 #include "apps/cli/output.h"
-#include "apps/cli/subject.h"
 #include "gnomon/analysis/decay.h"
 #include "gnomon/analysis/properties.h"
 
@@ -26,7 +26,7 @@ struct Promise {
 };
 
 struct Findings {
-  const Subject* subject;
+  const EncodingMatrices* matrices;
   Setting setting;
   analysis::Uniqueness uniqueness;
   // Uniqueness of the rows by distance; empty if rows belong to positions or there are none.
@@ -47,8 +47,8 @@ struct Findings {
   bool kept() const;  // all promises
 };
 
-// Borrows the subject.
-Findings examine(const Subject& subject, const Setting& setting);
+// Borrows the matrices.
+Findings examine(const EncodingMatrices& matrices, const Setting& setting);
 
 Json as_json(const Findings& findings);
 

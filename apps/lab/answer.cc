@@ -210,10 +210,10 @@ std::string advice_to_cut(const Results& results) {
   std::string text =
       fmt::format("Use {}, and cut the context of longer texts to the last {}.",
                   best_near(results), short_length(results, results.ways.front().length));
-  const std::vector<Place>& whole = results.rankings.back().order;
+  const std::vector<RankedEncoding>& whole = results.rankings.back().order;
   if (whole.empty() || !std::isfinite(*whole[0].bits)) return text;
   std::vector<std::string> lowest;
-  for (const Place& one : whole)
+  for (const RankedEncoding& one : whole)
     if (one.tied) lowest.push_back(one.title);
   const double bits = *whole[0].bits;
   const bool equal = is_equal(results, last, *whole_way(far, whole[0].name), best);

@@ -19,7 +19,7 @@ std::string number_or_diverged(const char* format, double number) {
 
 bool all_diverged(const Results& results) {
   if (results.rankings.empty() || results.rankings.front().order.empty()) return false;
-  const Place& best = results.rankings.front().order.front();
+  const RankedEncoding& best = results.rankings.front().order.front();
   return !std::isfinite(best.bits.value_or(best.score));
 }
 

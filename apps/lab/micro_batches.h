@@ -62,13 +62,13 @@ class MicroBatches {
     std::int64_t missing = 0;  // parameters without a gradient so far
   };
   // The place of a parameter in the buckets.
-  struct Place {
+  struct BucketSlot {
     std::size_t bucket = 0;
     std::int64_t begin = 0;
     bool ready = false;
   };
 
-  Rows rows(std::int64_t micro_batch) const;
+  BatchRange rows(std::int64_t micro_batch) const;
   Loss total(std::vector<at::Tensor> mine);
   void divide_into_buckets(const std::vector<std::int64_t>& order);
   void begin_last_micro_batch();
@@ -86,7 +86,7 @@ class MicroBatches {
   const std::int64_t count_;  // micro-batches of this member
   std::vector<at::Tensor> parameters_;
   std::vector<unsigned> hooks_;
-  std::vector<Place> places_;  // one for each parameter
+  std::vector<BucketSlot> slots_;  // one for each parameter
   std::vector<Bucket> buckets_;
   std::vector<std::int64_t> order_;  // parameters in the order of the first backward pass
   bool ordered_ = false;             // buckets_ have that order

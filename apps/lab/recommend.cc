@@ -128,7 +128,7 @@ std::vector<Recommendation> by_range(const Results& results) {
       one.confidence = "no encoding has positions for this range";
       continue;
     }
-    const Place& best = ranking.order[0];
+    const RankedEncoding& best = ranking.order[0];
     if (!std::isfinite(best.score)) {
       one.confidence = "every encoding diverged";
       continue;
@@ -137,7 +137,7 @@ std::vector<Recommendation> by_range(const Results& results) {
       one.confidence = fmt::format("no encoding has {} above chance", task.score);
       continue;
     }
-    for (const Place& place : ranking.order) {
+    for (const RankedEncoding& place : ranking.order) {
       if (place.tied) {
         one.choices.push_back({place.name, place.title, ""});
       } else if (one.next.empty() && std::isfinite(place.score)) {

@@ -41,7 +41,7 @@ plot::Cell bits_cell(const LengthMean& at, bool best) {
 
 bool is_best(const Ranking& ranking, const std::string& name) {
   return std::any_of(ranking.order.begin(), ranking.order.end(),
-                     [&](const Place& one) { return one.tied && one.name == name; });
+                     [&](const RankedEncoding& one) { return one.tied && one.name == name; });
 }
 
 std::string interval_text(const Results& results) {

@@ -69,7 +69,7 @@ struct EncodingResult {
 
 // An encoding in a ranking. `bits` for text, else `score` and `second`. NaN: diverged, ranked
 // last and never tied.
-struct Place {
+struct RankedEncoding {
   std::string name = {}, title = {};
   std::optional<double> bits = {};
   double score = 0, second = 0;
@@ -96,7 +96,7 @@ struct Ways {
 // first.
 struct Ranking {
   std::int64_t from = 0, to = 0;
-  std::vector<Place> order = {};
+  std::vector<RankedEncoding> order = {};
 };
 
 // An encoding that is recommended, and its use if others of its ways are worse: "with the

@@ -62,7 +62,7 @@ std::set<std::size_t> ends(const Results& results) { return {0, results.rankings
 std::vector<std::string> best_at(const Results& results, std::size_t at) {
   std::vector<std::string> titles;
   if (examples(results) && !beats_chance(results, at)) return titles;
-  for (const Place& one : results.rankings[at].order)
+  for (const RankedEncoding& one : results.rankings[at].order)
     if (one.tied) titles.push_back(one.title);
   return titles;
 }
@@ -80,7 +80,7 @@ std::string best_text(const Results& results) {
       (ranking.order.empty() ? absent : finite ? none : diverged).push_back(place);
       continue;
     }
-    const Place& first = ranking.order[0];
+    const RankedEncoding& first = ranking.order[0];
     const std::string value =
         first.bits ? fmt::format("{:.3f} bits", *first.bits) : percent_text(first.score);
     best.push_back(fmt::format("{} at {} ({}{})", either(titles), place, value,

@@ -245,7 +245,7 @@ void describe(auto& f, Recommendation& s) {
   f("difference", s.difference)("margin", s.margin)("seeds", s.seeds);
   f("confidence", s.confidence);
 }
-void describe(auto& f, Place& s) {
+void describe(auto& f, RankedEncoding& s) {
   f("name", s.name)("title", s.title).optional("bits", s.bits);
   if (!s.bits) f("score", s.score)("second", s.second);
   f("tied", s.tied);

@@ -20,7 +20,7 @@ namespace gnomon::lab {
 class Transformer;
 
 // The examples [begin, end) of a batch.
-struct Rows {
+struct BatchRange {
   std::int64_t begin = 0, end = 0;
 };
 
@@ -44,7 +44,7 @@ class TaskModel {
   // The loss of some examples of the batch of a step, with gradients of the weights. A pure
   // function of the weights, the data and the arguments. All rows: {0, settings.batch}.
   // Part::validation: the same examples for all runs, with any `seed` and `step`.
-  virtual LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) = 0;
+  virtual LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) = 0;
 
   // The tests. Calls `stop` between groups of examples, and returns nothing if it returns true.
   virtual std::optional<Evaluation> evaluate(const std::function<bool()>& stop) = 0;

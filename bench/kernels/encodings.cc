@@ -123,7 +123,7 @@ class EncodingCall {
     const LayerPlan lowered = lower();
     double worst = 0;
     for (const int64_t query : {int64_t{0}, tokens_ / 3, tokens_ - 1}) {
-      const Rows exact = exact_rows(lowered, query);
+      const HeadVectors exact = exact_rows(lowered, query);
       for (int64_t h = 0; h < heads; ++h)
         for (int64_t d = 0; d < size; ++d)
           worst = std::max(
@@ -133,7 +133,7 @@ class EncodingCall {
   }
 
  private:
-  using Rows = std::vector<double>;  // [H, D]
+  using HeadVectors = std::vector<double>;  // [H, D]
 
   static double scale_of(const LayerPlan& lowered) {
     return lowered.cosine.empty() ? softmax_scale(size) * lowered.softmax.factor : 1;
@@ -179,11 +179,11 @@ class EncodingCall {
   }
 
   // A head vector after rotations and norms.
-  Rows ready(const Block<float, 4>& x, int64_t token,
-             const std::vector<HeadRotation>& rotations,
-             const std::optional<RotaryTable>& table, const std::vector<double>& scales,
-             bool normed) const {
-    Rows row(at(width));
+  HeadVectors ready(const Block<float, 4>& x, int64_t token,
+                    const std::vector<HeadRotation>& rotations,
+                    const std::optional<RotaryTable>& table, const std::vector<double>& scales,
+                    bool normed) const {
+    HeadVectors row(at(width));
     for (int64_t n = 0; n < width; ++n)
       row[at(n)] = double{x.view(0, token, n / size, n % size)};
     for (int64_t h = 0; h < heads; ++h) {
@@ -201,23 +201,24 @@ class EncodingCall {
     return row;
   }
 
-  Rows exact_rows(const LayerPlan& lowered, int64_t query) const {
+  HeadVectors exact_rows(const LayerPlan& lowered, int64_t query) const {
     const int64_t keys = query + 1;
     const bool cosine = !lowered.cosine.empty();
     const double scale = scale_of(lowered);
-    const Rows q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
-                         lowered.cosine, cosine);
-    Rows k;
+    const HeadVectors q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
+                                lowered.cosine, cosine);
+    HeadVectors k;
     for (int64_t j = 0; j < keys; ++j) {
-      const Rows row = ready(*k_, j, lowered.key_rotations, lowered.key_rotary, {}, cosine);
+      const HeadVectors row =
+          ready(*k_, j, lowered.key_rotations, lowered.key_rotary, {}, cosine);
       k.insert(k.end(), row.begin(), row.end());
     }
-    Rows scores(at(heads * keys)), bias(at(heads * keys));
+    HeadVectors scores(at(heads * keys)), bias(at(heads * keys));
     dense(lowered.bias, query, View<double, 3>(bias.data(), {heads, 1, keys}));
     relative_scores(lowered.relative, query, View<const double, 3>(q.data(), {1, heads, size}),
                     View<const double, 3>(k.data(), {keys, heads, size}),
                     View<double, 3>(scores.data(), {heads, 1, keys}));
-    Rows out(at(width));
+    HeadVectors out(at(width));
     for (int64_t h = 0; h < heads; ++h) {
       const double gate = model::gated({encoding_}) ? double{gates_->view(0, h, query)} : 1.0;
       double* const row = scores.data() + h * keys;

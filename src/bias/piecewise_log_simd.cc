@@ -83,13 +83,13 @@ HWY_INLINE void ForPiecewiseLogRuns(const PiecewiseLogBias& form, Ids query_ids,
 }
 
 // The values of a single pair, for calls without a prepared table.
-struct Pair {
+struct PairTerms {
   int64_t piece;
   double distance, own;  // |i - j|, max(L, i)
   double psi, scale;
 };
-HWY_INLINE Pair PairOf(const PiecewiseLogBias& form, int64_t query, int64_t key) {
-  Pair pair;
+HWY_INLINE PairTerms PairOf(const PiecewiseLogBias& form, int64_t query, int64_t key) {
+  PairTerms pair;
   // Unsigned arithmetic, because a signed difference can overflow.
   const auto apart = query > key
                          ? static_cast<std::uint64_t>(query) - static_cast<std::uint64_t>(key)
@@ -120,7 +120,7 @@ HWY_INLINE void FillPiecewiseLog(const PiecewiseLogBias& form,
   const double* const offsets = form.offsets.data() + head * form.pieces();
   const double* const slopes = form.slopes.data() + head * form.pieces();
   if (prepared.warped.empty())
-    return ForPairs(form, query_ids, key_ids, [&](int64_t i, int64_t j, const Pair& pair) {
+    return ForPairs(form, query_ids, key_ids, [&](int64_t i, int64_t j, const PairTerms& pair) {
       to[i * stride + j] = static_cast<A>(
           prepared.unit * (offsets[pair.piece] + slopes[pair.piece] * pair.scale * pair.psi));
     });
@@ -179,7 +179,7 @@ HWY_INLINE void AddPiecewiseLogGradient(const PiecewiseLogBias& form,
       sums[2 * pieces + 1] -= slopes[p] * scale * scale * prepared.by_threshold * x;
   };
   if (prepared.warped.empty())
-    return ForPairs(form, query_ids, key_ids, [&](int64_t i, int64_t j, const Pair& pair) {
+    return ForPairs(form, query_ids, key_ids, [&](int64_t i, int64_t j, const PairTerms& pair) {
       const auto g = static_cast<double>(grad[i * stride + j]);
       add(pair.piece, query_ids[static_cast<std::size_t>(i)], pair.scale,
           pair.own / (form.c * pair.own + 1) * pair.scale, g, g * pair.psi,

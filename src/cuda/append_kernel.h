@@ -33,10 +33,10 @@ struct Places {
   std::int64_t blocks, entries, sequence_count, blocks_per_sequence;
 
   // The block and the entry of a token; block -1: not written.
-  struct Place {
+  struct CacheEntry {
     std::int64_t block, entry;
   };
-  GNOMON_DEVICE Place of(Token of_token) const {
+  GNOMON_DEVICE CacheEntry of(Token of_token) const {
     const std::int64_t at = of_tokens[of_token.row * row + of_token.index * token];
     if (at < 0) return {-1, 0};
     const std::int64_t page = at / entries, entry = at - page * entries;
@@ -96,7 +96,7 @@ struct AppendKernel {
         rotate_item(x, x, cosines, count * pairs, pair, 1.0f);
         continue;
       }
-      const Places::Place place = places.of(token);
+      const Places::CacheEntry place = places.of(token);
       if (place.block < 0) continue;
       i -= of_q;
       if (i < of_k) {

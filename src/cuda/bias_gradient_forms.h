@@ -113,15 +113,15 @@ struct DiagonalForm {
   GNOMON_DEVICE void begin_tile(Context&, float*, const Tile&) const {}
 
   GNOMON_DEVICE void add_bias(float* shared, const Lane& lane, int, const Tile&, float scale,
-                              Elements& scores) const {
+                              LaneElements& scores) const {
     const float* const values = table(shared) + lane.diagonal(0, 0, 0);
     scores.visit([&](int u, int n, int e, float& score) {
       score = std::fma(score, scale, values[8 * (n - u) + e]);
     });
   }
   template <class Context>
-  GNOMON_DEVICE void add(Context&, float*, const Lane&, int, const Tile&, Elements& gradients,
-                         Sums& sums) const {
+  GNOMON_DEVICE void add(Context&, float*, const Lane&, int, const Tile&,
+                         LaneElements& gradients, Sums& sums) const {
     gradients.visit([&](int u, int n, int e, float& gradient) { sums.add(u, n, e, gradient); });
   }
   template <class Context>
@@ -169,7 +169,7 @@ struct GridForm {
   }
 
   GNOMON_DEVICE void add_bias(float* shared, const Lane& lane, int head, const Tile&,
-                              float scale, Elements& scores) const {
+                              float scale, LaneElements& scores) const {
     const std::int32_t* const at = places(shared);
     const float* const values = grid.values + std::int64_t{head} * offsets(grid);
     scores.visit([&](int u, int n, int e, float& score) {
@@ -181,7 +181,7 @@ struct GridForm {
   }
   template <class Context>
   GNOMON_DEVICE void add(Context& context, float* shared, const Lane& lane, int,
-                         const Tile& tile, Elements& gradients, Sums& sums) const {
+                         const Tile& tile, LaneElements& gradients, Sums& sums) const {
     const std::int32_t* const at = columns(shared);
     if (grid.leading && (tile.query + tile.offset == 0 || tile.key == 0)) {
       float query_only = 0, key_only = 0, both = 0;
@@ -300,7 +300,7 @@ struct PiecewiseLogForm {
   }
 
   GNOMON_DEVICE void add_bias(float* shared, const Lane& lane, int head, const Tile& tile,
-                              float scale, Elements& scores) const {
+                              float scale, LaneElements& scores) const {
     const float* const psi = psis(shared) + lane.diagonal(0, 0, 0);
     const float* const factor = scales(shared) + lane.row(0);
     scores.visit([&](int, int, int, float& score) { score *= scale; });
@@ -319,7 +319,7 @@ struct PiecewiseLogForm {
   }
   template <class Context>
   GNOMON_DEVICE void add(Context& context, float* shared, const Lane& lane, int head,
-                         const Tile& tile, Elements& gradients, Sums&) const {
+                         const Tile& tile, LaneElements& gradients, Sums&) const {
     const float* const psi = psis(shared) + lane.diagonal(0, 0, 0);
     const float* const psi_by_c = by_c(shared) + lane.diagonal(0, 0, 0);
     const float* const factor = scales(shared) + lane.row(0);

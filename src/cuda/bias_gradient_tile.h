@@ -83,7 +83,7 @@ struct Lane {
 };
 
 // The elements of a lane.
-struct Elements {
+struct LaneElements {
   float at[4][4][4];
 
   GNOMON_DEVICE float& operator()(int u, int n, int e) { return at[u / 2][n][u % 2 * 2 + e]; }
@@ -131,7 +131,7 @@ GNOMON_DEVICE void copy_operand(const Context& context, AsyncCopies<Context>& co
 // sums += a b' over the first `elements` of the rows in shared memory; a multiple of 8.
 template <typename T, class Context>
 GNOMON_DEVICE void multiply(Context& context, const Lane& lane, unsigned char* a,
-                            unsigned char* b, int elements, Elements& sums) {
+                            unsigned char* b, int elements, LaneElements& sums) {
   if constexpr (sizeof(T) == 2) {
     // Lane l names row l % 16 of a, of elements 8 (l / 16) on; of b, row l % 8 + 8 (l / 16), of
     // elements 8 (l / 8 % 2) on.

@@ -70,11 +70,11 @@ bool in_vectors(std::int64_t width, const ConstTensor& x, const ConstTensor& tab
 }
 
 template <typename T>
-Elements<T> elements_of(const ConstTensor& tensor) {
+TypedElements<T> elements_of(const ConstTensor& tensor) {
   return {data<T>(tensor)};
 }
 template <>
-Elements<AnyType> elements_of(const ConstTensor& tensor) {
+TypedElements<AnyType> elements_of(const ConstTensor& tensor) {
   return {data<void>(tensor), tensor.holds<float>()  ? DType::f32
                               : tensor.holds<Half>() ? DType::f16
                                                      : DType::bf16};

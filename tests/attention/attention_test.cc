@@ -19,8 +19,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 template <typename T>
 class Attention : public ::testing::Test {};
-using Elements = ::testing::Types<float, Half, BFloat16, double>;
-TYPED_TEST_SUITE(Attention, Elements);
+using ElementTypes = ::testing::Types<float, Half, BFloat16, double>;
+TYPED_TEST_SUITE(Attention, ElementTypes);
 
 template <typename T>
 struct Pass {

@@ -236,8 +236,8 @@ std::vector<int64_t> some_rows(int64_t count) {
 
 template <typename T>
 class HiddenRows : public ::testing::Test {};
-using Elements = ::testing::Types<float, Half, BFloat16, double>;
-TYPED_TEST_SUITE(HiddenRows, Elements);
+using ElementTypes = ::testing::Types<float, Half, BFloat16, double>;
+TYPED_TEST_SUITE(HiddenRows, ElementTypes);
 
 // Keys and values that a query does not see.
 TYPED_TEST(HiddenRows, OfKeysNeverReachAQuery) {

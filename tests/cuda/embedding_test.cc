@@ -135,11 +135,12 @@ class CudaEmbedding : public ::testing::Test {
   }
 };
 template <typename X, typename T>
-using Pair = std::tuple<X, T>;
+using TypePair = std::tuple<X, T>;
 using Pairs =
-    ::testing::Types<Pair<float, float>, Pair<float, Half>, Pair<float, BFloat16>,
-                     Pair<Half, float>, Pair<Half, Half>, Pair<Half, BFloat16>,
-                     Pair<BFloat16, float>, Pair<BFloat16, Half>, Pair<BFloat16, BFloat16>>;
+    ::testing::Types<TypePair<float, float>, TypePair<float, Half>, TypePair<float, BFloat16>,
+                     TypePair<Half, float>, TypePair<Half, Half>, TypePair<Half, BFloat16>,
+                     TypePair<BFloat16, float>, TypePair<BFloat16, Half>,
+                     TypePair<BFloat16, BFloat16>>;
 TYPED_TEST_SUITE(CudaEmbedding, Pairs);
 
 TYPED_TEST(CudaEmbedding, AddsATable) {

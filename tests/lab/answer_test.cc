@@ -197,7 +197,7 @@ TEST(Ways, UseTheSpreadOfPairedSeedsWhereThereIsOne) {
   add("c", {2.30, 2.00, 2.15});  // 0.05 worse on average, with a large deviation: a tie
   const Ranking ranking = rankings(encodings, runs)[0];
   const auto tied = [&](const char* name) {
-    for (const Place& one : ranking.order)
+    for (const RankedEncoding& one : ranking.order)
       if (one.name == name) return one.tied;
     return false;
   };

@@ -158,7 +158,7 @@ TEST(ImageTextTask, TheLossOfRowsDoesNotDependOnOtherRows) {
   const Corpus corpus = load_corpus(settings);
   const auto model = make_model(settings, corpus, "rotary-axial", 1);
   for (at::Tensor& weight : model->module().parameters()) weight.mul_(2);
-  const auto nats = [&](Rows rows) {
+  const auto nats = [&](BatchRange rows) {
     return model->loss(Part::train, 1, 7, rows).nats.item<double>();
   };
   EXPECT_NEAR(nats({0, 6}), nats({0, 1}) + nats({1, 4}) + nats({4, 6}), 1e-3);

@@ -60,7 +60,7 @@ TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
   results.rankings = example_rankings(results.encodings, results.runs);
   ASSERT_EQ(results.rankings.size(), 2u);
   EXPECT_EQ(results.rankings[0].order.size(), 4u);
-  const std::vector<Place>& beyond = results.rankings[1].order;
+  const std::vector<RankedEncoding>& beyond = results.rankings[1].order;
   ASSERT_EQ(beyond.size(), 3u);
   EXPECT_EQ(beyond[0].name, "none");
   EXPECT_EQ(beyond[1].name, "t5");

@@ -96,7 +96,7 @@ TEST(SyntheticPair, IsASentenceAndItsTranslation) {
   for (const std::int64_t words : {2, 3, 4, 5, 8, 9, 12, 30})
     for (std::uint64_t i = 0; i < 200; ++i) {
       Draws draws{i, static_cast<std::uint64_t>(words)};
-      const Pair one = synthetic_pair(words, draws);
+      const SentencePair one = synthetic_pair(words, draws);
       ASSERT_EQ(std::ssize(words_of(one.source)), words) << one.source;
       ASSERT_EQ(Oracle(one.source).translate(), one.target) << one.source;
       ASSERT_LE(std::ssize(words_of(one.target)), most_target(words));

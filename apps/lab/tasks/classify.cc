@@ -103,7 +103,7 @@ class ClassifyModel final : public TaskModel {
 
   Json specification() const override { return json_of_scheme(model_->position->scheme()); }
 
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override {
     std::vector<LabelledText> texts;
     for (std::int64_t row = rows.begin; row < rows.end; ++row)
       texts.push_back(drawn(part, seed, step, row));

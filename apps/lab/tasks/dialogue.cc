@@ -142,7 +142,8 @@ at::Tensor DialogueModel::logits(const std::vector<Dialogue>& dialogues,
   return all.index({at::tensor(rows, tokens.options()), at::tensor(places, tokens.options())});
 }
 
-LossSum DialogueModel::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
+LossSum DialogueModel::loss(Part part, std::uint64_t seed, std::uint64_t step,
+                            BatchRange rows) {
   std::vector<Dialogue> dialogues;
   std::vector<std::vector<std::int64_t>> asked;
   for (std::int64_t b = rows.begin; b < rows.end; ++b) {

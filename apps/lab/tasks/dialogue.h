@@ -74,7 +74,7 @@ class DialogueModel final : public TaskModel {
 
   torch::nn::Module& module() override { return *model_; }
   Json specification() const override;
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
   void describe(RunResult& result) override;
 

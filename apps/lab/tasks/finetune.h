@@ -30,7 +30,7 @@ struct Windows {
 };
 // Windows at random places of the texts: pure functions of (seed, step).
 Windows random_windows(const Data& data, const std::vector<Tokens>& texts, std::int64_t length,
-                       Rows rows, std::uint64_t seed, std::uint64_t step);
+                       BatchRange rows, std::uint64_t seed, std::uint64_t step);
 
 class Model final : public TaskModel {
  public:
@@ -38,7 +38,7 @@ class Model final : public TaskModel {
 
   torch::nn::Module& module() override { return *network_; }
   Json specification() const override;
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
   void save(const std::filesystem::path& folder, const RunResult& result) override;
   std::int64_t steps() const override { return entry_.tuned ? settings_.steps : 0; }

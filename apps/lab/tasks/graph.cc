@@ -66,7 +66,7 @@ class GraphModel final : public TaskModel {
     return all.size() == 1 ? all[0] : all;
   }
 
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override {
     const std::int64_t nodes =
         least_nodes + Draws{seed, static_cast<std::uint64_t>(part), step}.below(
                           settings_.train_length - least_nodes + 1);

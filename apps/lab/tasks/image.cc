@@ -98,7 +98,7 @@ class ImageModel final : public TaskModel {
   torch::nn::Module& module() override { return *network_; }
   Json specification() const override { return json_of_scheme(network_->position->scheme()); }
 
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override {
     const Pictures batch = data_.batch(part, seed, step, rows, settings_.train_length);
     const torch::Device device(settings_.device);
     const at::Tensor logits = network_->forward(input(batch), network_->position);
@@ -210,7 +210,7 @@ DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
   return picture;
 }
 
-Pictures ImageData::batch(Part part, std::uint64_t seed, std::uint64_t step, Rows rows,
+Pictures ImageData::batch(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows,
                           std::int64_t side) const {
   const std::int64_t pixels = side * patch_side;
   const auto number = [&](std::int64_t row) {

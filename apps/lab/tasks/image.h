@@ -46,7 +46,7 @@ struct ImageData : TaskData {
   bool drawn() const { return !folder.train.pixels.defined(); }
 
   // The pictures [rows.begin, rows.end) of a batch of training or validation.
-  Pictures batch(Part part, std::uint64_t seed, std::uint64_t step, Rows rows,
+  Pictures batch(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows,
                  std::int64_t side) const;
   // Test pictures `first` to `first` + `count` - 1 at a grid of `side` patches a side.
   Pictures tests(std::int64_t first, std::int64_t count, std::int64_t side) const;

@@ -127,7 +127,7 @@ class ImageTextModel final : public TaskModel {
             {"text", json_of_scheme(network_->text_position->scheme())}};
   }
 
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override {
     std::vector<Scene> scenes;
     for (std::int64_t row = rows.begin; row < rows.end; ++row)
       scenes.push_back(scene(part, seed, mixed(step) + static_cast<std::uint64_t>(row),

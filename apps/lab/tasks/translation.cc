@@ -67,7 +67,7 @@ class TranslationModel final : public TaskModel {
     return {{"encoder", json_of_scheme(sizes_.encoder)},
             {"decoder", json_of_scheme(sizes_.decoder)}};
   }
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
   void describe(RunResult& result) override;
   void save(const std::filesystem::path& folder, const RunResult& result) override;
@@ -94,7 +94,8 @@ class TranslationModel final : public TaskModel {
   Translator model_{nullptr};
 };
 
-LossSum TranslationModel::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
+LossSum TranslationModel::loss(Part part, std::uint64_t seed, std::uint64_t step,
+                               BatchRange rows) {
   const auto examples = batch_of(*data_, part, settings_.batch, seed, step);
   const Tensors batch = tensors_of(std::span(examples).subspan(
       static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.end - rows.begin)));
