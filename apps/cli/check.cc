@@ -1,4 +1,4 @@
-// `gnomon check`: a verdict on each classic promise of position encodings, with its number.
+// `gnomon check`: a verdict on each property claimed for position encodings, with a number.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* help = R"(Usage: gnomon check [KIND...] [options]
 
-Measures the classic promises of position encodings and prints a verdict with
+Measures the properties claimed for position encodings and prints a verdict with
 its number: sentences for one KIND, a table for several. Without KIND: none,
 sinusoidal, learned, rotary, alibi, t5, shaw, transformer-xl.
 
@@ -151,8 +151,9 @@ std::vector<std::string> chosen(const Options& o) {
     refuse("check", "--json and --verbose must not both be given", "both");
   std::vector<std::string> names;
   const auto add = [&](std::string_view name) {
-    const std::string_view its = model::find_encoding(name).name;
-    if (std::find(names.begin(), names.end(), its) == names.end()) names.emplace_back(its);
+    const std::string_view encoding = model::find_encoding(name).name;
+    if (std::find(names.begin(), names.end(), encoding) == names.end())
+      names.emplace_back(encoding);
   };
   if (o.all)
     for (const auto& one : model::encodings()) add(one.name);
@@ -185,10 +186,10 @@ int run(const Options& o) {
     Json json = Json::array();
     for (const Findings& f : all) {
       json.push_back(as_json(f));
-      const std::vector<Verdict> its = verdicts(f);
-      for (std::size_t i = 0; i < its.size(); ++i)
+      const std::vector<Verdict> found = verdicts(f);
+      for (std::size_t i = 0; i < found.size(); ++i)
         json.back()["verdicts"][std::string(properties()[i].name)] = {
-            {"word", its[i].word}, {"sentence", its[i].sentence}};
+            {"word", found[i].word}, {"sentence", found[i].sentence}};
     }
     print_json({{"width", s.width},
                 {"heads", s.heads},

@@ -178,7 +178,7 @@ struct Options {
 void write_below(const std::filesystem::path& path, const std::string& text) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
-  io::write_aside(path, text);  // reports a folder that could not be created
+  io::write_atomically(path, text);  // reports a folder that could not be created
 }
 
 int run(const Options& o) {

@@ -45,8 +45,9 @@ std::string place_text(Place places) {
        "vectors by distance are multiplied by queries, keys or attention weights, in each "
        "layer"}};
   std::string text;
-  for (const auto& [place, its] : all)
-    if (model::includes(places, place)) text += (text.empty() ? "" : "; ") + std::string(its);
+  for (const auto& [place, description] : all)
+    if (model::includes(places, place))
+      text += (text.empty() ? "" : "; ") + std::string(description);
   return text;
 }
 

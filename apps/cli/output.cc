@@ -123,9 +123,9 @@ void put_array(const OutputOptions& output, const io::Array& array, const Json& 
   if (ending == ".npy")
     io::write_npy(output.path, array);
   else if (ending == ".csv")
-    io::write_aside(output.path, [&](io::Output& out) { write_csv(out, array); });
+    io::write_atomically(output.path, [&](io::Output& out) { write_csv(out, array); });
   else
-    io::write_aside(output.path, as_json(array, facts).dump() + "\n");
+    io::write_atomically(output.path, as_json(array, facts).dump() + "\n");
 }
 
 void print_json(const Json& json) {

@@ -102,7 +102,7 @@ int run(const Options& o) {
   check_ending(o.output, is_page ? std::vector<std::string>{".html"}
                                  : std::vector<std::string>{".html", ".png", ".svg", ".json"});
   if (is_page) {
-    io::write_aside(o.output.path, page_of(o.figures, o.title));
+    io::write_atomically(o.output.path, page_of(o.figures, o.title));
     return 0;
   }
   const auto is_chosen = [&](const Drawing& one) { return o.plot.what == one.what; };
@@ -110,10 +110,10 @@ int run(const Options& o) {
   if (o.output.json) print_json(as_json(figure));
   if (o.output.path.empty()) return 0;
   const std::string ending = std::filesystem::path(o.output.path).extension().string();
-  io::write_aside(o.output.path, ending == ".json" ? figure.spec + "\n"
-                                 : ending == ".html"
-                                     ? page(figure)
-                                     : render(plot::standalone(figure), ending));
+  io::write_atomically(o.output.path, ending == ".json" ? figure.spec + "\n"
+                                      : ending == ".html"
+                                          ? page(figure)
+                                          : render(plot::standalone(figure), ending));
   return 0;
 }
 

@@ -90,7 +90,7 @@ std::string render(const std::string& spec, const std::string& ending) {
   const Folder folder;
   const std::string source = folder.file("spec.vl.json"), target = folder.file("image"),
                     log = folder.file("log");
-  io::write_aside(source, spec);
+  io::write_atomically(source, spec);
   std::vector<std::vector<std::string>> commands;
   if (ending == ".png")
     commands.push_back({"vl-convert", "vl2png", "-i", source, "-o", target, "--scale", "2"});

@@ -322,8 +322,9 @@ Comparison compare(const Results& a, const Results& b, Texts texts) {
                                        mean(here.seeds), mean(there.seeds),
                                        margin_of(here, there, common)});
     const std::int64_t reach = examples ? one.answered_to : one.holds_to,
-                       its = examples ? other->answered_to : other->holds_to;
-    if (reach != its) found.reaches.push_back({one.name, one.title, reach, its});
+                       other_reach = examples ? other->answered_to : other->holds_to;
+    if (reach != other_reach)
+      found.reaches.push_back({one.name, one.title, reach, other_reach});
   }
   if (found.differences.empty())
     refuse("compare", "both folders must have an encoding and a length in common", "none");

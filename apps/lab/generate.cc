@@ -24,7 +24,7 @@ std::vector<std::int64_t> tokens_of(std::string_view text, const Tokenizer* toke
 }
 
 // A token drawn from softmax(logits / temperature).
-std::int64_t drawn(const at::Tensor& logits, double temperature, Draws& draws) {
+std::int64_t sample_token(const at::Tensor& logits, double temperature, Draws& draws) {
   if (temperature == 0) return logits.argmax().item<std::int64_t>();
   const at::Tensor sums =
       at::softmax(logits.to(at::kCPU, at::kDouble) / temperature, 0).cumsum(0).contiguous();
@@ -136,7 +136,7 @@ std::string generate(Transformer& model, std::string_view text,
                                   .select(0, 0)
                                   .select(0, -1);
     begin = std::ssize(tokens);
-    tokens.push_back(drawn(logits, options.temperature, draws));
+    tokens.push_back(sample_token(logits, options.temperature, draws));
     all += options.tokenizer ? options.tokenizer->bytes(tokens.back())
                              : std::string(1, static_cast<char>(tokens.back()));
   }

@@ -56,20 +56,21 @@ void save_weights(const std::filesystem::path& folder, const torch::nn::Module& 
 void save_model(const std::filesystem::path& folder, Transformer& model,
                 const RunResult& result, const Settings& settings, const Tokenizer* tokenizer) {
   save_weights(folder, *model);
-  if (tokenizer) io::write_aside(folder / tokenizer_name, tokenizer->serialized());
+  if (tokenizer) io::write_atomically(folder / tokenizer_name, tokenizer->serialized());
   Settings portable = settings;
   portable.device = "cpu";
   portable.encodings = {split_size(result.encoding).name};
-  io::write_aside(folder / config_name,
-                  to_json(ModelConfig{.model_type = "gnomon-lab",
-                                      .gnomon = GNOMON_VERSION,
-                                      .encoding = portable.encodings[0],
-                                      .seed = result.seed,
-                                      .position = model::internal::json_of(model->scheme()),
-                                      .settings = portable,
-                                      .lengths = result.tests.lengths})
-                          .dump(1) +
-                      "\n");
+  io::write_atomically(
+      folder / config_name,
+      to_json(ModelConfig{.model_type = "gnomon-lab",
+                          .gnomon = GNOMON_VERSION,
+                          .encoding = portable.encodings[0],
+                          .seed = result.seed,
+                          .position = model::internal::json_of(model->scheme()),
+                          .settings = portable,
+                          .lengths = result.tests.lengths})
+              .dump(1) +
+          "\n");
 }
 
 TrainedModel load_model(const std::filesystem::path& folder) {

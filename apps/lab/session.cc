@@ -136,7 +136,7 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
 
 }  // namespace
 
-void leave_out_unusable(SessionResult& result, const Corpus& corpus, std::FILE* stream) {
+void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std::FILE* stream) {
   std::vector<std::string> usable;
   for (const std::string& name : result.settings.encodings)
     if (const auto reason = unusable(name, result.settings, corpus)) {
@@ -189,7 +189,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   result.shard = asked.shard;
   for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
-  leave_out_unusable(result, corpus, stream);
+  remove_unusable_encodings(result, corpus, stream);
   // Only the first shard measures the cost.
   if (options.cost && (!options.shard || options.shard->index == 0))
     result.cost = cost(result.settings, corpus, out, stream);
@@ -206,8 +206,9 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
            fmt::format("--shard I/N must have I below the number of runs, {}",
                        std::ssize(result.settings.encodings) * result.settings.seeds),
            options.shard->text());
-  if (!stored) io::write_aside(out / "settings.json", to_json(asked).dump(1));
-  if (!result.cost.empty()) io::write_aside(out / "cost.json", to_json(result.cost).dump(1));
+  if (!stored) io::write_atomically(out / "settings.json", to_json(asked).dump(1));
+  if (!result.cost.empty())
+    io::write_atomically(out / "cost.json", to_json(result.cost).dump(1));
 
   train(result, options, asked, jobs, corpus, out, listener ? &*listener : nullptr, stream);
   result.stopped = stop_asked;

@@ -37,7 +37,7 @@ struct SessionResult {
 
 // Moves the encodings that cannot take part from the settings to `left_out`, with a line each.
 // Throws std::invalid_argument if none is left.
-void leave_out_unusable(SessionResult& result, const Corpus& corpus, std::FILE* stream);
+void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std::FILE* stream);
 
 // `out`: the folder, which is empty or has a stopped run with options.settings. The first
 // Ctrl-C saves the state of every run and returns the finished runs. The second ends the

@@ -167,7 +167,7 @@ std::optional<Claim> RemoteWorkList::claim() {
     fs::remove(path);  // a file of an earlier claim
     const auto size = answer.at("checkpoint").get<std::uint64_t>();
     if (size == 0) return claim;
-    io::write_aside(path, [&](io::Output& output) {
+    io::write_atomically(path, [&](io::Output& output) {
       for (std::uint64_t offset = 0; offset < size;) {
         const std::string data = exchange("read", claim, {{"offset", offset}}).data;
         if (data.empty()) throw ConnectionLost("a part of a checkpoint is missing");

@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds hello_time{5'000}, answer_time{600'000};
 constexpr milliseconds end_time{10'000}, stop_time{20'000};
-constexpr int most_strangers = 64;
+constexpr int most_unidentified = 64;
 
 milliseconds time_of(double seconds) {
   return milliseconds(static_cast<std::int64_t>(1000 * seconds));
@@ -110,15 +110,15 @@ void WorkServer::accept_loop() {
     });
     if (file < 0) continue;
     auto peer = std::make_unique<Peer>(file, number);
-    // Others wait in the queue of the system. A stranger is closed after hello_time.
-    while (strangers_ >= most_strangers && !closing_)
+    // Others wait in the queue of the system. A connection without greeting ends after hello_time.
+    while (unidentified_ >= most_unidentified && !closing_)
       std::this_thread::sleep_for(milliseconds(10));
-    ++strangers_;
+    ++unidentified_;
     try {
       peer->thread = std::thread([this, one = peer.get()] { serve(*one); });
       peers_.push_back(std::move(peer));
     } catch (const std::system_error&) {  // too many threads
-      --strangers_;
+      --unidentified_;
     }
   }
   for (const auto& peer : peers_) peer->connection.end();
@@ -132,7 +132,7 @@ void WorkServer::serve(Peer& peer) {
   try {
     greet(peer);
     greeted = true;
-    --strangers_;
+    --unidentified_;
     ++workers_;
     ++greeted_;
     prepare(peer);
@@ -150,8 +150,8 @@ void WorkServer::serve(Peer& peer) {
     reason = internal::printable(error.what(), 200);
   }
   if (!greeted) {
-    --strangers_;
-    if (!strangers_seen_.exchange(true))
+    --unidentified_;
+    if (!unidentified_seen_.exchange(true))
       progress_.note("Refused a connection (" + reason +
                      "). Others that are refused are not shown.");
   } else {

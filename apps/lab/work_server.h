@@ -100,10 +100,10 @@ class WorkServer {
   const std::filesystem::path out_;
   Progress& progress_;
   const Finished finished_;
-  std::atomic<bool> ending_{false}, closing_{false}, strangers_seen_{false};
-  std::atomic<int> strangers_{0}, workers_{0};  // connections without and with greeting
-  std::atomic<std::int64_t> greeted_{0};        // workers so far
-  std::list<std::unique_ptr<Peer>> peers_;      // used by accept_loop only
+  std::atomic<bool> ending_{false}, closing_{false}, unidentified_seen_{false};
+  std::atomic<int> unidentified_{0}, workers_{0};  // connections without and with greeting
+  std::atomic<std::int64_t> greeted_{0};           // workers so far
+  std::list<std::unique_ptr<Peer>> peers_;         // used by accept_loop only
   std::thread thread_;
 };
 

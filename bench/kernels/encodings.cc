@@ -93,7 +93,7 @@ class EncodingCall {
     for (auto [grad, rotations] : {std::pair(&q_grad_, &lowered.query_rotations),
                                    std::pair(&k_grad_, &lowered.key_rotations)})
       for (auto one = rotations->rbegin(); one != rotations->rend(); ++one)
-        std::visit([&](const auto& table) { turn_back((*grad)->view, table); }, *one);
+        std::visit([&](const auto& table) { rotate_back((*grad)->view, table); }, *one);
     if (lowered.table)  // the gradient of the table is that of x
       gradient.table = {x_grad_->view.data(), {tokens_, width}};
     if (gated)
@@ -139,10 +139,10 @@ class EncodingCall {
     return lowered.cosine.empty() ? softmax_scale(size) * lowered.softmax.factor : 1;
   }
 
-  static void turn_back(View<float, 4> grad, const RotaryTable& table) {
+  static void rotate_back(View<float, 4> grad, const RotaryTable& table) {
     rotate(grad, table, Direction::inverse);
   }
-  static void turn_back(View<float, 4> grad, const Vjepa2Table& table) {
+  static void rotate_back(View<float, 4> grad, const Vjepa2Table& table) {
     rotate_backward(grad, table);
   }
 
@@ -189,7 +189,7 @@ class EncodingCall {
     for (int64_t h = 0; h < heads; ++h) {
       double* const head = row.data() + h * size;
       for (const HeadRotation& one : rotations)
-        std::visit([&](const auto& its) { rotate_head(its, token, head); }, one);
+        std::visit([&](const auto& table) { rotate_head(table, token, head); }, one);
       if (normed) {
         double square = 0;
         for (int64_t d = 0; d < size; ++d) square += head[d] * head[d];

@@ -221,15 +221,15 @@ void RelativeBackward(const BackwardProblem<A>& problem, const Tile& tile, std::
                : all.of_table[t].data() + problem.sums_at(tile) * table.numbers();
   };
   for (std::size_t t = 0; t < relative.keys.size(); ++t)
-    MetByRowBackward(problem, relative.keys[t], tile, columns, at.score_grad, scratch,
+    RowTermsBackward(problem, relative.keys[t], tile, columns, at.score_grad, scratch,
                      at.q + first * stride, factors.q, at.q_grad + first * stride,
                      sums_of(problem.key_vectors, t, relative.keys[t]));
   for (std::size_t t = 0; t < relative.queries.size(); ++t)
-    MetByKeysBackward(problem, relative.queries[t], tile, columns, at.score_grad, scratch,
-                      at.key, factors.key, sums.key + tile.key * stride,
-                      sums_of(problem.query_vectors, t, relative.queries[t]));
+    KeyTermsBackward(problem, relative.queries[t], tile, columns, at.score_grad, scratch,
+                     at.key, factors.key, sums.key + tile.key * stride,
+                     sums_of(problem.query_vectors, t, relative.queries[t]));
   for (std::size_t t = 0; t < relative.values.size(); ++t)
-    MetByRowBackward<A>(problem, relative.values[t], tile, columns, at.scores, scratch,
+    RowTermsBackward<A>(problem, relative.values[t], tile, columns, at.scores, scratch,
                         at.out_grad + first * row_stride(problem.value_dim), factors.out_grad,
                         nullptr, sums_of(problem.value_vectors, t, relative.values[t]));
 }
@@ -258,7 +258,8 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
                *of_keys};
   }
   const A* met[tile_rows];
-  const bool meets = MeetValues(problem, tile, columns, out_grad, at.added.relative, met);
+  const bool meets =
+      ComputeValueTerms(problem, tile, columns, out_grad, at.added.relative, met);
   MultiplyPanels<A>(tile, columns, values, out_grad, at.value_panels, meets ? met : nullptr,
                     at.score_grad);
   Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, at.scores, at.score_grad);

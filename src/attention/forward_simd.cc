@@ -119,8 +119,8 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                                       at.key_panels, at.added, at.scores);
         if (hides && !factors) factors = FactorsOf(at.value, keys, values);
         TakeScores(tile, columns, values, at.scores, state, first);
-        AddMetByWeights(problem, tile, columns, at.scores, at.added.relative,
-                        state.out + first * state.width);
+        AddWeightedVectors(problem, tile, columns, at.scores, at.added.relative,
+                           state.out + first * state.width);
         MultiplyWeights(tile, columns, values, at.scores, at.value,
                         hides ? *factors : Factors::all, state.out + first * state.width);
       }

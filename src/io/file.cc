@@ -204,7 +204,8 @@ class Aside {
 
 }  // namespace
 
-void write_aside(const std::filesystem::path& path, const std::function<void(Output&)>& body) {
+void write_atomically(const std::filesystem::path& path,
+                      const std::function<void(Output&)>& body) {
   Output::State state;
   state.name = path.string();
   Output output(state);
@@ -236,12 +237,12 @@ void write_aside(const std::filesystem::path& path, const std::function<void(Out
   aside.take_the_place_of(target, state.file);
 }
 
-void write_aside(const std::filesystem::path& path, std::string_view text) {
-  write_aside(path, [text](Output& output) { output.write(text); });
+void write_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_atomically(path, [text](Output& output) { output.write(text); });
 }
 
-void write_aside(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  write_aside(path, [bytes](Output& output) { output.write(bytes); });
+void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  write_atomically(path, [bytes](Output& output) { output.write(bytes); });
 }
 
 }  // namespace gnomon::io

@@ -138,13 +138,13 @@ class PairRotator {
   static HWY_INLINE void Rows(const HeadRows<T, U>& rows, std::ptrdiff_t half,
                               const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
                               std::int64_t pairs) {
-    RowsOf<spelt_out, true>(rows, half, cos, sin, 0, pairs);
+    RowsOf<most_unrolled, true>(rows, half, cos, sin, 0, pairs);
   }
   // Rotates several heads; the factors of two heads are factor_step apart.
   static HWY_INLINE void RowsApart(const HeadRows<T, U>& rows, std::ptrdiff_t half,
                                    const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
                                    std::ptrdiff_t factor_step, std::int64_t pairs) {
-    RowsOf<spelt_out, false>(rows, half, cos, sin, factor_step, pairs);
+    RowsOf<most_unrolled, false>(rows, half, cos, sin, factor_step, pairs);
   }
 
  private:
@@ -162,9 +162,9 @@ class PairRotator {
   static constexpr std::int64_t block = lanes * vectors / spread;  // pairs
   // Maximum number of unrolled blocks of a head: as many as fit into registers. 0 for one lane,
   // and for 16-bit to float (used by 8-bit keys).
-  static constexpr int spelt_out = lanes == 1 || (sizeof(T) < sizeof(U)) ? 0
-                                   : lanes * sizeof(A) >= 32             ? 8 / vectors
-                                                                         : 4 / vectors;
+  static constexpr int most_unrolled = lanes == 1 || (sizeof(T) < sizeof(U)) ? 0
+                                       : lanes * sizeof(A) >= 32             ? 8 / vectors
+                                                                             : 4 / vectors;
 
   // User-provided constructors, since implicit ones are not compiled for the target instruction
   // set.

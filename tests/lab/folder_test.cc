@@ -36,7 +36,7 @@ class Folder : public ::testing::Test {
 
 // Files of a session replace those of an earlier one. A link would replace any user's file.
 TEST_F(Folder, OfAnotherUserHasNoLinks) {
-  io::write_aside(out() / "settings.json", "{}");
+  io::write_atomically(out() / "settings.json", "{}");
   EXPECT_EQ(opened(true), "");
   const std::string rule = "[lab] --resume requires folders of files, without links: ";
   for (const char* name : {"results.csv", "models/rotary-seed1"}) {

@@ -89,8 +89,8 @@ TEST(Scene, TheCaptionsHaveTheSameWords) {
     const Scene one = scene(Part::test, 1, i, 10);
     std::set<std::vector<std::int64_t>> bags;
     for (std::int64_t k = 0; k < captions; ++k) {
-      const auto its = caption(one, k);
-      std::vector<std::int64_t> bag(its.begin(), its.end());
+      const auto words = caption(one, k);
+      std::vector<std::int64_t> bag(words.begin(), words.end());
       std::sort(bag.begin(), bag.end());
       bags.insert(bag);
     }
@@ -114,7 +114,7 @@ TEST(Scene, EachShapeIsWithinItsPatch) {
             EXPECT_LE(std::abs(value), 0.1f) << x << " " << y;
           }
         }
-      for (const double its : ink) EXPECT_GT(its, 5);
+      for (const double pixels : ink) EXPECT_GT(pixels, 5);
       EXPECT_LT(*std::max_element(one.rows.begin(), one.rows.end()), side);
       EXPECT_NE(one.rows[0], one.rows[1]);
       EXPECT_NE(one.columns[0], one.columns[1]);

@@ -61,8 +61,8 @@ void expect_second(const Compute& compute, const std::vector<at::Tensor>& inputs
       return all;
     };
     const double slope = slope_of(sum_at, 1e-3);
-    const double its = (found[i] * direction).to(at::kDouble).sum().item<double>();
-    EXPECT_NEAR(its, slope, tolerance * (1 + std::abs(slope))) << "input " << i;
+    const double product = (found[i] * direction).to(at::kDouble).sum().item<double>();
+    EXPECT_NEAR(product, slope, tolerance * (1 + std::abs(slope))) << "input " << i;
   }
 }
 
@@ -111,8 +111,8 @@ TEST_P(EachSecond, DerivativeIsExactOrRefused) {
       return total;
     };
     const double slope = slope_of(sum_at, step);
-    const double its = (one.grad() * direction).to(at::kDouble).sum().item<double>();
-    EXPECT_NEAR(its, slope, 2e-3 * (1 + std::abs(slope)));
+    const double product = (one.grad() * direction).to(at::kDouble).sum().item<double>();
+    EXPECT_NEAR(product, slope, 2e-3 * (1 + std::abs(slope)));
   }
 }
 

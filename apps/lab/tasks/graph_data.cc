@@ -22,7 +22,7 @@ constexpr std::int64_t most_graph_nodes = std::int64_t{1} << 20, most_labels = 1
 
 std::size_t index(std::int64_t number) { return static_cast<std::size_t>(number); }
 
-bool happens(double probability, Draws& draws) {
+bool bernoulli(double probability, Draws& draws) {
   return static_cast<double>(draws.next() >> 11) * 0x1p-53 < probability;
 }
 
@@ -46,7 +46,7 @@ std::vector<std::int64_t> random_edges(std::int64_t nodes, Draws& draws,
   std::vector<std::int64_t> ends;
   for (std::int64_t a = 0; a < nodes; ++a)
     for (std::int64_t b = a + 1; b < nodes; ++b)
-      if (happens(probability(a, b), draws)) ends.insert(ends.end(), {a, b});
+      if (bernoulli(probability(a, b), draws)) ends.insert(ends.end(), {a, b});
   return ends;
 }
 
@@ -154,7 +154,7 @@ GraphExample of_labels(const LabelledGraph& data, Part part,
     const std::int64_t label = data.labels[index(node)];
     const Part own = data.parts[index(node)];
     const bool known =
-        label >= 0 && own == Part::train && (part != Part::train || happens(0.5, draws));
+        label >= 0 && own == Part::train && (part != Part::train || bernoulli(0.5, draws));
     one.marks.push_back(known ? 2 + label : 0);
     one.targets.push_back(label >= 0 && !known && own == part ? farthest + label : uncounted);
   }

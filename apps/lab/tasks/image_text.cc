@@ -59,7 +59,8 @@ Batch batch_of(const std::vector<Scene>& scenes, std::int64_t side, Part part) {
     for (std::int64_t k = 0; k < captions; ++k)
       for (const std::int64_t w : caption(one, k)) *word++ = w;
     if (easy)
-      for (const auto& its : one.easy) word = std::copy(its.begin(), its.end(), word);
+      for (const auto& caption_words : one.easy)
+        word = std::copy(caption_words.begin(), caption_words.end(), word);
     batch.right.data_ptr<std::int64_t>()[i] = one.right;
   }
   return batch;
@@ -246,13 +247,13 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
   }
   canvas.add_noise(0.1, draws);
   one.pixels = canvas.values();
-  for (auto& its : one.easy) {
-    its = caption(one, draws.below(captions));
+  for (auto& words : one.easy) {
+    words = caption(one, draws.below(captions));
     std::int64_t other;
     do {
       other = draws.below(shape_count);
     } while (std::find(one.shapes.begin(), one.shapes.end(), other) != one.shapes.end());
-    its[static_cast<std::size_t>(2 * draws.below(objects))] = other;
+    words[static_cast<std::size_t>(2 * draws.below(objects))] = other;
   }
   return one;
 }

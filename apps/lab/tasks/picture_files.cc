@@ -220,11 +220,11 @@ PictureFolder read_folder(const fs::path& folder, std::int64_t side) {
            count);
   std::vector<std::pair<at::Tensor, std::int64_t>> train, validation, test;
   for (std::size_t label = 0; label < files.size(); ++label) {
-    std::vector<fs::path>& its = files[label];
-    shuffle(its, 1 + label);
-    const std::size_t tenth = its.size() / 10;
-    for (std::size_t i = 0; i < its.size(); ++i) {
-      at::Tensor grey = resized_pictures(read_picture(its[i]).unsqueeze(0), side)[0];
+    std::vector<fs::path>& paths = files[label];
+    shuffle(paths, 1 + label);
+    const std::size_t tenth = paths.size() / 10;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      at::Tensor grey = resized_pictures(read_picture(paths[i]).unsqueeze(0), side)[0];
       grey = grey.mul(255).round().clamp(0, 255).to(at::kByte);
       (i < tenth       ? test
        : i < 2 * tenth ? validation

@@ -182,7 +182,7 @@ void TranslationModel::save(const std::filesystem::path& folder, const RunResult
                                          std::pair{&data_->target, "target_vocabulary.txt"}}) {
     std::string lines;
     for (const std::string& token : vocabulary->tokens()) lines += token + '\n';
-    io::write_aside(folder / name, lines);
+    io::write_atomically(folder / name, lines);
   }
 }
 

@@ -7,7 +7,7 @@
 //   page.table({.columns = {{"encoding"}, {"loss", plot::Align::number}},
 //               .rows = {{"rotary", plot::best("1.83")}, {"alibi", "1.91"}}});
 //   page.figure({.id = "loss", .title = "Loss by length", .spec = plot::lines(chart)});
-//   io::write_aside("index.html", page.html());
+//   io::write_atomically("index.html", page.html());
 //
 // All text is escaped: <, > and & are shown as characters. Text between `backticks` is code.
 #pragma once
