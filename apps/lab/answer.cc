@@ -161,7 +161,7 @@ std::string lengths_of(const std::vector<const Ways*>& some, const Results& resu
   return listed(numbers) + " " + std::string(length_unit(results.settings));
 }
 
-// What a context longer than in training gains, for the best way at each length.
+// The gain of a context longer than in training, for the best way at each length.
 std::string gain_sentence(const Results& results) {
   const std::string train = short_length(results, results.ways.front().length);
   const double near = results.ways.front().order[0].bits;

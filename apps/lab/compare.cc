@@ -100,7 +100,7 @@ double welch_margin(const std::vector<double>& a, const std::vector<double>& b) 
   return student_95(degrees) * std::sqrt(variance);
 }
 
-// What the runs of two sessions have in common, for intervals of paired differences.
+// Properties that the runs of two sessions share, for intervals of paired differences.
 struct Common {
   bool examples = false;
   bool segments = false;  // test segments

@@ -29,7 +29,7 @@ std::string bands_over_seeds(const Results& results) {
              : " One seed: the chart has no bands.";
 }
 
-// What the methods of an extension change in the model.
+// The changes that the methods of an extension make in the model.
 std::vector<std::string> changes_of(const ExtensionResult& extension) {
   bool scales = false;
   for (const ExtensionRow& row : extension.rows)

@@ -110,7 +110,7 @@ void WorkServer::accept_loop() {
     });
     if (file < 0) continue;
     auto peer = std::make_unique<Peer>(file, number);
-    // Others wait in the queue of the system. A connection without greeting ends after hello_time.
+    // Others wait in the system's queue. A connection without a greeting ends after hello_time.
     while (unidentified_ >= most_unidentified && !closing_)
       std::this_thread::sleep_for(milliseconds(10));
     ++unidentified_;

@@ -38,7 +38,7 @@
 
 namespace gnomon::lab {
 
-// What a worker must have to join, and what it receives.
+// The settings that a worker must have to join, and the data that it receives.
 struct Invitation {
   StoredSettings stored;               // as in settings.json
   std::vector<std::string> encodings;  // that take part

@@ -6,6 +6,20 @@
 // For each tile a block computes q k' and out_grad v', as one stream of stages: 128 bytes of
 // each row of both operands. The copy of a stage starts `stages - 1` stages before its product,
 // also across the end of a tile.
+//
+// Steps from the plain loop to this kernel, and the cost that each one removes:
+//
+//   plain loop  A thread for each pair reads 2 (D + Dv) elements from memory for the two
+//               products and 2 Dv for delta, and adds dS to the sum of its distance atomically.
+//   delta       DeltaKernel computes it once for each row: no reads of `out` for each pair.
+//   tiles       128 x 128 pairs use the same rows in shared memory: 2 (D + Dv) / 128 elements
+//               from memory for each pair.
+//   fragments   A lane has 8 x 8 pairs: 16 reads of shared memory for 64 multiply-adds, not
+//               128. Tensor cores multiply 16-bit elements.
+//   bands       All tiles of a block have the same 255 diagonals, whose sums stay in registers:
+//               no atomic operations, and one record for each segment instead of one addition
+//               in memory for each pair.
+//   pipeline    Copies of later stages run during the product of a stage.
 #pragma once
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// Files of an earlier session: what is written is read again, and everything else is refused.
+// Files of an earlier session: files as written are read again, all others are refused.
 #include "apps/lab/results_json.h"
 
 #include <gtest/gtest.h>

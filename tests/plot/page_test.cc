@@ -98,7 +98,7 @@ TEST(PagePlot, TablesAlignNumbersAndMarkCells) {
   EXPECT_EQ(gnomon::testing::message_of(
                 [&] { page.table({.columns = {{"name"}, {"loss"}}, .rows = {{"a"}}}); }),
             "[page] a row must have 2 cells, got 1");
-  EXPECT_EQ(page.html(), html) << "what was refused left something";
+  EXPECT_EQ(page.html(), html) << "a refused call changed the page";
 }
 
 TEST(PagePlot, FiguresKeepTheirSpec) {

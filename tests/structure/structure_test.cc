@@ -240,7 +240,7 @@ bool loads_code(const std::string& line) {
   return std::regex_search(line, cxx_loader) || std::regex_search(line, python_loader) ||
          (line.find("torch.load(") != line.npos && line.find("weights_only=True") == line.npos);
 }
-// They load what the test itself has written.
+// They load files that the test itself has written.
 const std::set<std::string> load_their_own = {
     "tests/torch/position_test.cc", "tests/torch/testing.h", "tests/lab/checkpoint_test.cc"};
 

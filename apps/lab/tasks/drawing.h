@@ -29,7 +29,7 @@ constexpr std::string_view shapes[] = {"circle", "square", "triangle", "cross", 
 // shape: an index of `shapes`.
 Glyph shape_glyph(std::int64_t shape);
 
-// A square picture, row by row. `units`: its side in the units of what is drawn.
+// A square picture, row by row. `units`: its side in the units of the drawing.
 class Canvas {
  public:
   Canvas(std::int64_t pixels, double units)

@@ -37,7 +37,7 @@ model::Mixture graph_mixture(const std::string& scheme, const Settings& settings
 // list describe the path graph of a text.
 Candidate describe_entry(const std::string& name, const Settings& settings);
 
-// What the encodings of a mixture read from a batch of graphs. Undefined: not required.
+// Tensors that the encodings of a mixture read from a batch of graphs. Undefined: not required.
 struct GraphFeatures {
   at::Tensor laplacian;  // [B, N, K]
   at::Tensor walk;       // [B, N, K]

@@ -54,7 +54,7 @@ struct Relativity {
 template <typename T>
 Relativity relativity(View<const T, 2> scores);
 
-// What the row of a table belongs to.
+// The meaning of a row of a table.
 enum class RowsOf {
   positions = 1,  // an embedding
   distances,      // row d: rotation, bias or vectors of a key d positions before its query

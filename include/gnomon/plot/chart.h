@@ -88,7 +88,7 @@ struct Matrix {
   Matrix(std::int64_t rows, std::int64_t columns, std::vector<double> values)
       : rows(rows), columns(columns), values(std::move(values)) {}
   // Copies the view. Any strides.
-  Matrix(View<const float, 2> view);   // NOLINT: a matrix is what it shows
+  Matrix(View<const float, 2> view);   // NOLINT: a view is a matrix
   Matrix(View<const double, 2> view);  // NOLINT
 };
 
