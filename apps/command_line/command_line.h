@@ -31,7 +31,7 @@ class CommandLine {
     std::vector<std::string> choices = {}, titles = {};  // titles: empty, or one for each
     std::function<std::string()> rule = {};  // rule on choices; empty: "must be one of ..."
     std::vector<std::string> kinds = {}, partners = {}, opponents = {};
-    std::vector<std::string> given = {};  // the words of this call; of a flag, its name
+    std::vector<std::string> given = {};  // the words of this call; the name of a flag
 
     bool is_option() const { return name.starts_with('-'); }
     bool is_flag() const { return std::holds_alternative<bool*>(target); }

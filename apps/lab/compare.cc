@@ -35,8 +35,8 @@ namespace comparison {
 
 namespace fs = std::filesystem;
 
-// The measurements of one encoding at one length: of each seed, and the means over seeds of
-// each test segment (text).
+// The measurements of one encoding at one length: one for each seed, and the means over seeds
+// for each test segment (text).
 struct Sample {
   std::int64_t from = 0, to = 0;
   std::vector<std::int64_t> numbers;  // seed numbers

@@ -30,7 +30,7 @@ constexpr double most_pass_seconds = 6;
 constexpr double most_step_seconds = 3, wanted_half_width = 0.01;
 constexpr std::size_t least_pairs = 6, most_pairs = 100;
 // The heap grows by more than it needs: a difference of less is none.
-constexpr double least_extra = 2 << 20, least_share = 0.02;  // bytes; of the encoding none
+constexpr double least_extra = 2 << 20, least_share = 0.02;  // bytes; share of none
 
 // The encoding none in a model of the size of the entry.
 std::string reference_of(const std::string& name) {

@@ -31,9 +31,8 @@ struct LengthMean {
   std::int64_t length = 0;
   bool applicable = false;  // the fields after it are unset if not
   double tail_bits = 0, tail_deviation = 0, window_bits = 0, accuracy = 0;
-  // Half of the width of the 95 % confidence interval of tail_bits. Several seeds: of the mean
-  // over seeds. One seed: of the mean over its test segments, without the deviation between
-  // seeds.
+  // Half of the width of the 95 % confidence interval of tail_bits: the interval of the mean
+  // over seeds, or for one seed, over its test segments (without the deviation between seeds).
   double uncertainty = 0;
   // The loss on the same bytes with the context cut to the training length.
   double cut_bits = 0;

@@ -158,7 +158,7 @@ const EncodingResult* find(const Results& size, const std::string& name) {
   return nullptr;
 }
 
-// Those that have a finished run.
+// Entries that have a finished run.
 std::vector<Results> finished(std::vector<Results> sizes) {
   std::erase_if(sizes, [](const Results& one) { return one.encodings.empty(); });
   return sizes;

@@ -236,7 +236,7 @@ double example_margin(const std::string& a, const std::string& b, std::size_t ra
 std::optional<std::string> no_better_than_chance(const Results& results) {
   if (all_diverged(results)) return all_diverged_sentence(results);
   const TaskInfo& task = find_task(results.settings.task);
-  // Either score shows that something is learned: translations of text are seldom right in all.
+  // Each of the scores shows learning: translations of text are seldom right in all words.
   const auto wanted = [](double by_chance) {
     return by_chance + learned_share * (1 - by_chance);
   };

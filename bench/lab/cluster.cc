@@ -4,7 +4,7 @@
 // From it follows a prediction for all workers, which the simulation confirms or not.
 //
 // Usage: gnomon_cluster_simulation FOLDER WORKERS RUNS RUN_SECONDS CHECKPOINT_SECONDS
-//   FOLDER: the output of a finished `gnomon lab`. RUNS: of each worker.
+//   FOLDER: the output of a finished `gnomon lab`. RUNS: runs of each worker.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <sys/resource.h>

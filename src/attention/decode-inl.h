@@ -34,7 +34,7 @@ void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
                         float* scores);
 
 // Computes out [rows, values] += weights [rows, count] values [count, values]. weights:
-// tile_keys elements apart; out: `stride` elements apart. factors: of the weights.
+// tile_keys elements apart; out: `stride` elements apart. factors: those of the weights.
 void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
                      std::int64_t head, std::int64_t count, std::int64_t size,
                      const float* weights, Factors factors, std::int64_t rows, float* out,
@@ -119,7 +119,7 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
     const Tile tile =
         trimmed(problem, Tile{piece.batch, piece.first * group, group, 0, problem.queries, key,
                               std::min(length, range.end - key)});
-    // Calls body(first column, columns, h) for `few` tokens at a time: of all heads, then the
+    // Calls body(first column, columns, h) for `few` tokens at a time: all heads, then the
     // next tokens; or, in a cache [B, H, S, D], all tokens of a head, then of the next head.
     const auto in_order = [&](const Operand& cache, const auto& body) {
       const bool by_heads = cache.strides[2] > cache.strides[1];

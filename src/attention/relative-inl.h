@@ -85,7 +85,7 @@ void AddWeightedVectors(const TypedProblem<A>& problem, const Tile& tile,
 
 // Backward pass of tables that are multiplied by rows a (queries, or weights). a_sum[i] += sum
 // over j of grad[i, j] times the vector of (i, j). vector_sums[vector of (i, j)] += grad[i, j]
-// a[i]. Either sum may be null. factors: of the products with a.
+// a[i]. Either sum may be null. factors: those of the products with a.
 template <typename A>
 void RowTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                       const Tile& tile, const SeenColumns& columns, const A* grad,
@@ -93,7 +93,8 @@ void RowTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
                       A* vector_sums);
 
 // Backward pass of tables that are multiplied by keys. keys: packed rows of the tile's keys;
-// key_sums and vector_sums have the same row stride. factors: of the products with the keys.
+// key_sums and vector_sums have the same row stride. factors: those of the products with the
+// keys.
 template <typename A>
 void KeyTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                       const Tile& tile, const SeenColumns& columns, const A* grad,

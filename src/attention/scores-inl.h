@@ -35,7 +35,7 @@ template <typename A>
 void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size, const A* a,
                     const A* panels, const A* const* given, A* scores);
 
-// out [rows, values] += weights [rows, keys] b [keys, values]. factors: of the weights.
+// out [rows, values] += weights [rows, keys] b [keys, values]. factors: those of the weights.
 template <typename A>
 void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
                      const A* weights, const A* b, Factors factors, A* out);
@@ -64,7 +64,7 @@ struct AddedScratch {
 };
 
 // Computes the scores of a tile. q: packed rows, times QueryFactor. slope: as in CapScores, if
-// there is a cap. Returns whether a key within the columns is hidden: of the tile, or past its
+// there is a cap. Returns whether a key within the columns is hidden: in the tile, or past its
 // end, where the packed rows may be keys that no query of the tile sees.
 template <typename A>
 bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,

@@ -21,7 +21,7 @@ class Arguments {
              std::int32_t most);
   void check(std::string_view name, const ConstTensor& tensor, std::int32_t rank,
              DataType type);
-  // Also throws unless the last axis is contiguous.
+  // Throws also unless the last axis is contiguous.
   void check_rows(std::string_view name, const ConstTensor& tensor, std::int32_t least,
                   std::int32_t most);
   void check_type(std::string_view name, const ConstTensor& tensor, DataType type) const;

@@ -44,7 +44,7 @@ struct Division {
   std::int64_t blocks = 0;
   int threads = 0, tokens_per_block = 0;
 };
-// items: of one token. most_tokens: in one block, at least 1.
+// items: those of one token. most_tokens: limit of a block, at least 1.
 Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_tokens);
 
 }  // namespace gnomon::cuda

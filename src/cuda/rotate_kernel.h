@@ -29,7 +29,7 @@ struct Heads {
     return first + of.row * row + of.index * token + h * head;
   }
 };
-// token: of all rows. 32 bits: a division of 64 bits takes longer than a rotation.
+// token: number among all rows. 32 bits: a division of 64 bits takes longer than a rotation.
 GNOMON_DEVICE Token token_of(std::uint32_t token, std::uint32_t tokens_per_row) {
   const std::uint32_t row = token / tokens_per_row;
   return {row, token - row * tokens_per_row};

@@ -198,7 +198,7 @@ TYPED_TEST(Attention, AfterACacheGivesTheBitsOfTheFullPass) {
     }
 }
 
-// Also for more than one part of the keys, however threads share them: pieces of more than 8
+// Holds for more than one part of the keys, however threads share them: pieces of more than 8
 // rows for a key head.
 TYPED_TEST(Attention, InPiecesGivesTheBitsOfTheFullPassBeyondOnePartOfTheKeys) {
   using T = TypeParam;

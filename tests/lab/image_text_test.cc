@@ -98,7 +98,7 @@ TEST(Scene, TheCaptionsHaveTheSameWords) {
   }
 }
 
-// So exchanging patches gives another picture with the same patches.
+// Exchanging patches gives another picture with the same patches.
 TEST(Scene, EachShapeIsWithinItsPatch) {
   for (const std::int64_t side : {2, 6, 11})
     for (std::uint64_t i = 0; i < 60; ++i) {

@@ -178,7 +178,7 @@ TEST(Rotary, QueriesAndKeysOfDifferentHeadCountsShareATable) {
   auto q = testing::random_tensor<float, 3>({4, 8, 16});
   const auto before = q;
   rotate(q.view(), table);
-  // Only the first two heads, as keys.
+  // Keys: the first two heads.
   Tensor<float, 3> k({4, 2, 16});
   for (std::int64_t t = 0; t < 4; ++t)
     for (std::int64_t h = 0; h < 2; ++h)

@@ -22,7 +22,7 @@ inline at::Device other_device() { return at::Device(at::DeviceType::XPU, 0); }
 // The names of the operators that ran on the device, "aten::index_select". Empties the list.
 std::set<std::string> take_operators_of_other_device();
 
-// Those of them that are not deterministic on CUDA, also after
+// Operators of these that are not deterministic on CUDA, also after
 // at::Context::setDeterministicAlgorithms(true, false), or that draw random numbers, which have
 // other values than those of the CPU. Source: the documentation of
 // torch.use_deterministic_algorithms in PyTorch 2.15, operators that throw.

@@ -80,7 +80,7 @@ TEST_P(EachPosition, AttendsAPaddedBatchAsRowsAlone) {
       expect_close(all.slice(0, 0, 1).slice(1, 2), first, 2e-5);
       expect_close(all.slice(0, 1, 2), second, 2e-5);
     }
-    // Only the last queries, as in decoding.
+    // The last queries only, as in decoding.
     AttendOptions last = options;
     last.hidden = hidden.slice(1, 4);
     expect_close(position->attend(q.slice(1, 4), k, v, last), fused.slice(1, 4), 2e-5);

@@ -116,7 +116,7 @@ TEST_P(EachSecond, DerivativeIsExactOrRefused) {
   }
 }
 
-// A usual gradient penalty: of a loss with respect to the embeddings, through embed and attend.
+// A usual gradient penalty: the gradient of a loss by the embeddings, through embed and attend.
 TEST_P(EachSecond, DerivativePassesThroughTheEmbeddings) {
   PositionEncoding position = make({usual(GetParam())});
   if (!model::includes(model::enters(position->mixture()), model::Place::embeddings)) return;
@@ -127,7 +127,7 @@ TEST_P(EachSecond, DerivativePassesThroughTheEmbeddings) {
         .sin();
   };
   expect_second(embed, {x}, 1e-6);
-  // Also for the table: its gradient depends on x.
+  // The same for the table: its gradient depends on x.
   if (position->parameters().empty()) return;
   const at::Tensor loss = embed({x}).sum();
   const auto of_table = torch::autograd::grad({loss}, position->parameters(), {}, true, true);

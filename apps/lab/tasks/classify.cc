@@ -176,8 +176,8 @@ class ClassifyModel final : public TaskModel {
     return cut(texts[static_cast<std::size_t>(draws.below(std::ssize(texts)))], length);
   }
 
-  // The tests of a stretch. Of the user's texts: those that reach the stretch, cut at its end,
-  // at most 8 eval_segments of them; shorter texts than the first stretch belong to it.
+  // The tests of a stretch. From the user's texts: those that reach the stretch, cut at its
+  // end, at most 8 eval_segments of them; shorter texts than the first stretch belong to it.
   std::vector<LabelledText> tests(const Stretch& stretch) const {
     std::vector<LabelledText> all, used;
     if (!data_) {

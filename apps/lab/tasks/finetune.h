@@ -24,7 +24,7 @@ struct Data : TaskData {
 };
 
 // Windows [begin, end) of a batch, as rows: inputs and targets [B, T]. A target is the next
-// token, or `uncounted` for places without a loss. `bytes` [B, T]: of the targets.
+// token, or `uncounted` for places without a loss. `bytes` [B, T]: those of the targets.
 struct Windows {
   at::Tensor inputs, targets, bytes;
 };

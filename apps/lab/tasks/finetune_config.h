@@ -34,7 +34,7 @@ struct Config {
   double norm_epsilon = 0;
   bool tied = false;            // the head is the embedding
   bool attention_bias = false;  // Llama: of q, k and v
-  bool output_bias = false;     // Llama: of the projection after attention
+  bool output_bias = false;     // Llama: bias of the projection after attention
   bool feed_bias = false;       // Llama
 
   std::int64_t length() const { return description.length; }  // trained context, in tokens
@@ -59,8 +59,8 @@ struct Entry {
 };
 Entry parse_entry(const std::string& name);
 std::vector<std::string> entries(const std::vector<std::string>& methods);
-// The texts of an entry for the report. `specification`: of its runs. The folder of the model
-// need not exist any more.
+// The texts of an entry for the report. `specification`: that of its runs. The folder of the
+// model need not exist any more.
 Candidate describe_entry(const std::string& name, const Settings& settings,
                          const Json& specification);
 

@@ -18,7 +18,8 @@ constexpr std::int64_t shown_pictures = 4;
 
 constexpr double unit_pixels = 24;  // a digit is about a quarter wide and 0.6 high, in units
 
-// A digit in the half of the picture that begins at `half`. side: of the picture, in units.
+// A digit in the half of the picture that begins at `half`. side: that of the picture, in
+// units.
 void draw_digit(Canvas& canvas, std::int64_t digit, double side, double half, Draws& draws) {
   const double width = uniform(0.22, 0.28, draws), height = uniform(0.5, 0.66, draws),
                slant = uniform(-0.12, 0.12, draws), thickness = uniform(0.05, 0.085, draws),
