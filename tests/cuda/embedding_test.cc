@@ -135,13 +135,12 @@ class CudaEmbedding : public ::testing::Test {
   }
 };
 template <typename X, typename T>
-using TypePair = std::tuple<X, T>;
-using Pairs =
-    ::testing::Types<TypePair<float, float>, TypePair<float, Half>, TypePair<float, BFloat16>,
-                     TypePair<Half, float>, TypePair<Half, Half>, TypePair<Half, BFloat16>,
-                     TypePair<BFloat16, float>, TypePair<BFloat16, Half>,
-                     TypePair<BFloat16, BFloat16>>;
-TYPED_TEST_SUITE(CudaEmbedding, Pairs);
+using Types = std::tuple<X, T>;
+using TypesOfTests =
+    ::testing::Types<Types<float, float>, Types<float, Half>, Types<float, BFloat16>,
+                     Types<Half, float>, Types<Half, Half>, Types<Half, BFloat16>,
+                     Types<BFloat16, float>, Types<BFloat16, Half>, Types<BFloat16, BFloat16>>;
+TYPED_TEST_SUITE(CudaEmbedding, TypesOfTests);
 
 TYPED_TEST(CudaEmbedding, AddsATable) {
   for (const Shape& one : shapes) {
