@@ -265,7 +265,7 @@ std::optional<LengthLoss> Model::test(std::int64_t length, const std::function<b
     const std::int64_t rows = all.inputs.size(0);
     const std::int64_t at_once =
         std::clamp<std::int64_t>(logits_at_once / (length * data_.config.vocabulary), 1, rows);
-    double segment = 0, segment_bytes = 0;
+    double segment_bits = 0, segment_bytes = 0;
     for (std::int64_t begin = 0; begin < rows; begin += at_once) {
       if (stop()) return {};
       const std::int64_t some = std::min(at_once, rows - begin);
@@ -286,7 +286,7 @@ std::optional<LengthLoss> Model::test(std::int64_t length, const std::function<b
         const double b = bits.data_ptr<double>()[i];
         const auto n = static_cast<double>(bytes.data_ptr<std::int64_t>()[i]);
         if (masked || position >= length / 2) {
-          segment += b;
+          segment_bits += b;
           segment_bytes += n;
           right += hit.data_ptr<double>()[i];
           targets += 1;
@@ -299,9 +299,9 @@ std::optional<LengthLoss> Model::test(std::int64_t length, const std::function<b
         position_bytes_[static_cast<std::size_t>(position)] += n;
       }
     }
-    tail += segment;
+    tail += segment_bits;
     tail_bytes += segment_bytes;
-    loss.tail_by_segment.push_back(segment / std::max(1.0, segment_bytes));
+    loss.tail_by_segment.push_back(segment_bits / std::max(1.0, segment_bytes));
     loss.windows += settings_.longest() / length;
   }
   loss.tail_bits = tail / std::max(1.0, tail_bytes);
