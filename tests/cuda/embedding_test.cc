@@ -135,11 +135,11 @@ class CudaEmbedding : public ::testing::Test {
   }
 };
 template <typename X, typename T>
-using Types = std::tuple<X, T>;
+using Mixed = std::tuple<X, T>;  // types of x and of the table
 using TypesOfTests =
-    ::testing::Types<Types<float, float>, Types<float, Half>, Types<float, BFloat16>,
-                     Types<Half, float>, Types<Half, Half>, Types<Half, BFloat16>,
-                     Types<BFloat16, float>, Types<BFloat16, Half>, Types<BFloat16, BFloat16>>;
+    ::testing::Types<Mixed<float, float>, Mixed<float, Half>, Mixed<float, BFloat16>,
+                     Mixed<Half, float>, Mixed<Half, Half>, Mixed<Half, BFloat16>,
+                     Mixed<BFloat16, float>, Mixed<BFloat16, Half>, Mixed<BFloat16, BFloat16>>;
 TYPED_TEST_SUITE(CudaEmbedding, TypesOfTests);
 
 TYPED_TEST(CudaEmbedding, AddsATable) {
