@@ -154,8 +154,8 @@ gnomon_status gnomon_cos_sin(const gnomon_tensor* positions,
  * gradient of a rotation is GNOMON_INVERSE applied to the gradient of its output. */
 gnomon_status gnomon_rotate(const gnomon_tensor* q, const gnomon_tensor* k,
                             const gnomon_rotary_table* table, int32_t direction);
-/* Like gnomon_rotate, but writes the rotated x to out, which has the shape and type of x, and is
- * x itself or does not overlap it. */
+/* Like gnomon_rotate, but writes the rotated x to out, which has the shape and type of x, and
+ * is x itself or does not overlap it. */
 gnomon_status gnomon_rotate_to(const gnomon_tensor* x, const gnomon_rotary_table* table,
                                int32_t direction, const gnomon_tensor* out);
 /* Rotates q and k in place at positions, int64 [T] or [A, 1 or B, T], without a table: for a

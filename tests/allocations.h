@@ -16,13 +16,15 @@ namespace gnomon::testing {
 std::size_t allocated_bytes();
 
 enum class Failing { one = 1, all_later };
-// Makes allocation `n`, from 0, of all threads together throw std::bad_alloc, or all from it on.
+// Makes allocation `n`, from 0, of all threads together throw std::bad_alloc, or all from it
+// on.
 void fail_allocations(std::int64_t n, Failing failing);
 // Ends that, and returns whether an allocation has failed.
 bool end_failures();
 
 // Calls an operation while its first allocation fails, its second, and so on, until it meets no
-// failure. After the first 40 only some, unless GNOMON_LONG_TESTS is set. It may throw std::bad_alloc, or do without the memory. Returns the number of failures.
+// failure. After the first 40 only some, unless GNOMON_LONG_TESTS is set. It may throw
+// std::bad_alloc, or do without the memory. Returns the number of failures.
 inline std::int64_t exhaust(const char* name, const std::function<void()>& operation) {
   std::int64_t failures = 0;
   const bool all = std::getenv("GNOMON_LONG_TESTS") != nullptr;

@@ -55,7 +55,7 @@ inline Child start(const std::string& program, const std::vector<std::string>& a
   int ends[2];
   if (pipe2(ends, O_CLOEXEC) != 0) throw std::runtime_error("no pipe");
   std::FILE* errors = streams == Streams::separate ? std::tmpfile() : nullptr;
-  // Before fork(): another thread can hold the lock of an allocator.
+  // Allocates before fork(): another thread can hold the lock of an allocator.
   std::vector<std::string> all{program};
   all.insert(all.end(), arguments.begin(), arguments.end());
   std::vector<char*> pointers;

@@ -1,4 +1,4 @@
-// Helpers of the tests of all rooms: owned tensors with reproducible contents.
+// Helpers of the tests of all modules: owned tensors with reproducible contents.
 #pragma once
 
 #include <array>

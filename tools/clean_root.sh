@@ -39,8 +39,8 @@ for shared in OFF ON; do
     -DGNOMON_THREADS=$threads -DGNOMON_COMPONENTS=core -DCMAKE_INSTALL_LIBDIR=lib
   cmake --build build/$shared
   cmake --install build/$shared --prefix $prefix >/dev/null
-  rooms=$(cd $prefix/include/gnomon && echo */)
-  [[ $rooms == "attention/ bias/ embedding/ position/ relative/ rotary/" ]]
+  modules=$(cd $prefix/include/gnomon && echo */)
+  [[ $modules == "attention/ bias/ embedding/ position/ relative/ rotary/" ]]
   cmake -S packaging/core -B build/core-$shared -G Ninja -DCMAKE_PREFIX_PATH=$prefix
   cmake --build build/core-$shared
   build/core-$shared/core

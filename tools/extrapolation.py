@@ -45,9 +45,9 @@ def main(check_path, lab_path):
         print(",".join([name, *("" if c is None else f"{c:.3f}" if isinstance(c, float) else c for c in cells)]))
         if increase is not None and beyond["share"] is not None:
             pairs[parameters].append((beyond["share"], increase))
-    for which, its in (("without parameters", pairs["none"]), ("all", pairs["none"] + pairs["random"])):
-        if len(its) > 2:
-            print(f"rank correlation, {which}: {spearman(its):.2f} of {len(its)} encodings")
+    for which, points in (("without parameters", pairs["none"]), ("all", pairs["none"] + pairs["random"])):
+        if len(points) > 2:
+            print(f"rank correlation, {which}: {spearman(points):.2f} of {len(points)} encodings")
 
 
 if __name__ == "__main__":

@@ -19,7 +19,8 @@ using Doubles = std::vector<double>;
 // Integer positions: "0:1024" (without the end), "0:1024:2", "5,9,131071", or an integer `.npy`
 // file [T].
 Integers parse_positions(const std::string& text);
-// As parse_positions, and also fractions: "0.5,1.25", or a floating-point `.npy` file.
+// Like parse_positions, but also accepts fractions: "0.5,1.25", or a floating-point `.npy`
+// file.
 std::variant<Integers, Doubles> parse_any_positions(const std::string& text);
 
 // Parses "8x16x32" as extents, at least 1 each; the number of them is least to most.
@@ -27,8 +28,8 @@ Integers parse_extents(const std::string& text, std::size_t least, std::size_t m
 // Parses "16x32" as height and width.
 std::pair<std::int64_t, std::int64_t> parse_grid(const std::string& text);
 
-// Returns the value named `text` in `names`; case and separators do not count. `option`: the name
-// of the option for the message.
+// Returns the value named `text` in `names`; case and separators do not count. `option`: the
+// name of the option for the message.
 template <typename T>
 using Names = std::vector<std::pair<std::string, T>>;
 template <typename T>

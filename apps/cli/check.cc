@@ -1,4 +1,4 @@
-// `gnomon check`: a verdict on each classic promise of position encodings, with its number.
+// `gnomon check`: a verdict on each property claimed for position encodings, with a number.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,9 +6,9 @@
 #include <memory>
 
 #include "apps/cli/command.h"
+#include "apps/cli/encoding_matrices.h"
 #include "apps/cli/findings.h"
 #include "apps/cli/output.h"
-#include "apps/cli/subject.h"
 #include "apps/cli/verdicts.h"
 #include "apps/command_line/terminal.h"
 #include "gnomon/error.h"
@@ -18,7 +18,7 @@ namespace {
 
 constexpr const char* help = R"(Usage: gnomon check [KIND...] [options]
 
-Measures the classic promises of position encodings and prints a verdict with
+Measures the properties claimed for position encodings and prints a verdict with
 its number: sentences for one KIND, a table for several. Without KIND: none,
 sinusoidal, learned, rotary, alibi, t5, shaw, transformer-xl.
 
@@ -62,7 +62,7 @@ void print_head() {
 
 void print_row(const Findings& f) {
   const bool past = f.extrapolation.past > 0;
-  print_line({std::string(f.subject->info->name) + (f.subject->random ? " *" : ""),
+  print_line({std::string(f.matrices->info->name) + (f.matrices->random ? " *" : ""),
               shown(f.uniqueness.separation), shown(f.relativity.deviation),
               past ? shown(f.extrapolation.jump) : "none",
               past ? shown(f.extrapolation.novelty) : "none", shown(f.decay.rank_correlation),
@@ -75,7 +75,7 @@ void print_numbers(const std::vector<Findings>& all) {
   bool random = false;
   for (const Findings& f : all) {
     print_row(f);
-    random = random || f.subject->random;
+    random = random || f.matrices->random;
   }
   if (random) fmt::print("* random values instead of a trained table\n");
 }
@@ -86,7 +86,7 @@ void print_promises(const std::vector<Findings>& all, Shown which) {
     for (const Promise& one : f.promises)
       if (which == Shown::all || !one.kept())
         fmt::print("{:<7}{}: {} ({} {} {})\n", one.kept() ? "ok" : "FAILED",
-                   f.subject->info->title, one.what, shown(one.value),
+                   f.matrices->info->title, one.what, shown(one.value),
                    one.side == Promise::Side::at_most ? "at most" : "at least",
                    shown(one.bound));
 }
@@ -99,14 +99,14 @@ std::string setting_text(const Setting& s) {
 
 // Sentences for one encoding.
 void print_sentences(const Findings& f) {
-  fmt::print("{} ({})\n{}\n\n", f.subject->info->title, f.subject->info->name,
+  fmt::print("{} ({})\n{}\n\n", f.matrices->info->title, f.matrices->info->name,
              setting_text(f.setting));
   const std::vector<Verdict> all = verdicts(f);
   for (std::size_t i = 0; i < all.size(); ++i)
     print_wrapped(all[i].sentence,
                   fmt::format("{:<10}{:<9}", properties()[i].name, all[i].word),
                   std::string(19, ' '));
-  if (f.subject->random)
+  if (f.matrices->random)
     fmt::print("\nMeasured with random parameters. trained: depends on training.\n");
 }
 
@@ -115,7 +115,7 @@ void print_matrix(const std::vector<Findings>& all) {
   std::vector<std::vector<std::string>> rows{{""}};
   for (const Property& one : properties()) rows[0].emplace_back(one.name);
   for (const Findings& f : all) {
-    rows.push_back({std::string(f.subject->info->name)});
+    rows.push_back({std::string(f.matrices->info->name)});
     for (const Verdict& one : verdicts(f))
       rows.back().push_back(one.number.empty() ? one.word : one.word + " " + one.number);
     // The number is rounding and has a bound of its own.
@@ -151,8 +151,9 @@ std::vector<std::string> chosen(const Options& o) {
     refuse("check", "--json and --verbose must not both be given", "both");
   std::vector<std::string> names;
   const auto add = [&](std::string_view name) {
-    const std::string_view its = model::find_encoding(name).name;
-    if (std::find(names.begin(), names.end(), its) == names.end()) names.emplace_back(its);
+    const std::string_view encoding = model::find_encoding(name).name;
+    if (std::find(names.begin(), names.end(), encoding) == names.end())
+      names.emplace_back(encoding);
   };
   if (o.all)
     for (const auto& one : model::encodings()) add(one.name);
@@ -173,22 +174,22 @@ int run(const Options& o) {
   if (s.length < s.trained || s.length > 65536)
     refuse("check", "--length must be at least --trained, and at most 65536", s.length);
 
-  std::vector<Subject> subjects;
-  for (const std::string& name : chosen(o)) subjects.push_back(make_subject(name, s));
+  std::vector<EncodingMatrices> all_matrices;
+  for (const std::string& name : chosen(o)) all_matrices.push_back(encoding_matrices(name, s));
   std::vector<Findings> all;
   bool kept = true;
-  for (const Subject& subject : subjects) {
-    all.push_back(examine(subject, s));
+  for (const EncodingMatrices& matrices : all_matrices) {
+    all.push_back(examine(matrices, s));
     kept = kept && all.back().kept();
   }
   if (o.json) {
     Json json = Json::array();
     for (const Findings& f : all) {
       json.push_back(as_json(f));
-      const std::vector<Verdict> its = verdicts(f);
-      for (std::size_t i = 0; i < its.size(); ++i)
+      const std::vector<Verdict> found = verdicts(f);
+      for (std::size_t i = 0; i < found.size(); ++i)
         json.back()["verdicts"][std::string(properties()[i].name)] = {
-            {"word", its[i].word}, {"sentence", its[i].sentence}};
+            {"word", found[i].word}, {"sentence", found[i].sentence}};
     }
     print_json({{"width", s.width},
                 {"heads", s.heads},

@@ -35,7 +35,7 @@ Positional encodings for Transformers: tables, rotations, charts, comparisons.
   plot        draw tables, similarity, decay, wavelengths, biases, attention
   list        print the encodings, one line each
   explain     print the formula, source, users, cost and picture of an encoding
-  check       print which classic promises encodings keep, with numbers
+  check       print which claimed properties encodings have, with numbers
   bench       measure time, share of the roof and error of every kernel
   completion  print the completion script of a shell
   man         print a manual page
@@ -92,8 +92,8 @@ int parse_and_run(int argc, char** argv) {
   for (const char* name : lab_commands)
     if (!std::strcmp(argv[1], name)) return run_lab(argv);
   Make make = nullptr;
-  for (const auto& [name, its_make] : list)
-    if (!std::strcmp(name, argv[1])) make = its_make;
+  for (const auto& [name, factory] : list)
+    if (!std::strcmp(name, argv[1])) make = factory;
   if (!make) {
     const std::vector<std::string> names = command_names();
     const std::vector<std::string_view> views(names.begin(), names.end());

@@ -19,7 +19,7 @@ class Command : public CommandLine {
 
   const std::string& help() const { return help_; }
 
-  std::function<int()> run;  // after parse(); returns the exit status
+  std::function<int()> run;  // called after parse(); returns the exit status
 
  private:
   std::string help_;

@@ -1,4 +1,4 @@
-// `gnomon completion`: completion scripts of bash, zsh and fish, from the options of the commands.
+// `gnomon completion`: completion scripts of bash, zsh and fish, from the list of options.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
@@ -56,8 +56,8 @@ Words lab_options(const std::string& command) {
 }
 
 // The common part of the scripts of bash and zsh: a function that calls `_gnomon_words` or
-// `_gnomon_files`. Variables: n, the number of words after gnomon; cmd, kind, last and word: the
-// first, the second, the last complete and the present word.
+// `_gnomon_files`. Variables: n, the number of words after gnomon; cmd, kind, last and word:
+// the first, the second, the last complete and the present word.
 std::string cases_of(const Command& command) {
   std::string text = fmt::format("  {})\n    case $last in\n", command.name());
   Words kinds, places;
@@ -128,8 +128,7 @@ std::string zsh() {
          "}\n"
          "# Called by zsh, or read by `source`.\n"
          "if [ \"$funcstack[1]\" = _gnomon ]; then _gnomon \"$@\"; else compdef _gnomon "
-         "gnomon; "
-         "fi\n";
+         "gnomon; fi\n";
 }
 
 std::string fish() {
@@ -179,7 +178,7 @@ struct Options {
 void write_below(const std::filesystem::path& path, const std::string& text) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
-  io::write_aside(path, text);  // reports a folder that could not be created
+  io::write_atomically(path, text);  // reports a folder that could not be created
 }
 
 int run(const Options& o) {

@@ -192,8 +192,8 @@ void write_shard(const Job& job, const Shard& shard, io::Output& out) {
 void write(const Options& o, const Job& job) {
   const io::Checkpoint& from = job.checkpoint;
   if (!job.whole_folder) {
-    io::write_aside(o.output.path,
-                    [&](io::Output& out) { write_shard(job, job.shards[0], out); });
+    io::write_atomically(o.output.path,
+                         [&](io::Output& out) { write_shard(job, job.shards[0], out); });
     return;
   }
   std::vector<FileToWrite> files;

@@ -8,7 +8,7 @@
 #include <random>
 
 #include "apps/cli/arguments.h"
-#include "apps/cli/subject.h"
+#include "apps/cli/encoding_matrices.h"
 #include "gnomon/analysis/decay.h"
 #include "gnomon/analysis/similarity.h"
 #include "gnomon/analysis/spectrum.h"
@@ -49,11 +49,12 @@ Table table_of(const PlotOptions& o, int64_t length, int64_t dim) {
         " Trained to restore hidden patches of drawn shapes, 8 x 8 patches of 4 x 4 pixels; "
         "position 8 y + x is the patch in row y, column x."};
   }
-  Subject subject =
-      make_subject(kind, {.width = dim, .heads = 1, .trained = length, .length = length});
-  if (!model::includes(subject.info->enters, model::Place::embeddings))
+  EncodingMatrices matrices =
+      encoding_matrices(kind, {.width = dim, .heads = 1, .trained = length, .length = length});
+  if (!model::includes(matrices.info->enters, model::Place::embeddings))
     refuse("plot", "KIND must be an encoding that is added to the embeddings", kind);
-  return {std::move(subject.table), std::string(subject.info->title), parameter_note(subject)};
+  return {std::move(matrices.table), std::string(matrices.info->title),
+          parameter_note(matrices)};
 }
 
 plot::Figure draw_table(const PlotOptions& o) {
@@ -236,9 +237,9 @@ void refuse_with(bool given, const char* option, const char* reason) {
            option);
 }
 
-std::string parameter_note(const Subject& subject) {
-  const auto parameters = model::parameters(subject.encoding);
-  if (!subject.random || parameters.empty()) return "";
+std::string parameter_note(const EncodingMatrices& matrices) {
+  const auto parameters = model::parameters(matrices.encoding);
+  if (!matrices.random || parameters.empty()) return "";
   for (const model::Parameter& one : parameters)
     if (one.initial_deviation != 0)
       return " The parameters are random numbers (normal, fixed seed), not trained values.";

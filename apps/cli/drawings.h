@@ -26,7 +26,7 @@ struct Drawing {
 };
 const std::vector<Drawing>& drawings();
 
-// In drawings_scores.cc.
+// Defined in drawings_scores.cc.
 plot::Figure draw_bias(const PlotOptions& options);
 plot::Figure draw_attention(const PlotOptions& options);
 plot::Figure draw_shuffled(const PlotOptions& options);
@@ -39,8 +39,8 @@ std::vector<float> vit_positions();
 // Throws std::invalid_argument if an option is given that has no effect because of another one.
 void refuse_with(bool given, const char* option, const char* reason);
 
-struct Subject;
+struct EncodingMatrices;
 // Discloses parameters that are not trained: " The parameters are ...", or nothing.
-std::string parameter_note(const Subject& subject);
+std::string parameter_note(const EncodingMatrices& matrices);
 
 }  // namespace gnomon::cli

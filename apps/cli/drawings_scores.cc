@@ -5,7 +5,7 @@
 #include <cmath>
 
 #include "apps/cli/drawings.h"
-#include "apps/cli/subject.h"
+#include "apps/cli/encoding_matrices.h"
 #include "gnomon/analysis/order.h"
 #include "gnomon/error.h"
 #include "gnomon/plot/captions.h"
@@ -18,20 +18,20 @@ using std::int64_t;
 plot::Figure draw_bias(const PlotOptions& o) {
   const std::string kind = o.kind.empty() ? "alibi" : o.kind;
   const int64_t length = o.length.value_or(128), count = o.heads.value_or(8);
-  Subject subject = make_subject(
+  EncodingMatrices matrices = encoding_matrices(
       kind, {.width = count * 2, .heads = count, .trained = length, .length = length});
-  if (!model::includes(subject.info->enters, model::Place::scores))
+  if (!model::includes(matrices.info->enters, model::Place::scores))
     refuse("plot", "KIND must be an encoding that adds a bias to the scores", kind);
   if (o.parameters) {
-    if (model::parameters(subject.encoding).size() != 1)
+    if (model::parameters(matrices.encoding).size() != 1)
       refuse("plot", fmt::format("KIND with --parameters must have one matrix of parameters"),
              kind);
-    subject.parameters.clear();
-    subject.parameters.push_back(read_matrix(*o.parameters));
-    subject.random = false;
+    matrices.parameters.clear();
+    matrices.parameters.push_back(read_matrix(*o.parameters));
+    matrices.random = false;
   }
-  const BiasForm bias = subject.lowered({length, length}).bias;
-  const std::string title(subject.info->title), note = parameter_note(subject);
+  const BiasForm bias = matrices.lowered({length, length}).bias;
+  const std::string title(matrices.info->title), note = parameter_note(matrices);
   if (const auto* window = std::get_if<GridBias>(&bias)) {
     const int64_t offsets = (2 * window->height - 1) * (2 * window->width - 1);
     plot::BiasGridPicture picture;
@@ -47,8 +47,8 @@ plot::Figure draw_bias(const PlotOptions& o) {
         .caption = fmt::format("The value that each head adds to the score of a key, by the "
                                "offset of the cells in a window of {} x {}.{}{}",
                                window->height, window->width,
-                               window->leading ? " The biases of the class token are not "
-                                                 "drawn."
+                               window->leading ? " The biases of the class token "
+                                                 "are not drawn."
                                                : "",
                                note),
         .spec = plot::bias_grid_picture(picture)};
@@ -77,15 +77,15 @@ plot::Figure draw_attention(const PlotOptions& o) {
   const std::string kind = o.kind.empty() ? "rotary" : o.kind;
   const int64_t tokens = o.length.value_or(32), size = o.dim.value_or(32);
   if (tokens < 2 || tokens > 256) refuse("plot", "--length must be 2 to 256", tokens);
-  const Subject subject = make_subject(
+  const EncodingMatrices matrices = encoding_matrices(
       kind, {.width = few * size, .heads = few, .trained = tokens, .length = tokens});
-  const LayerPlan lowered = subject.lowered({tokens, tokens});
+  const LayerPlan lowered = matrices.lowered({tokens, tokens});
   const analysis::OrderContent content{
       .tokens = tokens, .heads = few, .head_dim = size, .shared = 0.75};
   Tensor<double, 3> without({few, tokens, tokens}), with({few, tokens, tokens});
   analysis::attention_weights(content, {}, Visibility::causal, without.view);
   analysis::attention_weights(content, lowered, Visibility::causal, with.view);
-  const std::string title(subject.info->title);
+  const std::string title(matrices.info->title);
   const plot::AttentionPicture picture{.without = View<const double, 2>(without.view[0]),
                                        .with = View<const double, 2>(with.view[0]),
                                        .with_title = "with " + title};
@@ -95,7 +95,7 @@ plot::Figure draw_attention(const PlotOptions& o) {
       .caption =
           "Causal softmax weights of the first of 8 heads. Contents are random (normal, fixed "
           "seed), and all tokens share three quarters of the variance. Queries equal keys. " +
-          plot::attention_caption(picture) + parameter_note(subject),
+          plot::attention_caption(picture) + parameter_note(matrices),
       .spec = plot::attention_picture(picture)};
 }
 
@@ -106,8 +106,8 @@ constexpr const char* sentence[word_count] = {"the", "dog", "bites", "the", "man
 constexpr int64_t word_ids[word_count] = {0, 1, 2, 0, 3};
 constexpr int64_t shuffled[word_count] = {3, 4, 2, 0, 1};  // "the man bites the dog"
 
-// Weights of the first head for the words in the order `from`, with rows and columns in the order
-// of the first text.
+// Weights of the first head for the words in the order `from`, with rows and columns in the
+// order of the first text.
 plot::Matrix weights_of_words(const LayerPlan& plan, int64_t heads, int64_t size,
                               const int64_t* from) {
   analysis::OrderContent content{
@@ -137,10 +137,10 @@ plot::Figure draw_shuffled(const PlotOptions& o) {
   constexpr int64_t same[word_count] = {0, 1, 2, 3, 4};
   const std::string kind = o.kind.empty() ? "rotary" : o.kind;
   const int64_t size = o.dim.value_or(32);
-  const Subject subject = make_subject(
+  const EncodingMatrices matrices = encoding_matrices(
       kind, {.width = few * size, .heads = few, .trained = word_count, .length = word_count});
-  const LayerPlan lowered = subject.lowered({word_count, word_count});
-  const std::string title(subject.info->title);
+  const LayerPlan lowered = matrices.lowered({word_count, word_count});
+  const std::string title(matrices.info->title);
   const plot::Cells labels{.title = "", .labels = {sentence, sentence + word_count}};
   plot::PanelsPicture picture{
       .panels = {}, .rows = labels, .columns = labels, .title = "weight"};
@@ -163,7 +163,7 @@ plot::Figure draw_shuffled(const PlotOptions& o) {
           "weight is {} without position and {} with {}. Bidirectional softmax "
           "weights of the first of 8 heads; each word is a random vector (normal, fixed "
           "seed), and all words share three quarters of the variance. Queries equal keys.{}",
-          change(0), change(2), title, parameter_note(subject)),
+          change(0), change(2), title, parameter_note(matrices)),
       .spec = plot::panels_picture(picture)};
 }
 

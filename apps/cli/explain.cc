@@ -7,8 +7,8 @@
 #include <memory>
 
 #include "apps/cli/command.h"
+#include "apps/cli/encoding_matrices.h"
 #include "apps/cli/output.h"
-#include "apps/cli/subject.h"
 #include "apps/command_line/terminal.h"
 #include "gnomon/analysis/decay.h"
 #include "src/core/overloaded.h"
@@ -44,8 +44,9 @@ std::string place_text(Place places) {
        "vectors by distance are multiplied by queries, keys or attention weights, in each "
        "layer"}};
   std::string text;
-  for (const auto& [place, its] : all)
-    if (model::includes(places, place)) text += (text.empty() ? "" : "; ") + std::string(its);
+  for (const auto& [place, description] : all)
+    if (model::includes(places, place))
+      text += (text.empty() ? "" : "; ") + std::string(description);
   return text;
 }
 
@@ -91,22 +92,23 @@ std::string joined(const std::string& a, const std::string& b) {
   return a.empty() || b.empty() ? a + b : a + "; " + b;
 }
 
-Cost cost_of(const Subject& subject) {
-  const LayerPlan plan = subject.lowered({subject.positions, subject.positions});
+Cost cost_of(const EncodingMatrices& matrices) {
+  const LayerPlan plan = matrices.lowered({matrices.positions, matrices.positions});
   Cost cost;
   std::int64_t count = 0;
   std::string names;
-  for (const model::Parameter& one : model::parameters(subject.encoding)) {
+  for (const model::Parameter& one : model::parameters(matrices.encoding)) {
     count += one.rows * one.columns;
     names +=
         fmt::format("{}{} {} x {}", names.empty() ? "" : ", ", one.name, one.rows, one.columns);
   }
-  cost.parameters = count == 0 ? "no parameters"
-                               : fmt::format("{} parameters {} ({})", count,
-                                             subject.info->sharing == model::Sharing::each_layer
-                                                 ? "in each layer"
-                                                 : "for all layers",
-                                             names);
+  cost.parameters =
+      count == 0
+          ? "no parameters"
+          : fmt::format("{} parameters {} ({})", count,
+                        matrices.info->sharing == model::Sharing::each_layer ? "in each layer"
+                                                                             : "for all layers",
+                        names);
   if (plan.table) {
     cost.time = "a row of the table and C additions for each token";
     cost.memory = "C numbers for each token";
@@ -170,14 +172,14 @@ void print_chart(const std::vector<double>& values, std::size_t in_column) {
              chart_columns - first.size());
 }
 
-void print_picture(const Subject& subject) {
-  const auto scores = analysis::mean_by_distance(View<const float, 2>(subject.scores->view));
+void print_picture(const EncodingMatrices& matrices) {
+  const auto scores = analysis::mean_by_distance(View<const float, 2>(matrices.scores->view));
   const auto [low, high] = std::minmax_element(scores.begin(), scores.end());
   if (*low == *high) {
     print_wrapped("all scores of equal contents are equal", "Picture   ", std::string(10, ' '));
     return;
   }
-  const Place enters = subject.info->enters;
+  const Place enters = matrices.info->enters;
   const char* what =
       model::includes(enters, Place::embeddings) ? "product of two rows of the table"
       : enters == Place::queries_and_keys        ? "score of a query and a key of ones"
@@ -186,12 +188,11 @@ void print_picture(const Subject& subject) {
                                   "key of ones, mean over heads";
   static_assert(Setting{}.trained % chart_columns == 0);
   const std::size_t in_column = scores.size() / chart_columns;
-  print_wrapped(
-      fmt::format("{}, by distance to an earlier position; a column is the mean of {} "
-                  "distances{}",
-                  what, in_column,
-                  subject.random ? "; random parameters, training decides" : ""),
-      "Picture   ", std::string(10, ' '));
+  print_wrapped(fmt::format("{}, by distance to an earlier position; "
+                            "a column is the mean of {} distances{}",
+                            what, in_column,
+                            matrices.random ? "; random parameters, training decides" : ""),
+                "Picture   ", std::string(10, ' '));
   print_chart(scores, in_column);
 }
 
@@ -201,9 +202,9 @@ struct Options {
 };
 
 int run(const Options& o) {
-  const Subject subject = make_subject(o.kind, Setting{});
-  const model::EncodingInfo& info = *subject.info;
-  const Cost cost = cost_of(subject);
+  const EncodingMatrices matrices = encoding_matrices(o.kind, Setting{});
+  const model::EncodingInfo& info = *matrices.info;
+  const Cost cost = cost_of(matrices);
   if (o.json) {
     print_json({{"name", info.name},
                 {"title", info.title},
@@ -239,7 +240,7 @@ int run(const Options& o) {
   line("Cost", cost.parameters);
   line("", "time: " + cost.time);
   line("", "memory: " + cost.memory);
-  print_picture(subject);
+  print_picture(matrices);
   line("Draw", drawing_command(info));
   line("Check", fmt::format("gnomon check {}", info.name));
   line("Page", fmt::format("docs/{}", info.page));

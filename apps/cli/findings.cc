@@ -13,20 +13,20 @@ namespace gnomon::cli {
 namespace {
 
 // The distance of M(1) p[t] from p[t + 1], for the sinusoidal table.
-double shift_residual(const Subject& subject) {
-  const auto* sinusoidal = std::get_if<Sinusoidal>(&subject.encoding);
+double shift_residual(const EncodingMatrices& matrices) {
+  const auto* sinusoidal = std::get_if<Sinusoidal>(&matrices.encoding);
   if (!sinusoidal) return NAN;
   Tensor<double, 2> matrix({sinusoidal->width, sinusoidal->width});
   analysis::shift_matrix(*sinusoidal, 1, matrix.view);
-  return analysis::shift_residual(View<const float, 2>(subject.table->view),
+  return analysis::shift_residual(View<const float, 2>(matrices.table->view),
                                   View<const double, 2>(matrix.view), 1);
 }
 
 std::vector<Promise> promises(const Findings& f) {
   using Side = Promise::Side;
   std::vector<Promise> all;
-  const model::Properties& properties = model::properties(f.subject->encoding);
-  if (f.subject->info->enters == model::Place::nowhere)
+  const model::Properties& properties = model::properties(f.matrices->encoding);
+  if (f.matrices->info->enters == model::Place::nowhere)
     all.push_back({"the order of tokens has no effect", f.order, rounding, Side::at_most});
   else
     all.push_back({"the order of tokens has an effect", f.order, visible, Side::at_least});
@@ -61,50 +61,50 @@ analysis::OrderContent content(const Setting& setting) {
 }
 
 // The change of a token's output if the tokens before it are reversed.
-double order_of(const Subject& subject, const Setting& setting) {
-  const LayerPlan lowered = subject.lowered({few, few});
+double order_of(const EncodingMatrices& matrices, const Setting& setting) {
+  const LayerPlan lowered = matrices.lowered({few, few});
   return analysis::order_sensitivity(content(setting), lowered);
 }
 
-void measure_invariance(const Subject& subject, const Setting& setting, Findings& f) {
+void measure_invariance(const EncodingMatrices& matrices, const Setting& setting, Findings& f) {
   // FIRE is symmetric up to its threshold, a quarter of the training length. A page has rows of
   // the square root of the training length.
   analysis::OrderContent longer = content(setting);
   longer.tokens = setting.trained / 2;
-  const LayerPlan plan = subject.lowered({longer.tokens, longer.tokens});
+  const LayerPlan plan = matrices.lowered({longer.tokens, longer.tokens});
   f.reversal = analysis::reversal_deviation(longer, plan);
   analysis::OrderContent whole = content(setting);
-  whole.tokens = std::min(setting.trained, subject.positions);
+  whole.tokens = std::min(setting.trained, matrices.positions);
   f.whole_reversal =
-      analysis::reversal_deviation(whole, subject.lowered({whole.tokens, whole.tokens}));
+      analysis::reversal_deviation(whole, matrices.lowered({whole.tokens, whole.tokens}));
   // Two shifts: a shift by whole rows does not change a bias by offset (Swin).
-  for (const std::int64_t keys : {subject.positions, subject.positions - 1}) {
-    const LayerPlan there = subject.lowered({longer.tokens, keys});
+  for (const std::int64_t keys : {matrices.positions, matrices.positions - 1}) {
+    const LayerPlan there = matrices.lowered({longer.tokens, keys});
     f.shift =
         std::max(f.shift, analysis::shift_deviation(longer, plan, there, keys - longer.tokens));
   }
   const analysis::OrderContent tokens = content(setting);
-  const LayerPlan here = subject.lowered({few, few});
+  const LayerPlan here = matrices.lowered({few, few});
   std::vector<LayerPlan> lowered;  // a prompt, a piece, and a token
   std::vector<analysis::CachedPiece> pieces;
   std::int64_t keys = 0;
   constexpr std::int64_t counts[] = {9, 6, 1};
   for (const std::int64_t count : counts)
-    lowered.push_back(subject.lowered({count, keys += count}));
+    lowered.push_back(matrices.lowered({count, keys += count}));
   for (std::size_t i = 0; i < lowered.size(); ++i) pieces.push_back({counts[i], lowered[i]});
   f.cache = analysis::cache_deviation(tokens, here, pieces);
 }
 
 // The attention weight of the last position without precedent in training, for random contents.
-analysis::Beyond beyond_of(const Subject& subject, const Setting& setting) {
+analysis::Beyond beyond_of(const EncodingMatrices& matrices, const Setting& setting) {
   analysis::OrderContent all = content(setting);
-  all.tokens = subject.positions;
+  all.tokens = matrices.positions;
   Tensor<double, 2> weights({setting.heads, all.tokens});
-  analysis::last_attention_weights(all, subject.lowered({all.tokens, all.tokens}),
+  analysis::last_attention_weights(all, matrices.lowered({all.tokens, all.tokens}),
                                    weights.view);
-  const bool by_position = model::includes(subject.info->enters, model::Place::embeddings);
+  const bool by_position = model::includes(matrices.info->enters, model::Place::embeddings);
   return analysis::beyond(
-      View<const double, 2>(weights.view), View<const float, 2>(subject.table->view),
+      View<const double, 2>(weights.view), View<const float, 2>(matrices.table->view),
       by_position ? analysis::RowsOf::positions : analysis::RowsOf::distances, setting.trained);
 }
 
@@ -115,33 +115,33 @@ bool Findings::kept() const {
                      [](const Promise& one) { return one.kept(); });
 }
 
-Findings examine(const Subject& subject, const Setting& setting) {
+Findings examine(const EncodingMatrices& matrices, const Setting& setting) {
   Findings f;
-  f.subject = &subject;
+  f.matrices = &matrices;
   f.setting = setting;
-  const View<const float, 2> table = subject.table->view, scores = subject.scores->view;
-  const bool by_position = model::includes(subject.info->enters, model::Place::embeddings);
+  const View<const float, 2> table = matrices.table->view, scores = matrices.scores->view;
+  const bool by_position = model::includes(matrices.info->enters, model::Place::embeddings);
   // Embeddings: the row of the position. Others: the scores of the position with all positions.
   f.uniqueness =
       analysis::uniqueness(by_position ? table.slice(0, 0, setting.trained) : scores);
   if (!by_position && table.extent(1) > 0) f.distances = analysis::uniqueness(table);
   f.relativity = analysis::relativity(scores);
-  if (subject.positions == setting.length && setting.length > setting.trained) {
-    f.beyond = beyond_of(subject, setting);
-    f.normalised = std::holds_alternative<PiecewiseLogBias>(subject.lowered({few, few}).bias);
+  if (matrices.positions == setting.length && setting.length > setting.trained) {
+    f.beyond = beyond_of(matrices, setting);
+    f.normalised = std::holds_alternative<PiecewiseLogBias>(matrices.lowered({few, few}).bias);
     if (f.normalised) f.beyond->unseen = 0;
   }
   if (table.extent(1) > 0) f.extrapolation = analysis::extrapolation(table, setting.trained);
   f.decay = analysis::decay(analysis::mean_by_distance(scores));
-  f.order = order_of(subject, setting);
-  measure_invariance(subject, setting, f);
-  f.shift_residual = shift_residual(subject);
+  f.order = order_of(matrices, setting);
+  measure_invariance(matrices, setting, f);
+  f.shift_residual = shift_residual(matrices);
   f.promises = promises(f);
   return f;
 }
 
 Json as_json(const Findings& f) {
-  const Subject& s = *f.subject;
+  const EncodingMatrices& s = *f.matrices;
   Json json{{"kind", s.info->name},
             {"specification", model::internal::json_of(s.encoding)},
             {"random_table", s.random},

@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
+#include "apps/cli/encoding_matrices.h"
 #include "apps/cli/output.h"
-#include "apps/cli/subject.h"
 #include "gnomon/analysis/decay.h"
 #include "gnomon/analysis/properties.h"
 
@@ -26,14 +26,14 @@ struct Promise {
 };
 
 struct Findings {
-  const Subject* subject;
+  const EncodingMatrices* matrices;
   Setting setting;
   analysis::Uniqueness uniqueness;
-  // Of the rows by distance, unless the rows belong to positions or distances have no row.
+  // Uniqueness of the rows by distance; empty if rows belong to positions or there are none.
   std::optional<analysis::Uniqueness> distances;
   analysis::Relativity relativity;
   analysis::Extrapolation extrapolation;
-  std::optional<analysis::Beyond> beyond;  // if all positions of the setting exist
+  std::optional<analysis::Beyond> beyond;  // set if all positions of the setting exist
   // Distances are divided by the position of the query (FIRE): nothing is unseen.
   bool normalised = false;
   analysis::Decay decay;
@@ -41,14 +41,14 @@ struct Findings {
   // As reversal, of a text of the training length instead of half of it. The two ends of a path
   // are equal (degrees, random walks), but half a path has one end only.
   double whole_reversal = 0;
-  double shift_residual = NAN;  // of M(1); sinusoidal only
+  double shift_residual = NAN;  // residual of M(1); sinusoidal only
   std::vector<Promise> promises;
 
   bool kept() const;  // all promises
 };
 
-// Borrows the subject.
-Findings examine(const Subject& subject, const Setting& setting);
+// Borrows the matrices.
+Findings examine(const EncodingMatrices& matrices, const Setting& setting);
 
 Json as_json(const Findings& findings);
 

@@ -15,16 +15,17 @@ struct Fact {
   std::string name, text;
 };
 
-// For example "1 layer", "2 layers".
+// Returns for example "1 layer", "2 layers".
 std::string plural(std::int64_t count, std::string_view one);
-// For example "0-4, 6-10".
+// Returns for example "0-4, 6-10".
 std::string layers_text(const std::vector<std::int64_t>& layers);
-// For example "rotary, halves, 128 of 128 elements, base 500000". `head_dim`: of the layers.
+// Returns for example "rotary, halves, 128 of 128 elements, base 500000". `head_dim`: that of
+// the layers.
 std::string encoding_text(const model::Encoding& encoding, std::int64_t head_dim);
 // The text for a group without encodings: "none (NoPE)", "none: no attention".
 std::string none_text(const model::LayerGroup& group);
-// For example "llama3: factor 8, original length 8192, ...". Lists of factors are given by
-// their range.
+// Returns for example "llama3: factor 8, original length 8192, ...". Lists of factors are given
+// by their range.
 std::string scaling_text(const RopeScaling& scaling);
 // The scaling of a rotary encoding; NoScaling if the spec has none.
 RopeScaling scaling_of(const model::Encoding& encoding);

@@ -144,8 +144,8 @@ int run(Options& o) {
   const std::int64_t length = o.length.value_or(std::max<std::int64_t>(model.length, 1));
   if (!o.output.path.empty()) {
     const bool html = std::filesystem::path(o.output.path).extension() == ".html";
-    io::write_aside(o.output.path, html ? inspect_page(model, length)
-                                        : model::to_json(model, o.length) + "\n");
+    io::write_atomically(o.output.path, html ? inspect_page(model, length)
+                                             : model::to_json(model, o.length) + "\n");
   }
   if (o.output.json)
     fmt::print("{}\n", model::to_json(model, o.length));

@@ -22,8 +22,8 @@ fs::path folder_of_program() {
   return fs::read_symlink("/proc/self/exe", error).parent_path();
 }
 
-// $GNOMON_LAB if it is set. Otherwise looks beside this program (where `cmake --install` puts it),
-// then in the build folder. Returns an empty path if there is none.
+// $GNOMON_LAB if it is set. Otherwise looks beside this program (where `cmake --install` puts
+// it), then in the build folder. Returns an empty path if there is none.
 std::string find_lab() {
   if (const char* given = std::getenv("GNOMON_LAB"); given && *given) return given;
   std::error_code error;
@@ -33,11 +33,11 @@ std::string find_lab() {
   return {};
 }
 
-// The help of all commands of gnomon-lab, separated by form feeds. Empty if it is not installed.
+// The help of all commands of gnomon-lab, separated by form feeds. Empty without gnomon-lab.
 std::string lab_helps() {
   const std::string program = find_lab();
   if (program.empty()) return {};
-  std::string quoted = "'";  // for the shell
+  std::string quoted = "'";  // quoted for the shell
   for (const char c : program) quoted += c == '\'' ? std::string("'\\''") : std::string(1, c);
   std::FILE* const pipe = popen((quoted + "' help").c_str(), "r");
   if (!pipe) return {};

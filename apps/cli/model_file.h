@@ -7,9 +7,9 @@
 
 namespace gnomon::cli {
 
-// `yarn_factor`: "as-written" (also if empty) or "by-lengths"; for a config only. `part`: a part
-// of a config, as in ConfigOptions. "encoder" or "decoder" keeps only the groups of that part,
-// for a model with both. `assume_pairing`: "halves", "adjacent" or empty; for a config only.
+// `yarn_factor`: "as-written" (also if empty) or "by-lengths"; for a config only. `part`: a
+// part of a config, as in ConfigOptions. "encoder" or "decoder" keeps only the groups of that
+// part, for a model with both. `assume_pairing` (configs only): "halves", "adjacent" or empty.
 model::ModelDescription read_model(const std::string& path, const std::string& yarn_factor = {},
                                    const std::string& part = {},
                                    const std::string& assume_pairing = {});

@@ -95,7 +95,7 @@ void write_folder(const fs::path& folder, const std::vector<FileToWrite>& files)
   const std::function<void(std::size_t, std::size_t)> write_from = [&](std::size_t index,
                                                                        std::size_t end) {
     if (index == end) return;
-    io::write_aside(fs::path(hidden.add()), [&](io::Output& output) {
+    io::write_atomically(fs::path(hidden.add()), [&](io::Output& output) {
       files[index].write(output);
       write_from(index + 1, end);
     });

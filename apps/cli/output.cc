@@ -54,7 +54,7 @@ Json nested(const io::Array& array, const std::vector<double>& values, std::size
     const double value = values[at++];
     if (is_integer(array.element())) return static_cast<std::int64_t>(value);
     if (array.element() == io::Element::f64) return value;
-    // Through the shortest text, so that 0.1f is written as 0.1.
+    // The shortest text of the number: 0.1f is written as 0.1.
     return std::isfinite(value) ? Json(std::stod(number(array.element(), value))) : Json();
   }
   Json list = Json::array();
@@ -123,9 +123,9 @@ void put_array(const OutputOptions& output, const io::Array& array, const Json& 
   if (ending == ".npy")
     io::write_npy(output.path, array);
   else if (ending == ".csv")
-    io::write_aside(output.path, [&](io::Output& out) { write_csv(out, array); });
+    io::write_atomically(output.path, [&](io::Output& out) { write_csv(out, array); });
   else
-    io::write_aside(output.path, as_json(array, facts).dump() + "\n");
+    io::write_atomically(output.path, as_json(array, facts).dump() + "\n");
 }
 
 void print_json(const Json& json) {

@@ -20,7 +20,7 @@ std::optional<std::int64_t> status(const std::string& field) {
 }
 
 // Resets the peak: proc_pid_clear_refs(5).
-bool forget_peak() {
+bool reset_peak() {
   std::ofstream file("/proc/self/clear_refs");
   file << 5 << std::flush;
   return file.good();
@@ -32,7 +32,7 @@ std::optional<std::int64_t> peak_growth(const std::function<void()>& run) {
 #if defined(__GLIBC__)
   malloc_trim(0);
 #endif
-  const bool can_tell = forget_peak();
+  const bool can_tell = reset_peak();
   const auto before = status("VmRSS");
   run();
   const auto peak = status("VmHWM");

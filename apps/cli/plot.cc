@@ -68,8 +68,8 @@ Json as_json(const plot::Figure& figure) {
           {"config", parsed(plot::standalone(figure)).at("config")}};
 }
 
-// A page with the figures of a file, a list of objects as --json prints them. The "command" of a
-// single figure is printed.
+// A page with the figures of a file, a list of objects as --json prints them. The "command" of
+// a single figure is printed.
 std::string page_of(const std::string& path, const std::string& title) {
   const io::MappedFile file(path);
   const Json all = internal::parse_json<Json>(file.text(), "plot", path);
@@ -102,7 +102,7 @@ int run(const Options& o) {
   check_ending(o.output, is_page ? std::vector<std::string>{".html"}
                                  : std::vector<std::string>{".html", ".png", ".svg", ".json"});
   if (is_page) {
-    io::write_aside(o.output.path, page_of(o.figures, o.title));
+    io::write_atomically(o.output.path, page_of(o.figures, o.title));
     return 0;
   }
   const auto is_chosen = [&](const Drawing& one) { return o.plot.what == one.what; };
@@ -110,10 +110,10 @@ int run(const Options& o) {
   if (o.output.json) print_json(as_json(figure));
   if (o.output.path.empty()) return 0;
   const std::string ending = std::filesystem::path(o.output.path).extension().string();
-  io::write_aside(o.output.path, ending == ".json" ? figure.spec + "\n"
-                                 : ending == ".html"
-                                     ? page(figure)
-                                     : render(plot::standalone(figure), ending));
+  io::write_atomically(o.output.path, ending == ".json" ? figure.spec + "\n"
+                                      : ending == ".html"
+                                          ? page(figure)
+                                          : render(plot::standalone(figure), ending));
   return 0;
 }
 

@@ -40,8 +40,8 @@ class Folder {
 
 constexpr int cannot_execute = 127;
 
-// Runs a program with the arguments as given, without a shell. Its output goes to the file `log`.
-// Returns its exit status, `cannot_execute` if there is no such program.
+// Runs a program with the arguments as given, without a shell. Its output goes to the file
+// `log`. Returns its exit status, `cannot_execute` if there is no such program.
 int execute(const std::vector<std::string>& words, const std::string& log) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
@@ -90,7 +90,7 @@ std::string render(const std::string& spec, const std::string& ending) {
   const Folder folder;
   const std::string source = folder.file("spec.vl.json"), target = folder.file("image"),
                     log = folder.file("log");
-  io::write_aside(source, spec);
+  io::write_atomically(source, spec);
   std::vector<std::vector<std::string>> commands;
   if (ending == ".png")
     commands.push_back({"vl-convert", "vl2png", "-i", source, "-o", target, "--scale", "2"});

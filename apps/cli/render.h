@@ -1,5 +1,6 @@
-// PNG and SVG files of charts, by vl-convert: the program `vl-convert` on the PATH, or the Python
-// package vl-convert-python of `python3` on the PATH or of the environment of `make setup`.
+// PNG and SVG files of charts, by vl-convert: the program `vl-convert` on the PATH, or the
+// Python package vl-convert-python of `python3` on the PATH or of the environment of
+// `make setup`.
 #pragma once
 
 #include <string>

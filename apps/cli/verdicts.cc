@@ -20,15 +20,15 @@ std::string brief(double value) {
   return fmt::format("{:.{}f}", value, std::fabs(value) < 1 ? 2 : 1);
 }
 
-// Of the attention weight without precedent. It separates the encodings that hold in the lab from
-// those that fail (docs/analysis/properties.md).
+// The limit for the attention weight without precedent. It separates the encodings that hold in
+// the lab from those that fail (docs/analysis/properties.md).
 constexpr double known_below = 0.5;
 
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
-bool nowhere(const Findings& f) { return f.subject->info->enters == model::Place::nowhere; }
+bool nowhere(const Findings& f) { return f.matrices->info->enters == model::Place::nowhere; }
 bool by_position(const Findings& f) {
-  return model::includes(f.subject->info->enters, model::Place::embeddings);
+  return model::includes(f.matrices->info->enters, model::Place::embeddings);
 }
 
 Verdict unique(const Findings& f) {
@@ -45,7 +45,7 @@ Verdict unique(const Findings& f) {
         fmt::format("Keys at the distances {} and {} cannot be told apart by the query: they "
                     "have the same values.",
                     f.distances->first, f.distances->second)};
-  if (f.subject->random)
+  if (f.matrices->random)
     return {"yes", "", "All positions differ, unless training makes two of them equal."};
   return {"yes", brief(u.separation),
           fmt::format("All positions differ: the {} differ by {} of their norm.",
@@ -66,28 +66,28 @@ Verdict distance(const Findings& f) {
                         shown(change))};
   std::string sentence =
       "Scores depend on the positions themselves: a shift of all changes them";
-  if (!f.subject->random)
+  if (!f.matrices->random)
     sentence += fmt::format(" by up to {} of their range", percent(f.shift));
   sentence += '.';
   if (f.relativity.deviation <= rounding)
     sentence += fmt::format(
         " Products of two rows without a projection depend on the distance alone (within {}).",
         shown(f.relativity.deviation));
-  return {"no", f.subject->random ? "" : brief(f.shift), sentence};
+  return {"no", f.matrices->random ? "" : brief(f.shift), sentence};
 }
 
 Verdict past(const Findings& f) {
   const Setting& s = f.setting;
-  if (f.subject->positions < s.length)
-    return {"ends", std::to_string(f.subject->positions),
-            fmt::format("There is no position {} or later.", f.subject->positions)};
+  if (f.matrices->positions < s.length)
+    return {"ends", std::to_string(f.matrices->positions),
+            fmt::format("There is no position {} or later.", f.matrices->positions)};
   if (!f.beyond) return {"-", "", "No position beyond the training length was measured."};
   const analysis::Beyond& b = *f.beyond;
   if (nowhere(f))
     return {"-", "",
             fmt::format("No position has values, so none are new. At position {}, for random "
-                        "contents, {} of the attention weight is on keys farther than any in "
-                        "training.",
+                        "contents, {} of the attention weight is on keys farther "
+                        "than any in training.",
                         s.length - 1, percent(b.far))};
   const std::string values =
       fmt::format("{} from {} on {}.", by_position(f) ? "Positions" : "Distances", s.trained,
@@ -95,7 +95,7 @@ Verdict past(const Findings& f) {
                                     "between those of training"
                   : b.unseen == 0 ? "have the values of trained ones"
                                   : "have values that training did not contain");
-  if (f.subject->random)
+  if (f.matrices->random)
     return {"trained", "", values + " How much attention they get depends on training."};
   const bool known = b.share() < known_below;
   return {
@@ -114,11 +114,11 @@ Verdict nearer(const Findings& f) {
   const std::string number =
       fmt::format("(rank correlation of score and distance {:.3f})", correlation);
   if (correlation <= -1 + rounding &&
-      (!f.subject->random ||
-       model::properties(f.subject->encoding).decay == model::Decay::monotonic))
+      (!f.matrices->random ||
+       model::properties(f.matrices->encoding).decay == model::Decay::monotonic))
     return {"yes", brief(correlation),
             fmt::format("Nearer keys score higher, for equal contents {}.", number)};
-  if (f.subject->random)
+  if (f.matrices->random)
     return {"trained", "", "Whether nearer keys score higher depends on training."};
   if (correlation <= -0.5)
     return {"most", brief(correlation),
@@ -130,7 +130,7 @@ Verdict nearer(const Findings& f) {
 
 Verdict order(const Findings& f) {
   const bool effect = f.order >= visible;
-  const std::string number = effect && f.subject->random ? "" : brief(f.order);
+  const std::string number = effect && f.matrices->random ? "" : brief(f.order);
   if (!effect)
     return {
         "no", number,
@@ -145,7 +145,7 @@ Verdict order(const Findings& f) {
 
 Verdict sides(const Findings& f) {
   const bool effect = f.whole_reversal >= visible;
-  const std::string number = effect && f.subject->random ? "" : brief(f.whole_reversal);
+  const std::string number = effect && f.matrices->random ? "" : brief(f.whole_reversal);
   if (!effect)
     return {
         "no", number,

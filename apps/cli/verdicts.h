@@ -1,4 +1,4 @@
-// The classic promises of position encodings, and a verdict on each from the measurements.
+// The properties claimed for position encodings, and a verdict on each from the measurements.
 #pragma once
 
 #include <string>

@@ -1,5 +1,5 @@
-// The options and arguments of a command, the rules that they follow, and their parser. An error
-// is one line: "[table] --dim must be an integer, got x; see gnomon table --help".
+// The options and arguments of a command, the rules that they follow, and their parser. An
+// error is one line: "[table] --dim must be an integer, got x; see gnomon table --help".
 #pragma once
 
 #include <cstdint>
@@ -25,13 +25,13 @@ class CommandLine {
   struct Argument {
     std::string name;  // "--tokens", "-o"; without a hyphen: a positional argument, "NAME"
     Target target;
-    bool is_required = false;  // for its kinds
+    bool is_required = false;  // required for its kinds
     bool is_listed = true, is_file = false, selects = false;
     std::optional<std::int64_t> least = {};
     std::vector<std::string> choices = {}, titles = {};  // titles: empty, or one for each
-    std::function<std::string()> rule = {};  // of the choices; empty: "must be one of ..."
+    std::function<std::string()> rule = {};  // rule on choices; empty: "must be one of ..."
     std::vector<std::string> kinds = {}, partners = {}, opponents = {};
-    std::vector<std::string> given = {};  // the words of this call; of a flag, its name
+    std::vector<std::string> given = {};  // the words of this call; the name of a flag
 
     bool is_option() const { return name.starts_with('-'); }
     bool is_flag() const { return std::holds_alternative<bool*>(target); }

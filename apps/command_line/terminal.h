@@ -10,8 +10,8 @@ namespace gnomon {
 int terminal_width();
 
 enum class Style { bold = 1, good, bad };
-// Returns the text with the codes of the style if standard output is a terminal and the variable
-// NO_COLOR is not set (no-color.org), otherwise the text.
+// Returns the text with the codes of the style if standard output is a terminal and the
+// variable NO_COLOR is not set (no-color.org), otherwise the text.
 std::string styled(Style style, std::string_view text);
 
 // Returns the lines of `text`, of at most `width` columns: the first begins with `first`, the

@@ -25,7 +25,7 @@ std::string seeds_of(const Results& results) {
   return counted(least, "seed");
 }
 
-// Of the last third of the curve: how much the validation loss fell, relative to its end. Empty if
+// The fall of the validation loss in the last third of the curve, relative to its end. Empty if
 // the curve has no such points.
 std::optional<double> last_fall(const RunResult& run) {
   if (run.curve.empty() || !run.curve.back().validation_bits) return std::nullopt;
@@ -38,8 +38,8 @@ std::optional<double> last_fall(const RunResult& run) {
   return std::isfinite(fall) ? std::optional(fall) : std::nullopt;
 }
 
-// The steps after which the models should be trained enough: at least twice as many and 300, and
-// as many that `fall` is below the limit if it halves with each doubling.
+// The steps after which the models should be trained enough: at least twice as many and 300,
+// and as many that `fall` is below the limit if it halves with each doubling.
 double wanted_steps(double steps, std::optional<double> fall) {
   const double doublings =
       fall ? std::ceil(std::log2(std::max(2.0, *fall / settled_below))) : 1;
@@ -67,14 +67,14 @@ std::string more_minutes(const Results& results, std::optional<double> fall) {
                      counted(static_cast<std::int64_t>(more), "more minute"), total);
 }
 
-// The best way with the cut context. At a longer length than in training, every encoding has one.
+// The best way with the cut context. Beyond the training length, every encoding has one.
 const Way& first_cut(const Ways& at) {
   return *std::find_if(at.order.begin(), at.order.end(),
                        [](const Way& one) { return one.context == Context::cut; });
 }
 
-// Whether a longer context gains: the best way at a length is measurably better than the best with
-// the cut context.
+// Whether a longer context gains: the best way at a length is measurably better than the best
+// with the cut context.
 bool gains(const Ways& at, std::size_t length, const std::vector<RunResult>& runs) {
   const Way &best = at.order.front(), &cut = first_cut(at);
   return cut.bits - best.bits > margin(cut, best, length, runs);
@@ -161,7 +161,7 @@ std::string lengths_of(const std::vector<const Ways*>& some, const Results& resu
   return listed(numbers) + " " + std::string(length_unit(results.settings));
 }
 
-// What a context longer than in training gains, for the best way at each length.
+// The gain of a context longer than in training, for the best way at each length.
 std::string gain_sentence(const Results& results) {
   const std::string train = short_length(results, results.ways.front().length);
   const double near = results.ways.front().order[0].bits;
@@ -204,16 +204,16 @@ std::string advice_to_cut(const Results& results) {
   const Way* same = whole_way(far, best.name);
   if (same && is_equal(results, last, *same, best))
     return fmt::format(
-        "Use {}. The context of {} need not be cut: the loss with the whole {} does not differ "
-        "measurably.",
+        "Use {}. The context of {} need not be cut: "
+        "the loss with the whole {} does not differ measurably.",
         best_near(results), best.title, short_length(results, far.length));
   std::string text =
       fmt::format("Use {}, and cut the context of longer texts to the last {}.",
                   best_near(results), short_length(results, results.ways.front().length));
-  const std::vector<Place>& whole = results.rankings.back().order;
+  const std::vector<RankedEncoding>& whole = results.rankings.back().order;
   if (whole.empty() || !std::isfinite(*whole[0].bits)) return text;
   std::vector<std::string> lowest;
-  for (const Place& one : whole)
+  for (const RankedEncoding& one : whole)
     if (one.tied) lowest.push_back(one.title);
   const double bits = *whole[0].bits;
   const bool equal = is_equal(results, last, *whole_way(far, whole[0].name), best);

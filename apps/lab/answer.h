@@ -1,5 +1,5 @@
-// The sentences at the start of the report, generated from the results: the best encoding at the
-// training length, what a longer context gains, and the recommended way to use an encoding.
+// The sentences at the start of the report, generated from the results: the best encoding at
+// the training length, what a longer context gains, and the recommended way to use an encoding.
 #pragma once
 
 #include <optional>

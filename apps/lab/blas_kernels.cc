@@ -1,7 +1,7 @@
-// Selects the kernels of OpenBLAS for programs that link LibTorch, whoever starts them. OpenBLAS
-// reads its variable in a constructor of its library, before main. The linker runs functions of
-// .preinit_array before the constructors of libraries, so this one sets the variable and starts
-// the program again. An environment that has the variable is left as it is.
+// Selects the kernels of OpenBLAS for programs that link LibTorch, whoever starts them.
+// OpenBLAS reads its variable in a constructor of its library, before main. The linker runs
+// functions of .preinit_array before the constructors of libraries, so this one sets the
+// variable and starts the program again. An environment that has the variable is left as it is.
 #include <unistd.h>
 
 #include <cstddef>
@@ -14,7 +14,7 @@ namespace {
 using gnomon::internal::openblas_core;
 using gnomon::internal::openblas_variable;
 
-// Without functions of libraries except execve: their constructors have not run.
+// Calls no function of a library except execve: their constructors have not run.
 __attribute__((no_sanitize("address", "undefined"))) void select_kernels(int, char** arguments,
                                                                          char** environment) {
   const char* const core = openblas_core();

@@ -159,7 +159,7 @@ class Checkpoint {
 void send(RunState& state, Team& team) {
   const std::int64_t points = team.decide(std::ssize(state.curve));
   state.curve.resize(static_cast<std::size_t>(points));
-  // Of rank 0 a new tensor: the others read it later.
+  // Rank 0 makes a new tensor: the others read it later.
   at::Tensor counts = at::empty({points + 1, 2}, at::kLong),
              numbers = at::empty({points + 1, 2}, at::kDouble);
   const auto exchange = [&](bool reads) {

@@ -1,9 +1,10 @@
-// The state of an unfinished run as a `.safetensors` file: tensors and numbers, and nothing that a
-// reader executes.
+// The state of an unfinished run as a `.safetensors` file: tensors and numbers, and nothing
+// that a reader executes.
 //
 //   metadata                  format "gnomon-lab-checkpoint", version "2", encoding, seed
 //   progress.counts           I64 [2]: steps, number of losses in the sum
-//   progress.numbers          F64 [2]: seconds of training, sum of the losses since the last point
+//   progress.numbers          F64 [2]: seconds of training, sum of the losses since the
+//                             last point
 //   curve.steps               I64 [N, 2]: step, 1 if the point has a validation loss
 //   curve.bits                F64 [N, 2]: training loss, validation loss
 //   updates.NAME              I64 []: updates of the parameter NAME by AdamW
@@ -40,8 +41,8 @@ void write_checkpoint(const std::filesystem::path& path, const Job& job, const R
                       const torch::nn::Module& model, const torch::optim::AdamW& optimizer);
 
 // Sets the weights and moments of every member of the team. Only rank 0 reads the file. Throws
-// std::invalid_argument, with the path and the reason, unless the file has exactly the tensors of
-// this run with at most `steps` steps. Then nothing is changed.
+// std::invalid_argument, with the path and the reason, unless the file has exactly the tensors
+// of this run with at most `steps` steps. Then nothing is changed.
 RunState read_checkpoint(const std::filesystem::path& path, const Job& job, std::int64_t steps,
                          torch::nn::Module& model, torch::optim::AdamW& optimizer,
                          Team& team = no_team());
@@ -49,8 +50,8 @@ RunState read_checkpoint(const std::filesystem::path& path, const Job& job, std:
 // The checks of read_checkpoint that need no model: everything but the tensors of parameters.
 void check_checkpoint(const std::filesystem::path& path, const Job& job, std::int64_t steps);
 
-// Throws std::invalid_argument if the folder of a session has checkpoints of an earlier version,
-// which were archives of LibTorch. `version`: that of settings.json.
+// Throws std::invalid_argument if the folder of a session has checkpoints of an earlier
+// version, which were archives of LibTorch. `version`: that of settings.json.
 void refuse_old_checkpoints(const std::filesystem::path& folder,
                             const std::optional<std::string>& version);
 

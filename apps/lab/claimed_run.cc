@@ -29,8 +29,8 @@ std::string outcome(const RunResult& run) {
 
 namespace {
 
-// Of one member of a team. Rank 0 uses the list of runs, writes the files and tests. The others
-// only train.
+// The work of one member of a team. Rank 0 uses the list of runs, writes the files and tests.
+// The others only train.
 std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& work,
                                  const Settings& settings, const Corpus& corpus,
                                  double checkpoint_seconds, Progress& progress, Team& team) {

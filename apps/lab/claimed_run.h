@@ -11,10 +11,10 @@
 
 namespace gnomon::lab {
 
-// Trains and tests a run that `work` gave, saves a checkpoint at least every `checkpoint_seconds`,
-// and stores the result. If the storage of a checkpoint takes long, checkpoints are rarer: they
-// take at most a twentieth of the time. Returns the result, or the summary of a run that was
-// stopped. Empty if another result was accepted before.
+// Trains and tests a run that `work` gave, saves a checkpoint at least every
+// `checkpoint_seconds`, and stores the result. If the storage of a checkpoint takes long,
+// checkpoints are rarer: they take at most a twentieth of the time. Returns the result, or the
+// summary of a run that was stopped. Empty if another result was accepted before.
 std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& work,
                                  const Settings& settings, const Corpus& corpus,
                                  double checkpoint_seconds, RunTeam& team, Progress& progress);

@@ -35,11 +35,11 @@ namespace comparison {
 
 namespace fs = std::filesystem;
 
-// The measurements of one encoding at one length: of each seed, and the means over seeds of each
-// test segment (text).
+// The measurements of one encoding at one length: one for each seed, and the means over seeds
+// for each test segment (text).
 struct Sample {
   std::int64_t from = 0, to = 0;
-  std::vector<std::int64_t> numbers;  // of the seeds
+  std::vector<std::int64_t> numbers;  // seed numbers
   std::vector<double> seeds, segments;
   double sampling = 0;  // variance of the mean, from the number of examples
 };
@@ -72,7 +72,7 @@ std::vector<Sample> example_samples(const Results& results, const EncodingResult
     one.from = range.from, one.to = range.to;
     for (const RunResult& run : results.runs) {
       if (run.encoding != encoding.name) continue;
-      // As in EncodingResult::ranges: the mean of the stretches of the range.
+      // The mean of the stretches of the range, as in EncodingResult::ranges.
       std::vector<double> scores;
       for (const Stretch& stretch : run.tests.stretches)
         if (range.from <= stretch.from && stretch.to <= range.to)
@@ -100,12 +100,12 @@ double welch_margin(const std::vector<double>& a, const std::vector<double>& b) 
   return student_95(degrees) * std::sqrt(variance);
 }
 
-// What the runs of two sessions have in common, for intervals of paired differences.
+// Properties that the runs of two sessions share, for intervals of paired differences.
 struct Common {
   bool examples = false;
   bool segments = false;  // test segments
-  bool start =
-      false;  // runs of equal seed begin with the same weights and read the same batches
+  // Runs of equal seed begin with the same weights and read the same batches.
+  bool start = false;
 };
 
 Common common_of(const Results& a, const Results& b, Texts texts) {
@@ -189,8 +189,8 @@ std::string differences_text(const Comparison& found, bool examples) {
   const double factor = examples ? 100 : 1;
   const char* form = examples ? "{:+.1f} ± {:.1f}{}" : "{:+.3f} ± {:.3f}{}";
   std::string text = fmt::format(
-      "\n{}{}: B - A ± half of the 95 % confidence interval; *: the interval does not contain "
-      "0\n{:<26}",
+      "\n{}{}: B - A ± half of the 95 % confidence interval; "
+      "*: the interval does not contain 0\n{:<26}",
       capitalized(found.metric), examples ? ", in points" : "", "");
   for (const std::string& place : places) text += fmt::format("{:>18}", place);
   std::string row;
@@ -322,8 +322,9 @@ Comparison compare(const Results& a, const Results& b, Texts texts) {
                                        mean(here.seeds), mean(there.seeds),
                                        margin_of(here, there, common)});
     const std::int64_t reach = examples ? one.answered_to : one.holds_to,
-                       its = examples ? other->answered_to : other->holds_to;
-    if (reach != its) found.reaches.push_back({one.name, one.title, reach, its});
+                       other_reach = examples ? other->answered_to : other->holds_to;
+    if (reach != other_reach)
+      found.reaches.push_back({one.name, one.title, reach, other_reach});
   }
   if (found.differences.empty())
     refuse("compare", "both folders must have an encoding and a length in common", "none");

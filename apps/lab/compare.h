@@ -16,12 +16,12 @@ struct ChangedSetting {
   Json a, b;
 };
 
-// One encoding at the length `to` (text; `from` is 0) or in the range `from` to `to`. a, b: means
-// over seeds of the loss or the score. margin: half of the width of the 95 % confidence interval of
-// b - a. Several seeds in both folders: Student's t of the mean difference between runs of equal
-// seed, if these begin with the same weights and read the same batches, else Welch's. Text with one
-// seed in a folder: over the test segments, but at least twice seed_deviation. Examples: at least
-// that from the number of examples.
+// One encoding at the length `to` (text; `from` is 0) or in the range `from` to `to`. a, b:
+// means over seeds of the loss or the score. margin: half of the width of the 95 % confidence
+// interval of b - a. Several seeds in both folders: Student's t of the mean difference between
+// runs of equal seed, if these begin with the same weights and read the same batches, else
+// Welch's. Text with one seed in a folder: over the test segments, but at least twice
+// seed_deviation. Examples: at least that from the number of examples.
 struct LengthDifference {
   std::string name, title;
   std::int64_t from = 0, to = 0;
@@ -48,12 +48,12 @@ struct ReachChange {
 
 struct Comparison {
   std::string task = {}, metric = {};
-  std::string unit = {};  // of a length in A
+  std::string unit = {};  // unit of a length in A
   std::vector<std::string> warnings = {};
   std::vector<ChangedSetting> settings = {};
   std::vector<LengthDifference> differences = {};
   std::vector<std::string> only_a = {}, only_b = {};  // titles of encodings
-  bool several_sizes = false;                         // of the models in a folder
+  bool several_sizes = false;                         // a folder has models of several sizes
   std::vector<Recommended> recommendations = {};      // empty if there are several sizes
   // Why a folder has no recommendations, as a sentence. Empty if it has some.
   std::string no_advice_a = {}, no_advice_b = {};
@@ -62,8 +62,8 @@ struct Comparison {
 
 enum class Texts { same = 1, other };
 
-// `texts`: whether both sessions had the same texts or data. Throws std::invalid_argument if the
-// tasks or the metrics differ, or if the results have no encoding or no length in common.
+// `texts`: whether both sessions had the same texts or data. Throws std::invalid_argument if
+// the tasks or the metrics differ, or if the results have no encoding or no length in common.
 Comparison compare(const Results& a, const Results& b, Texts texts);
 
 std::string comparison_text(const Comparison& comparison);

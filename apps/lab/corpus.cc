@@ -78,7 +78,7 @@ void check_text(const std::string& path, const std::string& bytes, std::int64_t 
            path + ": " + std::to_string(bytes.size()) + " bytes");
 }
 
-Corpus shipped() {
+Corpus bundled_corpus() {
   const fs::path folder = novels_folder();
   const auto one = [&](const Novel& novel) {
     return Text{novel.title, read(folder / novel.file)};
@@ -120,8 +120,8 @@ Corpus split_by_position(const std::vector<Text>& texts) {
     corpus.test.push_back({text.name, text.bytes.substr(rest + tenth)});
   }
   corpus.split =
-      "by position: of each file the first 80 % train, the next 10 % validate, the last 10 % "
-      "test";
+      "by position: of each file the first 80 % train, the next 10 % validate, "
+      "the last 10 % test";
   return corpus;
 }
 
@@ -218,7 +218,7 @@ std::int64_t segment_tokens(const Settings& settings) {
 namespace {
 
 Corpus load_texts(const Settings& settings) {
-  if (settings.texts.empty()) return shipped();
+  if (settings.texts.empty()) return bundled_corpus();
   const std::int64_t least = settings.train_length + 1;
   std::vector<Text> texts = read_texts(settings.texts, least);
   const std::size_t count = texts.size();

@@ -15,7 +15,7 @@ namespace gnomon::lab {
 struct Text {
   std::string name;  // file name without its folder
   std::string bytes;
-  std::vector<std::int32_t> tokens = {};  // with --tokens bpe; otherwise each byte is a token
+  std::vector<std::int32_t> tokens = {};  // --tokens bpe; otherwise each byte is a token
 
   std::int64_t size() const {  // in tokens
     return tokens.empty() ? std::ssize(bytes) : std::ssize(tokens);
@@ -26,8 +26,8 @@ struct Text {
   }
 };
 
-// Of tokens that can have several bytes, on the test texts: their mean number of bytes, and the loss
-// of the token frequencies of the training texts in bits per byte.
+// Statistics of tokens that can have several bytes, on the test texts: their mean number of
+// bytes, and the loss of the token frequencies of the training texts in bits per byte.
 struct TokenStatistics {
   double bytes_per_token = 0, frequency_bits = 0;
 };
@@ -44,7 +44,7 @@ struct Corpus {
   std::string source;                               // the source, as text for the report
   std::optional<TokenStatistics> tokens = {};       // empty: a token is a byte
   std::shared_ptr<const TaskData> data = {};
-  std::string digest = {};  // of `data`, for the check of --resume
+  std::string digest = {};  // hash of `data`, for the check of --resume
 
   static std::int64_t bytes(const std::vector<Text>& texts);
   // The number of bytes of a token.
@@ -60,8 +60,8 @@ struct Corpus {
 // std::invalid_argument with one line for every file that is empty, binary, too small or
 // unreadable, or if the held-out parts are shorter than the longest window.
 Corpus load_corpus(const Settings& settings);
-// For a process that joins a session: the texts of the session's settings, at the paths in the
-// options if they have any.
+// The texts of the session's settings, for a process that joins it, at the paths in the options
+// if they have any.
 Corpus load_corpus(const Options& options, Settings session);
 
 // A hash of the names and bytes of all texts, of their tokens and of `data`: two processes with
@@ -71,7 +71,8 @@ std::string fingerprint(const Corpus& corpus);
 // Reads text files of at least `least` bytes. Throws like load_corpus.
 std::vector<Text> read_texts(const std::vector<std::string>& paths, std::int64_t least);
 
-// From the numbers of each token in the training and the test texts, and the bytes of the test texts.
+// Arguments: the counts of each token in the training and the test texts; the bytes of the test
+// texts.
 TokenStatistics token_statistics(const std::vector<double>& train,
                                  const std::vector<double>& test, double test_bytes);
 

@@ -26,11 +26,11 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t memory_lengths[] = {1024, 4096, 16384};
 constexpr double most_pass_seconds = 6;
-// Of the pairs of steps: the confidence interval ends the measurement at this half width.
+// The measurement of pairs of steps ends if its confidence interval has this half width.
 constexpr double most_step_seconds = 3, wanted_half_width = 0.01;
 constexpr std::size_t least_pairs = 6, most_pairs = 100;
 // The heap grows by more than it needs: a difference of less is none.
-constexpr double least_extra = 2 << 20, least_share = 0.02;  // bytes; of the encoding none
+constexpr double least_extra = 2 << 20, least_share = 0.02;  // bytes; share of none
 
 // The encoding none in a model of the size of the entry.
 std::string reference_of(const std::string& name) {
@@ -136,7 +136,7 @@ std::vector<double> pass(const Settings& settings, const std::string& name,
 
 }  // namespace
 
-// By order statistics: of n numbers, (n - 1.96 sqrt(n)) / 2 are below the interval.
+// Order statistics: (n - 1.96 sqrt(n)) / 2 of n numbers are below the interval.
 RelativeTime median_interval(std::vector<double> numbers) {
   std::sort(numbers.begin(), numbers.end());
   const auto n = static_cast<double>(numbers.size());
@@ -151,7 +151,7 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
                                        const std::function<bool()>& stop) {
   std::vector<MeasuredCost> all;
   if (settings.device != "cpu") return all;
-  Settings of_a_few_steps = settings;  // without validation
+  Settings of_a_few_steps = settings;  // leaves out validation
   of_a_few_steps.steps = 1000;
   std::vector<std::string> names;
   for (const std::string& name : settings.encodings)
@@ -173,7 +173,7 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
       if (tokens > 4096 && settings.preset != "full") break;
       if (16 * seconds > most_pass_seconds) break;  // attention takes O(tokens^2)
       const auto work = [&] { return pass(settings, name, tokens); };
-      Child first(work), second(work);  // at the same time: their memory is separate
+      Child first(work), second(work);  // run at the same time: their memory is separate
       const auto a = first.numbers(2), b = second.numbers(2);
       if (!a || !b) break;
       one.memory.push_back({.tokens = tokens,

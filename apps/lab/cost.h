@@ -11,17 +11,18 @@
 namespace gnomon::lab {
 
 // The costs of each of settings.encodings in their order, and of "none" before the first one of
-// each size of models. Lengths: 1024, 4096 and, with --preset full, 16384, if a pass takes at most
-// a few seconds. Empty on another device than the CPU, or if `stop` returns true.
+// each size of models. Lengths: 1024, 4096 and, with --preset full, 16384, if a pass takes at
+// most a few seconds. Empty on another device than the CPU, or if `stop` returns true.
 std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
                                        const std::function<bool()>& stop);
 
 // The median of the numbers (at least one) and the limits of its 95 % confidence interval. With
-// fewer than six numbers, the limits are the smallest and the largest, and the confidence is less.
+// fewer than six numbers, the limits are the smallest and the largest, and the confidence is
+// less.
 RelativeTime median_interval(std::vector<double> numbers);
 
-// The costs of the assembled encodings. More memory than that of none is set only if it exceeds the
-// differences between equal measurements by 2 MiB and 2 %.
+// The costs of the assembled encodings. More memory than that of none is set only if it exceeds
+// the differences between equal measurements by 2 MiB and 2 %.
 std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured,
                                        const std::vector<EncodingResult>& encodings);
 

@@ -40,8 +40,8 @@ plot::Series spread(const std::string& name, Numbers x, const std::vector<Number
   return series;
 }
 
-// Of more encodings than a chart can show at once, the page draws at first the best at the shortest
-// and at the longest length, and those that the lab trains by default.
+// The encodings that the page draws at first, if there are more than a chart can show at once:
+// the best at the shortest and at the longest length, and those that the lab trains by default.
 std::vector<std::string> selection(const Results& results) {
   constexpr std::size_t most = 10, best = 3;
   if (results.encodings.size() <= most) return {};

@@ -7,12 +7,12 @@
 
 namespace gnomon::lab {
 
-// All bands are 95 % confidence intervals. Loss by context length with its band, and the loss with
-// the cut context.
+// All bands are 95 % confidence intervals. Loss by context length with its band, and the loss
+// with the cut context.
 std::string length_curves(const Results& results);
 // Share of the attention weights by distance.
 std::string attention_curves(const Results& results);
-// Loss by the number of tokens before the predicted one; masked text: by position in the window.
+// Loss by the number of tokens before the predicted one (masked text: by window position).
 std::string position_curves(const Results& results);
 // Tasks with examples: the share of right answers by length with its band, and chance.
 enum class Answers { whole = 1, bytes };

@@ -19,15 +19,14 @@ std::string number_or_diverged(const char* format, double number) {
 
 bool all_diverged(const Results& results) {
   if (results.rankings.empty() || results.rankings.front().order.empty()) return false;
-  const Place& best = results.rankings.front().order.front();
+  const RankedEncoding& best = results.rankings.front().order.front();
   return !std::isfinite(best.bits.value_or(best.score));
 }
 
 std::string all_diverged_sentence(const Results& results) {
   return fmt::format(
       "No advice: every {0} diverged, so that no result as in training is a finite number. "
-      "Train "
-      "with a --learning-rate below {1:g}.",
+      "Train with a --learning-rate below {1:g}.",
       entry_noun(results.settings), results.settings.learning_rate);
 }
 

@@ -1,5 +1,5 @@
-// Runs that diverged: their losses or scores are not finite (NaN or infinite). Such a number ranks
-// last, is shown as "diverged", and is never recommended.
+// Runs that diverged: their losses or scores are not finite (NaN or infinite). Such a number
+// ranks last, is shown as "diverged", and is never recommended.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace gnomon::lab {
 
-// The order of all rankings by a number whose lowest value is the best: a number that is not finite
-// comes after every finite one.
+// The order of all rankings by a number whose lowest value is the best: a number that is not
+// finite comes after every finite one.
 bool is_lower(double a, double b);
 // The same if the highest value is the best.
 inline bool is_higher(double a, double b) { return is_lower(-a, -b); }

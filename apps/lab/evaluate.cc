@@ -15,8 +15,8 @@ namespace {
 
 constexpr double none = std::numeric_limits<double>::quiet_NaN();
 
-// For each target: its bits, whether it was the most likely token (1 or 0), and its number of
-// bytes. NaN if the target is uncounted.
+// Each target's bits, whether it was the most likely token (1 or 0), and its number of bytes.
+// NaN if the target is uncounted.
 struct Guesses {
   std::vector<double> bits, right, bytes;
 
@@ -30,7 +30,7 @@ struct Guesses {
 // The targets of a segment.
 struct Losses {
   Guesses tail;    // predicted from the second half of a window
-  Guesses window;  // from adjacent windows; index modulo length = position
+  Guesses window;  // guesses of adjacent windows; index modulo length = position
 };
 
 Guesses guesses(Transformer& model, const Batch& batch, const Settings& settings,
@@ -211,8 +211,9 @@ std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& s
                        mean(sums.right_by_segment),
                        std::ssize(segments) * settings.longest() / length,
                        sums.tail_by_segment});
-    // A causal model predicts the byte at position i from i bytes in windows of every length. So
-    // all of them count, and short contexts, of which a long window has few, have more bytes.
+    // A causal model predicts the byte at position i from i bytes in windows of every length.
+    // So all of them count, and short contexts, of which a long window has few, have more
+    // bytes.
     if (masked) positions = {};
     positions.add_windows(sums.window, length);
     longest = length;

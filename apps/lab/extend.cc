@@ -197,7 +197,7 @@ std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& ex
                                           std::string_view unit) {
   std::vector<std::string> sentences;
   for (const ExtensionResult& one : extensions) {
-    // At the length that the methods are for, or at the longest length if that is shorter.
+    // Index of the length that the methods are for, or of the longest if that is shorter.
     std::size_t at = 0;
     while (at + 1 < one.lengths.size() && one.lengths[at] < one.lengths[0] * one.factor) ++at;
     const auto best = [&](Stage stage) {

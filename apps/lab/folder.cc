@@ -27,8 +27,8 @@ fs::path numbered(int number) {
   return number == 1 ? usual : fmt::format("{}-{}", usual, number);
 }
 
-// Returns the content of the folder as words for an error message, or an empty text if neither it
-// nor its subfolders have files.
+// Returns the content of the folder as words for an error message, or an empty text if neither
+// it nor its subfolders have files.
 std::string contents(const fs::path& folder) {
   if (fs::exists(folder / "results.json"))
     return fs::exists(folder / "checkpoints") ? "a stopped run" : "a finished run";

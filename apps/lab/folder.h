@@ -1,5 +1,5 @@
-// The output folder of a session. A folder with files of an earlier call is never changed, except
-// by --resume, and two labs never use one folder at the same time.
+// The output folder of a session. A folder with files of an earlier call is never changed,
+// except by --resume, and two labs never use one folder at the same time.
 #pragma once
 
 #include <filesystem>
@@ -13,12 +13,12 @@ namespace gnomon::lab {
 // Locks the folder of a session until it is destroyed.
 class OutputFolder {
  public:
-  // With --out: that folder. Without: `report`, or `report-2`, `report-3`, ... if earlier ones are
-  // in use or have files. With --resume and without --out: the last of them.
+  // With --out: that folder. Without: `report`, or `report-2`, `report-3`, ... if earlier ones
+  // are in use or have files. With --resume and without --out: the last of them.
   //
-  // Throws std::invalid_argument if the folder has files and --resume is not given, is in use by
-  // another lab, cannot be written, has links, pipes or devices, or if its disk has too little
-  // space for the settings.
+  // Throws std::invalid_argument if the folder has files and --resume is not given, is in use
+  // by another lab, cannot be written, has links, pipes or devices, or if its disk has too
+  // little space for the settings.
   explicit OutputFolder(const Options& options);
   ~OutputFolder();
   OutputFolder(const OutputFolder&) = delete;
@@ -31,7 +31,7 @@ class OutputFolder {
   void unlock();
 
   std::filesystem::path path_;
-  int file_ = -1;  // of .lock
+  int file_ = -1;  // descriptor of .lock
   bool created_ = false;
 };
 

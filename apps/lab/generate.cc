@@ -24,7 +24,7 @@ std::vector<std::int64_t> tokens_of(std::string_view text, const Tokenizer* toke
 }
 
 // A token drawn from softmax(logits / temperature).
-std::int64_t drawn(const at::Tensor& logits, double temperature, Draws& draws) {
+std::int64_t sample_token(const at::Tensor& logits, double temperature, Draws& draws) {
   if (temperature == 0) return logits.argmax().item<std::int64_t>();
   const at::Tensor sums =
       at::softmax(logits.to(at::kCPU, at::kDouble) / temperature, 0).cumsum(0).contiguous();
@@ -45,7 +45,7 @@ std::vector<Sample> text_samples(Transformer& model, const Settings& s, const Co
   if (const std::size_t space = prompt.find(' '); space != std::string::npos && space < 32)
     prompt.erase(0, space + 1);
   const std::int64_t total = std::min(sample_windows * s.train_length, s.longest());
-  // As many bytes as that many tokens of the test text have.
+  // The bytes of that many tokens of the test text.
   const std::int64_t bytes = std::max<std::int64_t>(s.train_length, total - count) *
                              std::ssize(segment.text->bytes) / segment.text->size();
   GenerateOptions options{.bytes = bytes, .tokenizer = corpus.tokenizer.get()};
@@ -124,7 +124,7 @@ std::string generate(Transformer& model, std::string_view text,
   std::vector<std::int64_t> tokens = tokens_of(text, options.tokenizer);
   Draws draws{options.seed};
   KeyValues cache;
-  std::int64_t begin = 0;  // of the tokens that are not in the cache
+  std::int64_t begin = 0;  // first token that is not in the cache
   while (std::ssize(all) < std::ssize(text) + options.bytes) {
     if (cache.tokens() + std::ssize(tokens) - begin > options.context) {
       cache = {};
@@ -136,7 +136,7 @@ std::string generate(Transformer& model, std::string_view text,
                                   .select(0, 0)
                                   .select(0, -1);
     begin = std::ssize(tokens);
-    tokens.push_back(drawn(logits, options.temperature, draws));
+    tokens.push_back(sample_token(logits, options.temperature, draws));
     all += options.tokenizer ? options.tokenizer->bytes(tokens.back())
                              : std::string(1, static_cast<char>(tokens.back()));
   }

@@ -66,8 +66,8 @@ int lab(int argc, char** argv) {
   return session.stopped ? 130 : 0;
 }
 
-// The help of every command, separated by form feeds, for the completion and the manual pages of
-// `gnomon`.
+// The help of every command, separated by form feeds, for the completion and the manual pages
+// of `gnomon`.
 int help() {
   for (const char* one : {generate_help, evaluate_help, compare_help, lab_help})
     fmt::print("{}\f", one);
@@ -102,8 +102,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "gnomon: {}\n", internal::printable_lines(error.what()));
     return 2;
   } catch (const std::exception& error) {
-    const std::string what =
-        internal::printable_lines(error.what());  // LibTorch appends a stack trace
+    // LibTorch appends a stack trace.
+    const std::string what = internal::printable_lines(error.what());
     fmt::print(stderr, "gnomon: [lab] unexpected error: {}\n", what.substr(0, what.find('\n')));
     return 2;
   }

@@ -44,7 +44,7 @@ class Source {
   Source& operator=(const Source&) = delete;
 
   void copy_to(const fs::path& target) const {
-    io::write_aside(target, [&](io::Output& output) {
+    io::write_atomically(target, [&](io::Output& output) {
       std::vector<char> buffer(1 << 20);
       for (ssize_t got; (got = ::read(file_, buffer.data(), buffer.size())) != 0;) {
         if (got < 0 && errno == EINTR) continue;
@@ -126,7 +126,7 @@ SessionResult merge_shards(const Shards& shards, const std::string& command,
   if (fingerprint(corpus) != shards.stored.fingerprint)
     refuse("lab", "--merge requires the texts of " + shards.folders[0].string(),
            "different texts");
-  leave_out_unusable(result, corpus, stream);
+  remove_unusable_encodings(result, corpus, stream);
 
   std::vector<std::string> missing;
   std::vector<fs::path> sources;
@@ -169,12 +169,12 @@ SessionResult merge_shards(const Shards& shards, const std::string& command,
   for (const fs::path& folder : shards.folders)
     if (result.cost.empty() && fs::exists(folder / "cost.json")) {
       result.cost = read_costs(folder / "cost.json");
-      io::write_aside(out / "cost.json", to_json(result.cost).dump(1));
+      io::write_atomically(out / "cost.json", to_json(result.cost).dump(1));
     }
   io::sync_folder(out / "models");
   StoredSettings stored = shards.stored;
   stored.command = command;
-  io::write_aside(out / "settings.json", to_json(stored).dump(1));
+  io::write_atomically(out / "settings.json", to_json(stored).dump(1));
   io::sync_folder(fs::absolute(out / "..").lexically_normal());
   return result;
 }

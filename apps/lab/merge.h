@@ -14,7 +14,7 @@ namespace gnomon::lab {
 
 struct Shards {
   std::vector<std::filesystem::path> folders;
-  StoredSettings stored;  // of all folders, without their shard
+  StoredSettings stored;  // settings of all folders, without their shard
 };
 
 // Reads the settings of the folders. Throws std::invalid_argument if they differ in settings,

@@ -37,7 +37,7 @@ MicroBatches::MicroBatches(TaskModel& model, std::int64_t batch, Team& team,
       options_(options),
       count_(micro_batch_count / team.size()),
       parameters_(model.module().parameters()),
-      places_(parameters_.size()) {
+      slots_(parameters_.size()) {
   if (team.size() > micro_batch_count)
     refuse("lab", "a run must have at most 8 workers", team.size());
   if (batch < 1 || batch % micro_batch_count != 0)
@@ -74,7 +74,7 @@ MicroBatches::~MicroBatches() {
   if (thread_.joinable()) thread_.join();
 }
 
-Rows MicroBatches::rows(std::int64_t micro_batch) const {
+BatchRange MicroBatches::rows(std::int64_t micro_batch) const {
   const std::int64_t size = batch_ / micro_batch_count;
   const std::int64_t begin = (team_.rank() * count_ + micro_batch) * size;
   return {begin, begin + size};
@@ -114,8 +114,8 @@ MicroBatches::Loss MicroBatches::backward(std::uint64_t seed, std::uint64_t step
   for (Bucket& bucket : buckets_) bucket.sums = bucket.sums / all.targets;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {
     const at::Tensor& parameter = parameters_[i];
-    parameters_[i].mutable_grad() = buckets_[places_[i].bucket]
-                                        .sums.narrow(0, places_[i].begin, parameter.numel())
+    parameters_[i].mutable_grad() = buckets_[slots_[i].bucket]
+                                        .sums.narrow(0, slots_[i].begin, parameter.numel())
                                         .view_as(parameter);
   }
   if (!ordered_ && team_.size() > 1) {
@@ -134,7 +134,7 @@ void MicroBatches::divide_into_buckets(const std::vector<std::int64_t>& order) {
     const auto i = static_cast<std::size_t>(next);
     const auto item = static_cast<std::int64_t>(sizeof(float));
     if (sizes.empty() || sizes.back() * item >= options_.bucket_bytes) sizes.push_back(0);
-    places_[i] = {sizes.size() - 1, sizes.back(), false};
+    slots_[i] = {sizes.size() - 1, sizes.back(), false};
     sizes.back() += parameters_[i].numel();
   }
   buckets_.resize(sizes.size());
@@ -143,10 +143,10 @@ void MicroBatches::divide_into_buckets(const std::vector<std::int64_t>& order) {
 void MicroBatches::begin_last_micro_batch() {
   std::vector<std::int64_t> sizes(buckets_.size());
   for (Bucket& bucket : buckets_) bucket.missing = 0;
-  for (std::size_t i = 0; i < places_.size(); ++i) {
-    places_[i].ready = false;
-    sizes[places_[i].bucket] += parameters_[i].numel();
-    ++buckets_[places_[i].bucket].missing;
+  for (std::size_t i = 0; i < slots_.size(); ++i) {
+    slots_[i].ready = false;
+    sizes[slots_[i].bucket] += parameters_[i].numel();
+    ++buckets_[slots_[i].bucket].missing;
   }
   // New memory: other members may still read that of the step before.
   for (std::size_t b = 0; b < buckets_.size(); ++b)
@@ -165,7 +165,7 @@ void MicroBatches::take_gradients(std::int64_t micro_batch) {
   std::vector<at::Tensor> sums;
   for (at::Tensor& one : parameters_)
     sums.push_back(one.grad().defined() ? one.grad() : at::zeros_like(one));
-  // As in a binary counter: two sums of 2^k micro-batches become one of 2^(k + 1).
+  // Two sums of 2^k micro-batches become one of 2^(k + 1), as in a binary counter.
   for (; micro_batch & 1; micro_batch /= 2) {
     for (std::size_t i = 0; i < sums.size(); ++i) sums[i] = partial_sums_.back()[i] + sums[i];
     partial_sums_.pop_back();
@@ -174,21 +174,21 @@ void MicroBatches::take_gradients(std::int64_t micro_batch) {
 }
 
 void MicroBatches::on_gradient(std::size_t parameter, const at::Tensor& gradient) {
-  Place& place = places_[parameter];
-  if (!last_ || place.ready) return;
+  BucketSlot& slot = slots_[parameter];
+  if (!last_ || slot.ready) return;
   const at::NoGradGuard no_grad;
   const at::Tensor& shaped = parameters_[parameter];
   at::Tensor sum = gradient.defined() ? gradient : at::zeros_like(shaped);
   for (std::size_t k = partial_sums_.size(); k-- > 0;) sum = partial_sums_[k][parameter] + sum;
-  Bucket& bucket = buckets_[place.bucket];
-  bucket.sums.narrow(0, place.begin, shaped.numel()).view_as(shaped).copy_(sum);
-  place.ready = true;
+  Bucket& bucket = buckets_[slot.bucket];
+  bucket.sums.narrow(0, slot.begin, shaped.numel()).view_as(shaped).copy_(sum);
+  slot.ready = true;
   --bucket.missing;
   order_.push_back(static_cast<std::int64_t>(parameter));
   send_complete_buckets();
 }
 
-// In the order of the buckets, which is the same for all members.
+// Sends in the order of the buckets, which is the same for all members.
 void MicroBatches::send_complete_buckets() {
   if (team_.size() == 1) return;
   if (options_.overlap == Overlap::after_backward && order_.size() < parameters_.size()) return;

@@ -1,13 +1,13 @@
 // Data parallelism: the gradient of a step from 8 micro-batches, computed by the members of a
 // team.
 //
-// Member w of n computes the gradients g of 8 / n consecutive micro-batches. The gradient of the
-// step is ((g0 + g1) + (g2 + g3)) + ((g4 + g5) + (g6 + g7)), so its bits are the same for 1, 2, 4
-// and 8 members: each member computes its subtree, and Team::sum computes the levels above.
+// Member w of n computes the gradients g of 8 / n consecutive micro-batches. The gradient of
+// the step is ((g0 + g1) + (g2 + g3)) + ((g4 + g5) + (g6 + g7)), so its bits are the same for
+// 1, 2, 4 and 8 members: each member computes its subtree, Team::sum the levels above.
 //
-// The parameters are divided into buckets, in the order in which the backward pass computes their
-// gradients. A thread sums a bucket over the team as soon as it is complete, while the backward
-// pass of the last micro-batch computes the other buckets.
+// The parameters are divided into buckets, in the order in which the backward pass computes
+// their gradients. A thread sums a bucket over the team as soon as it is complete, while the
+// backward pass of the last micro-batch computes the other buckets.
 #pragma once
 
 #include <condition_variable>
@@ -33,9 +33,9 @@ struct MicroBatchOptions {
 
 class MicroBatches {
  public:
-  // Every member of the team has its own model with the same weights. `batch` is a multiple of 8.
-  // Throws std::invalid_argument unless all parameters are float32, and on the CPU if the team
-  // has several members.
+  // Every member of the team has its own model with the same weights. `batch` is a multiple of
+  // 8. Throws std::invalid_argument unless all parameters are float32, and on the CPU if the
+  // team has several members.
   MicroBatches(TaskModel& model, std::int64_t batch, Team& team,
                MicroBatchOptions options = {});
   ~MicroBatches();
@@ -47,12 +47,12 @@ class MicroBatches {
   };
   // The loss of a batch, summed over the micro-batches in the same tree. Without gradients.
   Loss loss(Part part, std::uint64_t seed, std::uint64_t step);
-  // As `loss`, for a training step. Sets the gradients of the parameters to those of
+  // Like `loss`, for a training step. Sets the gradients of the parameters to those of
   // nats / targets. A parameter that the loss does not depend on gets zeros.
   Loss backward(std::uint64_t seed, std::uint64_t step);
 
-  // Time since the construction, in seconds: all sums over the team, and the part of it in which
-  // `backward` had nothing else to do.
+  // Time since the construction, in seconds: all sums over the team, and the part of it in
+  // which `backward` had nothing else to do.
   double exchange_seconds() const { return exchange_seconds_; }
   double waiting_seconds() const { return waiting_seconds_; }
 
@@ -62,13 +62,13 @@ class MicroBatches {
     std::int64_t missing = 0;  // parameters without a gradient so far
   };
   // The place of a parameter in the buckets.
-  struct Place {
+  struct BucketSlot {
     std::size_t bucket = 0;
     std::int64_t begin = 0;
     bool ready = false;
   };
 
-  Rows rows(std::int64_t micro_batch) const;
+  BatchRange rows(std::int64_t micro_batch) const;
   Loss total(std::vector<at::Tensor> mine);
   void divide_into_buckets(const std::vector<std::int64_t>& order);
   void begin_last_micro_batch();
@@ -86,11 +86,11 @@ class MicroBatches {
   const std::int64_t count_;  // micro-batches of this member
   std::vector<at::Tensor> parameters_;
   std::vector<unsigned> hooks_;
-  std::vector<Place> places_;  // of each parameter
+  std::vector<BucketSlot> slots_;  // one for each parameter
   std::vector<Bucket> buckets_;
-  std::vector<std::int64_t> order_;  // of the parameters in the first backward pass
+  std::vector<std::int64_t> order_;  // parameters in the order of the first backward pass
   bool ordered_ = false;             // buckets_ have that order
-  bool last_ = false;                // in the backward pass of the last micro-batch
+  bool last_ = false;                // set in the backward pass of the last micro-batch
   // Sums of 2^k micro-batches that wait for their sibling in the tree.
   std::vector<std::vector<at::Tensor>> partial_sums_;
   std::size_t sent_ = 0;  // complete buckets

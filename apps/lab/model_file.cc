@@ -56,20 +56,21 @@ void save_weights(const std::filesystem::path& folder, const torch::nn::Module& 
 void save_model(const std::filesystem::path& folder, Transformer& model,
                 const RunResult& result, const Settings& settings, const Tokenizer* tokenizer) {
   save_weights(folder, *model);
-  if (tokenizer) io::write_aside(folder / tokenizer_name, tokenizer->serialized());
+  if (tokenizer) io::write_atomically(folder / tokenizer_name, tokenizer->serialized());
   Settings portable = settings;
   portable.device = "cpu";
   portable.encodings = {split_size(result.encoding).name};
-  io::write_aside(folder / config_name,
-                  to_json(ModelConfig{.model_type = "gnomon-lab",
-                                      .gnomon = GNOMON_VERSION,
-                                      .encoding = portable.encodings[0],
-                                      .seed = result.seed,
-                                      .position = model::internal::json_of(model->scheme()),
-                                      .settings = portable,
-                                      .lengths = result.tests.lengths})
-                          .dump(1) +
-                      "\n");
+  io::write_atomically(
+      folder / config_name,
+      to_json(ModelConfig{.model_type = "gnomon-lab",
+                          .gnomon = GNOMON_VERSION,
+                          .encoding = portable.encodings[0],
+                          .seed = result.seed,
+                          .position = model::internal::json_of(model->scheme()),
+                          .settings = portable,
+                          .lengths = result.tests.lengths})
+              .dump(1) +
+          "\n");
 }
 
 TrainedModel load_model(const std::filesystem::path& folder) {
@@ -77,7 +78,7 @@ TrainedModel load_model(const std::filesystem::path& folder) {
   const ModelConfig& config = trained.config;
   const Settings& s = config.settings;
   const io::SafeTensors file(folder / weights_name);
-  // Before the model is allocated, so that a config cannot ask for more memory than the file has.
+  // Checked before the model is allocated: a config cannot ask for more memory than its file.
   check_shape(file, "embedding.weight", {vocabulary(s), s.width});
   for (std::int64_t layer = 0; layer < s.layers; ++layer)
     check_shape(file, fmt::format("block{}.feed_in.weight", layer), {4 * s.width, s.width});

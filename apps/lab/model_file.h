@@ -17,7 +17,7 @@ namespace gnomon::lab {
 
 struct TrainedModel {
   ModelConfig config;
-  Transformer model{nullptr};  // on the CPU
+  Transformer model{nullptr};  // model on the CPU
   std::shared_ptr<const Tokenizer> tokenizer = {};
 };
 
@@ -25,7 +25,7 @@ struct TrainedModel {
 void save_model(const std::filesystem::path& folder, Transformer& model,
                 const RunResult& result, const Settings& settings,
                 const Tokenizer* tokenizer = nullptr);
-// Only model.safetensors, with all parameters of the module.
+// Writes only model.safetensors, with all parameters of the module.
 void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module);
 
 // Throws std::invalid_argument, with the path and the reason, if the folder is not what

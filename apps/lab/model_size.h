@@ -1,7 +1,7 @@
-// Sizes of models. An entry of --encodings that ends with @LAYERSxWIDTH is trained in a model of
-// that size, for example rotary@8x256 or rotary@random@8x256. --sizes appends sizes to all
-// entries. An entry without a size has that of --layers and --width. All models of a session have
-// the same head dimension, width / heads.
+// Sizes of models. An entry of --encodings that ends with @LAYERSxWIDTH is trained in a model
+// of that size, for example rotary@8x256 or rotary@random@8x256. --sizes appends sizes to all
+// entries. An entry without a size has that of --layers and --width. All models of a session
+// have the same head dimension, width / heads.
 #pragma once
 
 #include <cstdint>
@@ -33,12 +33,12 @@ std::vector<ModelSize> parse_sizes(const std::vector<std::string>& texts);
 std::vector<std::string> with_sizes(const std::vector<std::string>& encodings,
                                     const std::vector<ModelSize>& sizes);
 
-// Gives every entry its size, and the settings the first of the sizes. If all entries have the same
-// size, the settings have it and no entry has.
+// Gives every entry its size, and the settings the first of the sizes. If all entries have the
+// same size, the settings have it and no entry has.
 void take_sizes(Settings& settings);
 
-// The settings with the layers, width and heads of an entry. Throws std::invalid_argument unless
-// its width is a multiple of the head dimension.
+// The settings with the layers, width and heads of an entry. Throws std::invalid_argument
+// unless its width is a multiple of the head dimension.
 Settings sized(const Settings& settings, const std::string& entry);
 // The sizes of the entries, each once, in their order.
 std::vector<ModelSize> sizes_of(const Settings& settings);

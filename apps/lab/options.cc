@@ -282,7 +282,7 @@ Options parse_options(int argc, char** argv) {
   std::optional<double> minutes, learning_rate;
 
   CommandLine command("lab");
-  std::vector<const char*> settings_options;  // without hyphens
+  std::vector<const char*> settings_options;  // names without hyphens
   const auto setting = [&](const char* name, CommandLine::Target value) {
     command.option(name, value);
     settings_options.push_back(name);

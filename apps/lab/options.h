@@ -29,7 +29,7 @@ struct Settings {
   std::vector<std::string> encodings;
   std::vector<std::string> extend;  // methods, for rotary
   std::vector<std::string> texts;   // empty: the shipped novels
-  std::string tokens = "bytes";     // or "bpe:N" (tokenizer.h)
+  std::string tokens = "bytes";     // "bytes" or "bpe:N" (tokenizer.h)
   std::string finetune;             // the folder of a released model; empty: train new ones
   // Lengths in tokens of text, or in the unit of the task's examples (find_task).
   std::int64_t train_length = 128;
@@ -53,7 +53,7 @@ struct Settings {
 
 // The number of different tokens: 256 bytes, or N.
 std::int64_t vocabulary(const Settings& settings);
-// The number of training steps of the preset and the task, without a time limit. 0 with --finetune.
+// The number of training steps of preset and task, without a time limit. 0 with --finetune.
 std::int64_t preset_steps(const Settings& settings);
 
 // Throws std::invalid_argument if a setting is outside its range.
@@ -91,7 +91,7 @@ extern const char* const lab_help;
 // std::invalid_argument for bad usage.
 Options parse_options(int argc, char** argv);
 
-// Ascending lengths from "64,128". Throws std::invalid_argument unless all are positive integers.
+// Ascending lengths from "64,128". Throws std::invalid_argument unless all are integers > 0.
 std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text);
 
 // Parses the words after argv[0]. If --help is one of them, prints `help` and returns false.

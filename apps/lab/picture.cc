@@ -80,7 +80,7 @@ at::Tensor attention_windows(const Settings& settings, const Corpus& corpus) {
   return at::cat(rows);
 }
 
-// The attention of each head in the ranges of distances, from weights [B, T, H, T] of each layer.
+// The attention of each head by range of distances, from weights [B, T, H, T] of each layer.
 void add_heads(TrainedAttention& found, const std::vector<at::Tensor>& layers,
                std::int64_t length) {
   for (std::int64_t end = 0; found.range_ends.empty() || found.range_ends.back() + 1 < length;

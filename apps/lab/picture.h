@@ -12,11 +12,11 @@ namespace gnomon::lab {
 // The charts of a trained encoding, from its plan in the first layer. Empty without position.
 Picture picture(Transformer& model, const Settings& settings);
 
-// Sets initial_table and initial_bias of the picture of a trained model, from the same model before
-// training.
+// Sets initial_table and initial_bias of the picture of a trained model, from the same model
+// before training.
 void add_initial(Picture& picture, Transformer& untrained, const Settings& settings);
 
-// The attention of a trained model on windows of the test texts. Empty for a task with examples.
+// Attention of a trained model on windows of the test texts; empty for a task with examples.
 std::optional<TrainedAttention> trained_attention(Transformer& model, const Settings& settings,
                                                   const Corpus& corpus);
 

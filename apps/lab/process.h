@@ -18,13 +18,13 @@ void check_blas(int jobs);
 // Throws std::invalid_argument if `device` is cuda and cannot be used.
 void check_device(const std::string& device);
 
-// Throws like check_device. For cuda: makes every operator deterministic. Call it before the first
-// operator on the device.
+// Throws like check_device. For cuda: makes every operator deterministic. Call it before the
+// first operator on the device.
 void use_device(const std::string& device);
 
-// The operators of LibTorch use deterministic algorithms or throw c10::Error. Products are computed
-// in float32, not in TF32. cuBLAS is deterministic with a workspace of fixed size, which it reads
-// from the environment: CUBLAS_WORKSPACE_CONFIG, :4096:8 unless it is set.
+// The operators of LibTorch use deterministic algorithms or throw c10::Error. Products are
+// computed in float32, not in TF32. cuBLAS is deterministic with a workspace of fixed size,
+// which it reads from the environment: CUBLAS_WORKSPACE_CONFIG, :4096:8 unless it is set.
 void use_deterministic_algorithms();
 
 // Products of OpenBLAS use one thread, like the rest of a run.

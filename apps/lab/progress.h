@@ -1,7 +1,7 @@
 // Progress output. On a terminal: a live line for each run in training, with its share, a small
-// curve of its loss, its rate and its remaining time, and a line for the session. Otherwise plain
-// lines. A finished run leaves a line with its result. Thread-safe: any thread may report, and
-// one thread draws.
+// curve of its loss, its rate and its remaining time, and a line for the session. Otherwise
+// plain lines. A finished run leaves a line with its result. Thread-safe: any thread may
+// report, and one thread draws.
 #pragma once
 
 #include <chrono>
@@ -76,8 +76,8 @@ class Progress {
   bool ending_ = false;
   std::size_t drawn_ = 0;      // live lines on the screen
   std::int64_t finished_ = 0;  // runs
-  std::int64_t steps_ = 0;     // of this session, of all runs
-  std::vector<Line> lines_;    // of the runs in training or testing
+  std::int64_t steps_ = 0;     // steps of all runs in this session
+  std::vector<Line> lines_;    // one for each run in training or testing
   std::thread thread_;
 };
 

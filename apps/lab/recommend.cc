@@ -36,8 +36,8 @@ std::string use_of(const Way& way, const Results& results) {
   return "";
 }
 
-// The tied ways as one choice for each encoding. The use is not given at the training length, and
-// if the whole and the cut context are both tied.
+// The tied ways as one choice for each encoding. The use is not given at the training length,
+// and if the whole and the cut context are both tied.
 std::vector<Choice> choices_of(const Ways& at, const Results& results) {
   std::vector<Choice> choices;
   for (const Way& way : at.order) {
@@ -128,7 +128,7 @@ std::vector<Recommendation> by_range(const Results& results) {
       one.confidence = "no encoding has positions for this range";
       continue;
     }
-    const Place& best = ranking.order[0];
+    const RankedEncoding& best = ranking.order[0];
     if (!std::isfinite(best.score)) {
       one.confidence = "every encoding diverged";
       continue;
@@ -137,7 +137,7 @@ std::vector<Recommendation> by_range(const Results& results) {
       one.confidence = fmt::format("no encoding has {} above chance", task.score);
       continue;
     }
-    for (const Place& place : ranking.order) {
+    for (const RankedEncoding& place : ranking.order) {
       if (place.tied) {
         one.choices.push_back({place.name, place.title, ""});
       } else if (one.next.empty() && std::isfinite(place.score)) {

@@ -7,10 +7,11 @@
 
 namespace gnomon::lab {
 
-// From the settings, encodings, rankings, ways and runs of `results`, in ascending order. Text: the
-// best way to use an encoding at each tested length; adjacent lengths with the same choices are
-// one recommendation. Examples: the encodings with the best scores in each range, unless they are
-// not better than chance. Empty if the models are not trained enough for advice.
+// Recommendations from the settings, encodings, rankings, ways and runs of `results`, in
+// ascending order. Text: the best way to use an encoding at each tested length; adjacent
+// lengths with the same choices are one recommendation. Examples: the encodings with the best
+// scores in each range, unless they are not better than chance. Empty if the models are not
+// trained enough for advice.
 std::vector<Recommendation> recommendations(const Results& results);
 
 // Whether two lists have the same encodings and uses, in any order.

@@ -29,7 +29,7 @@ std::string bands_over_seeds(const Results& results) {
              : " One seed: the chart has no bands.";
 }
 
-// What the methods of an extension change in the model.
+// The changes that the methods of an extension make in the model.
 std::vector<std::string> changes_of(const ExtensionResult& extension) {
   bool scales = false;
   for (const ExtensionRow& row : extension.rows)
@@ -86,8 +86,8 @@ std::string training_text(const Results& results) {
       s.learning_rate,
       !results.sizes.empty() ? "the same weights and batches for every encoding of a size"
       : s.finetune.empty()   ? "the same weights and batches for every encoding"
-                           : "the fine-tunes begin with the released weights and have the same "
-                             "batches");
+                             : "the fine-tunes begin with the released weights "
+                               "and have the same batches");
 }
 
 void add_settings(plot::HtmlPage& page, const Results& results) {
@@ -153,8 +153,8 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
           : fmt::format(
                 "Bits per byte: the mean of -log2 p over the {}test bytes, where p is the "
                 "probability that the model gives to the {}. 8 is a guess among 256 "
-                "equally likely bytes; 1 bit less means twice the probability for each "
-                "byte.",
+                "equally likely bytes; 1 bit less means twice the probability "
+                "for each byte.",
                 masked ? "masked " : "", right));
   page.table(accuracy_table(results));
   page.heading(masked ? "Position in the window" : "Context");
@@ -239,8 +239,8 @@ void add_example_findings(plot::HtmlPage& page, const Results& results) {
   page.figure({.id = "score",
                .title = capitalized(fmt::format("{} by {}", task.score, task.unit)),
                .caption = fmt::format(
-                   "{}. The line marks the largest number of {} in training. Bands: "
-                   "{}.",
+                   "{}. The line marks the largest number of {} in training. "
+                   "Bands: {}.",
                    capitalized(std::string(task.what)), task.unit, interval_text(results)),
                .spec = example_curves(results, Answers::whole)});
   page.table(example_table(results));
@@ -252,7 +252,7 @@ void add_example_findings(plot::HtmlPage& page, const Results& results) {
 }
 
 // The beginning of a page: the answer, the command, links and the encodings that were left out.
-plot::HtmlPage begun_page(const Results& results, std::vector<plot::Link> links) {
+plot::HtmlPage start_page(const Results& results, std::vector<plot::Link> links) {
   const TaskInfo& task = find_task(results.settings.task);
   const bool examples = has_examples(task.task);
   const std::string size =
@@ -278,7 +278,7 @@ plot::HtmlPage begun_page(const Results& results, std::vector<plot::Link> links)
   return page;
 }
 
-std::string ended_page(plot::HtmlPage& page, const Results& results) {
+std::string finish_page(plot::HtmlPage& page, const Results& results) {
   add_settings(page, results);
   page.footer(fmt::format("gnomon {} lab, {}. All numbers of this page are in results.json.",
                           results.gnomon, results.date));
@@ -290,8 +290,8 @@ std::string page_by_size(const Results& all, const std::vector<Results>& sizes) 
   std::vector<plot::Link> links;
   for (const SizeResult& one : all.sizes)
     links.push_back({"Results of " + size_text(one), one.name + "/index.html"});
-  plot::HtmlPage page = begun_page(all, links);
-  if (all.encodings.empty()) return ended_page(page, all);
+  plot::HtmlPage page = start_page(all, links);
+  if (all.encodings.empty()) return finish_page(page, all);
   page.table(size_table(all, sizes));
   for (const std::size_t at : std::set<std::size_t>{0, all.rankings.size() - 1})
     page.figure(
@@ -302,14 +302,14 @@ std::string page_by_size(const Results& all, const std::vector<Results>& sizes) 
          .spec = size_curves(all, sizes, at)});
   if (const plot::Table table = size_recommendations(sizes); !table.rows.empty())
     page.heading("Recommendation").table(table);
-  return ended_page(page, all);
+  return finish_page(page, all);
 }
 
 std::string page_of(const Results& results) {
   const bool examples = has_examples(task_of(results.settings));
   std::vector<plot::Link> links;
   if (!results.size.empty()) links.push_back({"Results of all sizes", "../index.html"});
-  plot::HtmlPage page = begun_page(results, links);
+  plot::HtmlPage page = start_page(results, links);
   if (!results.recommendations.empty()) page.table(recommendation_table(results));
   if (!results.encodings.empty()) {
     (examples ? add_example_findings : add_text_findings)(page, results);
@@ -333,7 +333,7 @@ std::string page_of(const Results& results) {
     }
     add_encodings(page, results);
   }
-  return ended_page(page, results);
+  return finish_page(page, results);
 }
 
 }  // namespace
@@ -344,10 +344,10 @@ std::filesystem::path write_report(const std::filesystem::path& out, const Resul
     std::filesystem::create_directories(out / one.size);
     write_report(out / one.size, one);
   }
-  io::write_aside(out / "results.json", to_json(results).dump(1) + "\n");
-  io::write_aside(out / "results.csv", to_csv(results));
-  io::write_aside(out / "index.html",
-                  sizes.empty() ? page_of(results) : page_by_size(results, sizes));
+  io::write_atomically(out / "results.json", to_json(results).dump(1) + "\n");
+  io::write_atomically(out / "results.csv", to_csv(results));
+  io::write_atomically(out / "index.html",
+                       sizes.empty() ? page_of(results) : page_by_size(results, sizes));
   return out / "index.html";
 }
 

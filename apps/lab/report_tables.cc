@@ -41,7 +41,7 @@ plot::Cell bits_cell(const LengthMean& at, bool best) {
 
 bool is_best(const Ranking& ranking, const std::string& name) {
   return std::any_of(ranking.order.begin(), ranking.order.end(),
-                     [&](const Place& one) { return one.tied && one.name == name; });
+                     [&](const RankedEncoding& one) { return one.tied && one.name == name; });
 }
 
 std::string interval_text(const Results& results) {
@@ -93,8 +93,8 @@ plot::Table recommendation_table(const Results& results) {
          one.confidence});
   table.caption = fmt::format(
       "Recommendation by {}. Tied: the 95 % confidence interval of the difference from the "
-      "best "
-      "contains 0. ±: half of the width of the 95 % confidence interval of the difference, {}.",
+      "best contains 0. ±: half of the width of the 95 % confidence interval of the "
+      "difference, {}.",
       examples ? task.unit : "context length",
       examples ? "from the number of examples, and over seeds if that is wider"
                : fmt::format("over seeds; with one seed, over the test segments and at least "
@@ -273,14 +273,11 @@ plot::Table cost_table(const Results& results) {
   table.caption = fmt::format(
       "Step time: the time of a training step divided by that of the encoding none, median and "
       "95 % confidence interval of steps that alternate. MiB: the peak memory of a forward and "
-      "a "
-      "backward pass over one window of that many {}; for other encodings than none, the "
+      "a backward pass over one window of that many {}; for other encodings than none, the "
       "difference from none. No measurable cost: the interval contains 1 or is below it, or "
-      "the "
-      "difference from 1 is at most half of the interval or that of two equal models{}; or the "
-      "memory exceeds that of none by no more than equal measurements differ, 2 MiB or 2 %. "
-      "n/a: "
-      "not measured. One thread.",
+      "the difference from 1 is at most half of the interval or that of two equal models{}; or "
+      "the memory exceeds that of none by no more than equal measurements differ, 2 MiB or 2 "
+      "%. n/a: not measured. One thread.",
       unit, noise ? fmt::format(" ({:.2f} in this session)", *noise) : "");
   return table;
 }

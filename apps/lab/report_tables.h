@@ -25,8 +25,8 @@ std::string length_range(const Recommendation& one);
 // Whether an encoding is the best of a ranking or tied with it.
 bool is_best(const Ranking& ranking, const std::string& name);
 
-// "the 95 % confidence interval of ...": the meaning of LengthMean::uncertainty, or of the intervals
-// of StretchMean.
+// "the 95 % confidence interval of ...": the meaning of LengthMean::uncertainty, or of the
+// intervals of StretchMean.
 std::string interval_text(const Results& results);
 // Whether a method of the extension removes the positions (DroPE).
 bool drops_positions(const ExtensionResult& extension);

@@ -61,8 +61,8 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
     one.accuracy = mean(over_seeds(&LengthLoss::accuracy));
     if (!std::isfinite(one.tail_bits + one.uncertainty + one.window_bits + one.accuracy))
       one.tail_bits = one.uncertainty = NAN;
-    // The loss on the same bytes with the context cut to the training length is the tail at that
-    // length.
+    // The loss on the same bytes with the context cut to the training length is the tail at
+    // that length.
     one.cut_bits = all.lengths.front().tail_bits;
     one.change = one.tail_bits / one.cut_bits - 1;
     one.windows = first[i].windows;
@@ -167,10 +167,9 @@ Metric metric(const Settings& settings, const TextsResult& texts) {
           "bits per byte",
           fmt::format("{} the test {}, each in the second half of a window of this length{}",
                       loss, unit, per_byte),
-          fmt::format(
-              "{:.3f} bits from byte frequencies alone{}, {:.3f} from those after the byte "
-              "before",
-              texts.byte_frequency_bits, by_token, texts.byte_pair_bits)};
+          fmt::format("{:.3f} bits from byte frequencies alone{}, "
+                      "{:.3f} from those after the byte before",
+                      texts.byte_frequency_bits, by_token, texts.byte_pair_bits)};
     case Task::masked:
       return {
           "bits per masked byte",

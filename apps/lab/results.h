@@ -20,9 +20,9 @@ struct SessionResult;
 // share.
 constexpr double holds_within = 0.03;
 
-// The standard deviation between seeds, in bits, if there is only one seed: others measured 0.012
-// to 0.015 nats at this scale. With one seed, a difference of losses is measurable only if it
-// exceeds two of these deviations.
+// The standard deviation between seeds, in bits, if there is only one seed: others measured
+// 0.012 to 0.015 nats at this scale. With one seed, a difference of losses is measurable only
+// if it exceeds two of these deviations.
 constexpr double seed_deviation = 0.02;
 
 // LengthLoss over seeds. If a number of a seed is not finite, the encoding diverged: tail_bits
@@ -31,18 +31,18 @@ struct LengthMean {
   std::int64_t length = 0;
   bool applicable = false;  // the fields after it are unset if not
   double tail_bits = 0, tail_deviation = 0, window_bits = 0, accuracy = 0;
-  // Half of the width of the 95 % confidence interval of tail_bits. Several seeds: of the mean over
-  // seeds. One seed: of the mean over its test segments, without the deviation between seeds.
+  // Half of the width of the 95 % confidence interval of tail_bits: the interval of the mean
+  // over seeds, or for one seed, over its test segments (without the deviation between seeds).
   double uncertainty = 0;
-  double cut_bits =
-      0;              // the loss on the same bytes with the context cut to the training length
-  double change = 0;  // of tail_bits from the training length, relative
+  // The loss on the same bytes with the context cut to the training length.
+  double cut_bits = 0;
+  double change = 0;  // relative change of tail_bits since the training length
   std::int64_t windows = 0;
 };
 
-// Stretch over seeds, of a stretch or of a range of lengths. If a number of a seed is not finite,
-// the encoding diverged: score and second are NaN. A range ends at one of settings.eval_lengths
-// and begins after the previous one.
+// Stretch over seeds, of a stretch or of a range of lengths. If a number of a seed is not
+// finite, the encoding diverged: score and second are NaN. A range ends at one of
+// settings.eval_lengths and begins after the previous one.
 struct StretchMean {
   std::int64_t from = 0, to = 0;
   bool applicable = false;  // the fields after it are unset if not
@@ -68,23 +68,23 @@ struct EncodingResult {
 
 // An encoding in a ranking. `bits` for text, else `score` and `second`. NaN: diverged, ranked
 // last and never tied.
-struct Place {
+struct RankedEncoding {
   std::string name = {}, title = {};
   std::optional<double> bits = {};
   double score = 0, second = 0;
-  bool tied =
-      false;  // with the best: the 95 % confidence interval of the difference contains 0
+  // The 95 % confidence interval of the difference from the best contains 0.
+  bool tied = false;
 };
 // A way to use a trained encoding at a context length: with the whole context, with the context
 // cut to the training length, or after a method of --extend, without or with its fine-tune.
 enum class Context { whole = 1, cut, extended, tuned };
 const char* name(Context context);
 struct Way {
-  std::string name = {}, title = {};  // of the encoding
+  std::string name = {}, title = {};  // name and title of the encoding
   Context context;
-  std::string method = {};  // of --extend, as a title
+  std::string method = {};  // title of the --extend method
   double bits = 0;
-  bool tied = false;  // with the best
+  bool tied = false;  // tied with the best
 };
 // All ways at one length, best first.
 struct Ways {
@@ -95,7 +95,7 @@ struct Ways {
 // first.
 struct Ranking {
   std::int64_t from = 0, to = 0;
-  std::vector<Place> order = {};
+  std::vector<RankedEncoding> order = {};
 };
 
 // An encoding that is recommended, and its use if others of its ways are worse: "with the
@@ -111,8 +111,8 @@ struct Recommendation {
   std::int64_t from = 0, to = 0;
   std::vector<Choice> choices = {};  // tied, the best first; empty: no encoding
   std::string next = {};             // title of the best other encoding; empty if there is none
-  // From the best choice to `next`, in bits or as a share, and half of the width of its 95 %
-  // confidence interval. Of several lengths, the one at which the difference is least certain.
+  // Difference of the best choice from `next`, in bits or as a share, and half of the width of
+  // its 95 % confidence interval; at the length at which the difference is least certain.
   double difference = 0, margin = 0;
   std::int64_t seeds = 0;  // the least of the encodings
   std::string confidence = {};
@@ -123,7 +123,7 @@ const char* name(Stage stage);
 struct ExtensionRow {
   std::string method = {}, title = {};
   Stage stage;
-  // At each length. uncertainty: as in LengthMean; 0 with one seed.
+  // One value for each length. uncertainty: as in LengthMean; 0 with one seed.
   std::vector<double> bits = {}, deviation = {}, uncertainty = {};
 };
 struct ExtensionResult {
@@ -139,16 +139,16 @@ struct EncodingCost {
   std::optional<double> step_seconds = {};
   std::optional<RelativeTime> relative_step = {};
   std::vector<MemoryUse> memory = {};
-  // Of two equal models without an encoding, RelativeTime::from_one. Empty: not measured.
+  // RelativeTime::from_one of two equal models without an encoding. Empty: not measured.
   std::optional<double> step_noise = {};
 };
 
-// The models of one size, in a session with several. Their results, with encodings without sizes,
-// are in the folder `name` (results_by_size.h).
+// The models of one size, in a session with several. Their results, with encodings without
+// sizes, are in the folder `name` (results_by_size.h).
 struct SizeResult {
   std::string name = {};  // "2x64"
   std::int64_t layers = 0, width = 0, heads = 0;
-  std::int64_t parameters = 0;  // of the smallest model of this size; 0: no finished run
+  std::int64_t parameters = 0;  // count of the smallest model of this size; 0: no run finished
 };
 
 struct Metric {
@@ -167,10 +167,10 @@ struct TextsResult {
   // byte, and the share of right predictions if the most frequent byte is always predicted. A
   // model that has learned from context must be clearly better.
   double byte_frequency_bits = 0, byte_frequency_accuracy = 0;
-  // The same with the frequencies of each byte after the byte before it. A model above this loss
-  // hardly uses positions.
+  // The same with the frequencies of each byte after the byte before it. A model above this
+  // loss hardly uses positions.
   double byte_pair_bits = 0;
-  // Of tokens that can have several bytes (TokenStatistics).
+  // TokenStatistics, if tokens can have several bytes.
   std::optional<double> bytes_per_token = {}, token_frequency_bits = {};
   std::vector<TextSize> train = {}, validation = {}, test = {};
 };
@@ -191,12 +191,12 @@ struct Results {
   std::int64_t runs_asked = 0;
   std::optional<std::string> shard = {};  // "I/N": results of a part of the runs
   std::string size = {};                  // "2x64": results of the models of this size
-  std::vector<SizeResult> sizes = {};     // of a session with several sizes
+  std::vector<SizeResult> sizes = {};     // filled in a session with several sizes
   std::vector<LeftOut> left_out = {};
   bool stopped = false;
   std::vector<EncodingResult> encodings = {};
   std::vector<Ranking> rankings = {};
-  std::vector<Ways> ways = {};                       // of a task with text
+  std::vector<Ways> ways = {};                       // filled for a task with text
   std::vector<Recommendation> recommendations = {};  // empty: not trained enough, several sizes
   std::vector<ExtensionResult> extensions = {};
   std::vector<EncodingCost> cost = {};
@@ -210,8 +210,8 @@ std::string length_text(const Results& results, std::int64_t length);
 
 Results assemble_results(const SessionResult& session, const Corpus& corpus);
 
-// Sets the encodings, rankings, ways, recommendations, extensions, sizes and the answer from the
-// settings, texts, machine, requested runs and runs.
+// Sets the encodings, rankings, ways, recommendations, extensions, sizes and the answer from
+// the settings, texts, machine, requested runs and runs.
 void compare_encodings(Results& results);
 
 }  // namespace gnomon::lab

@@ -57,12 +57,12 @@ std::optional<std::string> not_trained(const Results& results) {
 // The first and the last of Results::rankings, or one of them if there is only one.
 std::set<std::size_t> ends(const Results& results) { return {0, results.rankings.size() - 1}; }
 
-// The titles of the best encoding and of those tied with it. Empty if no encoding has positions,
-// or if none is better than chance.
+// The titles of the best encoding and of those tied with it. Empty if no encoding has
+// positions, or if none is better than chance.
 std::vector<std::string> best_at(const Results& results, std::size_t at) {
   std::vector<std::string> titles;
   if (examples(results) && !beats_chance(results, at)) return titles;
-  for (const Place& one : results.rankings[at].order)
+  for (const RankedEncoding& one : results.rankings[at].order)
     if (one.tied) titles.push_back(one.title);
   return titles;
 }
@@ -80,7 +80,7 @@ std::string best_text(const Results& results) {
       (ranking.order.empty() ? absent : finite ? none : diverged).push_back(place);
       continue;
     }
-    const Place& first = ranking.order[0];
+    const RankedEncoding& first = ranking.order[0];
     const std::string value =
         first.bits ? fmt::format("{:.3f} bits", *first.bits) : percent_text(first.score);
     best.push_back(fmt::format("{} at {} ({}{})", either(titles), place, value,
@@ -158,7 +158,7 @@ const EncodingResult* find(const Results& size, const std::string& name) {
   return nullptr;
 }
 
-// Those that have a finished run.
+// Entries that have a finished run.
 std::vector<Results> finished(std::vector<Results> sizes) {
   std::erase_if(sizes, [](const Results& one) { return one.encodings.empty(); });
   return sizes;
@@ -216,7 +216,7 @@ void compare_sizes(Results& results) {
   results.answer = missing_runs(results);
   results.recommendations.clear();
   const std::vector<Results> sizes = results_by_size(results);
-  bool advice = true;  // for every size
+  bool advice = true;  // advice exists for every size
   for (const Results& one : sizes) {
     const Settings& s = one.settings;
     results.sizes.push_back({one.size, s.layers, s.width, s.heads, by_size::smallest(one)});
@@ -260,9 +260,8 @@ plot::Table size_table(const Results& all, const std::vector<Results>& sizes) {
   std::string metric = capitalized(all.metric.name);
   table.caption = fmt::format(
       "{}{} by size of the model (layers x width), as in training and at the longest tests. "
-      "{}: {}. Those that are best of a size or tied with the best are green; "
-      "n/a: "
-      "the encoding has no positions, or no run is finished.",
+      "{}: {}. Those that are best of a size or tied with the best are green; n/a: the "
+      "encoding has no positions, or no run is finished.",
       metric, by_size::examples(all) ? ", in percent," : "",
       by_size::examples(all) ? "In parentheses" : "±", interval_text(finished[0]));
   return table;

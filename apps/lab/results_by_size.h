@@ -1,5 +1,5 @@
-// The results of a session with models of several sizes (model_size.h): what holds at every size,
-// and the results of each size, as those of a session with that size only.
+// The results of a session with models of several sizes (model_size.h): statements that hold at
+// every size, and the results of each size, as those of a session with that size only.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// Checks of results that an earlier session wrote: lists of other lengths than those of the settings.
+// Checks of results that an earlier session wrote: the lengths of lists must fit the settings.
 #pragma once
 
 #include <vector>

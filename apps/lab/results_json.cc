@@ -245,7 +245,7 @@ void describe(auto& f, Recommendation& s) {
   f("difference", s.difference)("margin", s.margin)("seeds", s.seeds);
   f("confidence", s.confidence);
 }
-void describe(auto& f, Place& s) {
+void describe(auto& f, RankedEncoding& s) {
   f("name", s.name)("title", s.title).optional("bits", s.bits);
   if (!s.bits) f("score", s.score)("second", s.second);
   f("tied", s.tied);
@@ -413,7 +413,7 @@ std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {
 ModelConfig read_model_config(const std::filesystem::path& path) {
   return read_file<ModelConfig>(path, [](const ModelConfig& config) {
     need_same(config.model_type == "gnomon-lab", "model_type");
-    // A session with --extend stores it with the models of all encodings, but it requires rotary.
+    // A session with --extend stores it for all encodings, but only rotary can be extended.
     Settings settings = config.settings;
     settings.extend.clear();
     check_settings(settings);

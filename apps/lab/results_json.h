@@ -11,8 +11,8 @@
 
 namespace gnomon::lab {
 
-// The contents of settings.json: the settings, a hash of the texts, the command line, the version
-// of the library, and the runs of --shard as "I/N".
+// The contents of settings.json: the settings, a hash of the texts, the command line, the
+// version of the library, and the runs of --shard as "I/N".
 struct StoredSettings {
   Settings settings;
   std::string fingerprint, command;
@@ -28,15 +28,15 @@ Json to_json(const ModelConfig& config);
 Json to_json(const LengthLoss& loss);
 Json to_json(const Stretch& stretch);
 
-// Readers of files that an earlier session wrote. Throw std::invalid_argument, with the path and
-// the reason, if the file is not what that session wrote: not JSON, a key that is missing or of
-// another type, lists of other lengths than those of the settings.
+// Readers of files that an earlier session wrote. Throw std::invalid_argument, with the path
+// and the reason, if the file is not what that session wrote: not JSON, a key that is missing
+// or of another type, lists of other lengths than those of the settings.
 StoredSettings read_settings(const std::filesystem::path& path);
 StoredSettings read_settings(const Json& stored);  // that rank 0 sent
 RunResult read_run(const std::filesystem::path& path, const Settings& settings,
                    const std::string& encoding, std::int64_t seed);
-// The measurements in results.json: the settings, metric, texts, machine, requested runs and runs,
-// from which compare_encodings() computes the rest.
+// The measurements in results.json: the settings, metric, texts, machine, requested runs and
+// runs, from which compare_encodings() computes the rest.
 Results read_results(const std::filesystem::path& path);
 Results read_results(const Json& stored);
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path);

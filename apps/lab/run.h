@@ -1,6 +1,7 @@
-// One training run: one encoding, one seed. Each of its workers has one thread, so its results do
-// not depend on other runs or on the number of cores. If settings.micro_batches is set, a team of
-// workers may train it together (micro_batches.h), and its results do not depend on their number.
+// One training run: one encoding, one seed. Each of its workers has one thread, so its results
+// do not depend on other runs or on the number of cores. If settings.micro_batches is set, a
+// team of workers may train it together (micro_batches.h), and its results do not depend on
+// their number.
 #pragma once
 
 #include <torch/optim/adamw.h>
@@ -48,9 +49,9 @@ class TrainingRun {
   // One step of AdamW. Returns its loss in bits per unit of LossSum.
   double train_step();
 
-  // Saves or loads the whole state. A loaded run continues with the same bits, also with another
-  // number of workers. Only rank 0 of the team has to save. Only rank 0 reads the file of `load`,
-  // with the errors of read_checkpoint: it sends the contents to the others.
+  // Saves or loads the whole state. A loaded run continues with the same bits, also with
+  // another number of workers. Only rank 0 of the team has to save. Only rank 0 reads the file
+  // of `load`, with the errors of read_checkpoint: it sends the contents to the others.
   void save(const std::filesystem::path& path);
   void load(const std::filesystem::path& path);
 

@@ -72,7 +72,7 @@ struct ExtensionMethod {
 };
 struct Extension {
   std::int64_t factor = 0;
-  std::int64_t steps = 0;           // of the fine-tune
+  std::int64_t steps = 0;           // fine-tuning steps
   std::vector<double> before = {};  // bits at each of settings.eval_lengths
   std::vector<ExtensionMethod> methods = {};
 
@@ -86,7 +86,7 @@ struct SampledMatrix {
 };
 struct RotaryDecay {
   std::vector<std::int64_t> distances = {};
-  std::vector<double> scores = {};  // of a query and a key of ones, relative to distance 0
+  std::vector<double> scores = {};  // q and k of ones, relative to distance 0
 };
 struct BiasByDistance {
   std::vector<std::int64_t> distances = {};
@@ -97,7 +97,7 @@ struct Picture {
   std::optional<SampledMatrix> table = {}, similarity = {};
   std::optional<RotaryDecay> rotary = {};
   std::optional<BiasByDistance> bias = {};
-  // Of the same model before training, if training changed them.
+  // Values of the same model before training, if training changed them.
   std::optional<SampledMatrix> initial_table = {};
   std::optional<BiasByDistance> initial_bias = {};
 };
@@ -114,8 +114,8 @@ struct AttentionMap {
   std::int64_t layer = 0, head = 0;
   std::vector<std::vector<double>> weights = {};
 };
-// The attention of one head by distance, for the queries in the second half of a window: the mean
-// distance of the weights, and their shares in the ranges of TrainedAttention::range_ends.
+// The attention of one head by distance, for the queries in the second half of a window: the
+// mean distance of the weights, and their shares in the ranges of TrainedAttention::range_ends.
 struct HeadAttention {
   std::int64_t layer = 0, head = 0;
   double mean_distance = 0;
@@ -123,9 +123,9 @@ struct HeadAttention {
 };
 // Attention of a trained model in windows of the training length. shares[i]: the share of the
 // weight on keys at distances of at most distances[i] bytes, the mean over layers, heads and
-// queries in the second half of a window. `maps`: of the first and the last layer, the head whose
-// weights have the lowest mean entropy, for the bytes `text`. Range i of `heads` ends at the distance
-// range_ends[i] (0, 1, 3, 7, 15, ...) and begins after the previous one.
+// queries in the second half of a window. `maps`: of the first and the last layer, the head
+// whose weights have the lowest mean entropy, for the bytes `text`. Range i of `heads` ends at
+// the distance range_ends[i] (0, 1, 3, 7, 15, ...) and begins after the previous one.
 struct TrainedAttention {
   std::vector<std::int64_t> distances = {};
   std::vector<double> shares = {};
@@ -147,7 +147,7 @@ struct CurvePoint {
 struct RunResult {
   std::string encoding = {};
   std::int64_t seed = 0;
-  Json specification = {};  // of the encoding or the scheme
+  Json specification = {};  // JSON of the encoding or the scheme
   std::int64_t parameters = 0, position_parameters = 0, steps = 0, trained_tokens = 0;
   double train_seconds = 0, tokens_per_second = 0;
   std::vector<CurvePoint> curve = {};
@@ -157,7 +157,7 @@ struct RunResult {
   Evaluation tests = {};
   Picture picture = {};
   std::vector<Sample> samples = {};
-  std::optional<TrainedAttention> attention = {};  // of a task with text
+  std::optional<TrainedAttention> attention = {};  // set for a task with text
 };
 
 // The contents of config.json of a trained model.
@@ -170,19 +170,20 @@ struct ModelConfig {
   std::vector<LengthLoss> lengths = {};  // the tests; empty for a task with examples
 };
 
-// Peak memory of a forward and a backward pass over one window, without the model: the mean of two
-// measurements, and their difference.
+// Peak memory of a forward and a backward pass over one window, without the model: the mean of
+// two measurements, and their difference.
 struct MemoryUse {
   std::int64_t tokens = 0;
   double bytes = 0, spread = 0;
   std::optional<double> extra_bytes = {};  // difference from the encoding none, if measurable
 };
-// The time of a training step divided by that of the encoding none: the median of pairs of steps
-// that alternate, and the limits of its 95 % confidence interval. Of none: of two equal models.
+// The time of a training step divided by that of the encoding none: the median of pairs of
+// steps that alternate, and the limits of its 95 % confidence interval. Of none: of two equal
+// models.
 struct RelativeTime {
   double median = 0, low = 0, high = 0;
 
-  // The largest distance of the interval from 1. Of two equal models: the noise of the measurement.
+  // The largest distance of the interval from 1; for two equal models, the measurement noise.
   double from_one() const { return std::max(std::abs(low - 1), std::abs(high - 1)); }
   // The interval is above 1, and the claim is larger than half of its width and than the noise.
   bool shows_cost(double noise) const {

@@ -28,7 +28,7 @@ using Store = c10::intrusive_ptr<c10d::Store>;
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-// Until rank 0 has measured the cost of the encodings and chosen the number of steps.
+// Rank 0 measures the cost of the encodings and chooses the number of steps in this time.
 constexpr milliseconds preparation_time{7'200'000};
 constexpr milliseconds most_between_beats{2'000}, between_checks{50}, farewell_time{2'000};
 constexpr const char* settings_key = "settings";
@@ -39,8 +39,8 @@ void send(const Store& store, const std::string& key, const Json& value) {
   const std::string text = value.dump();
   store->set(key, std::vector<std::uint8_t>(text.begin(), text.end()));
 }
-// Waits for a value of the leader. Throws TeamError if the leader is silent for `patience`, or if
-// rank 0 ends.
+// Waits for a value of the leader. Throws TeamError if the leader is silent for `patience`, or
+// if rank 0 ends.
 Json receive(const Store& store, const std::string& key, milliseconds patience) {
   try {
     std::int64_t beats = -1;

@@ -28,7 +28,8 @@ SequenceModel::SequenceModel(const Settings& settings, const Corpus& corpus,
 
 Json SequenceModel::specification() const { return json_of_scheme(model_->scheme()); }
 
-LossSum SequenceModel::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
+LossSum SequenceModel::loss(Part part, std::uint64_t seed, std::uint64_t step,
+                            BatchRange rows) {
   const Batch batch = batch_of(settings_, corpus_, part, seed, step);
   const torch::Device device(settings_.device);
   const std::int64_t count = rows.end - rows.begin;

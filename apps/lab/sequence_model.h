@@ -18,7 +18,7 @@ class SequenceModel final : public TaskModel {
 
   torch::nn::Module& module() override { return *model_; }
   Json specification() const override;
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
   void describe(RunResult& result) override;
   void save(const std::filesystem::path& folder, const RunResult& result) override;

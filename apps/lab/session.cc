@@ -33,9 +33,9 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
-// From a few steps of every encoding, with as many runs at the same time as in training: the
-// fastest if all batches have the same size, because other processes only slow a step down, else
-// the median.
+// The speed of a few steps of every encoding, with as many runs at the same time as in
+// training: the fastest if all batches have the same size, because other processes only slow a
+// step down, else the median.
 Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus) {
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
@@ -71,7 +71,7 @@ Speed measured_speed(const Settings& s, const Options& options, const Corpus& co
 }
 
 // Reads cost.json or measures the cost. Called before the first training step of this process:
-// the measurement forks, and LibTorch refuses a backward pass in a child of a process that had one.
+// the measurement forks, and LibTorch refuses a backward pass in a child if the parent had one.
 std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus,
                                const fs::path& out, std::FILE* stream) {
   if (fs::exists(out / "cost.json")) return read_costs(out / "cost.json");
@@ -86,7 +86,7 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
            Listener* listener, std::FILE* stream) {
   const Settings& settings = result.settings;
   std::vector<std::optional<RunResult>> found(jobs.size());
-  std::mutex mutex;  // of `found`
+  std::mutex mutex;  // guards `found`
   const auto finished = [&](std::size_t run, RunResult one) {
     const std::lock_guard lock(mutex);
     found[run] = std::move(one);
@@ -136,7 +136,7 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
 
 }  // namespace
 
-void leave_out_unusable(SessionResult& result, const Corpus& corpus, std::FILE* stream) {
+void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std::FILE* stream) {
   std::vector<std::string> usable;
   for (const std::string& name : result.settings.encodings)
     if (const auto reason = unusable(name, result.settings, corpus)) {
@@ -189,8 +189,8 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   result.shard = asked.shard;
   for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
-  leave_out_unusable(result, corpus, stream);
-  // Of the shards, only the first measures the cost.
+  remove_unusable_encodings(result, corpus, stream);
+  // Only the first shard measures the cost.
   if (options.cost && (!options.shard || options.shard->index == 0))
     result.cost = cost(result.settings, corpus, out, stream);
   if (!stored && options.minutes) {
@@ -206,8 +206,9 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
            fmt::format("--shard I/N must have I below the number of runs, {}",
                        std::ssize(result.settings.encodings) * result.settings.seeds),
            options.shard->text());
-  if (!stored) io::write_aside(out / "settings.json", to_json(asked).dump(1));
-  if (!result.cost.empty()) io::write_aside(out / "cost.json", to_json(result.cost).dump(1));
+  if (!stored) io::write_atomically(out / "settings.json", to_json(asked).dump(1));
+  if (!result.cost.empty())
+    io::write_atomically(out / "cost.json", to_json(result.cost).dump(1));
 
   train(result, options, asked, jobs, corpus, out, listener ? &*listener : nullptr, stream);
   result.stopped = stop_asked;

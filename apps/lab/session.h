@@ -31,17 +31,18 @@ struct SessionResult {
   std::vector<RunResult> runs;        // finished, by seed, then by encoding
   std::vector<RunResult> unfinished;  // summaries of runs that were stopped
   std::vector<MeasuredCost> cost;
-  bool stopped = false;  // by Ctrl-C
+  bool stopped = false;  // stopped by Ctrl-C
   double seconds = 0;
 };
 
 // Moves the encodings that cannot take part from the settings to `left_out`, with a line each.
 // Throws std::invalid_argument if none is left.
-void leave_out_unusable(SessionResult& result, const Corpus& corpus, std::FILE* stream);
+void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std::FILE* stream);
 
-// `out`: the folder, which is empty or has a stopped run with options.settings. The first Ctrl-C
-// saves the state of every run and returns the finished runs. The second ends the process.
-// With options.world, workers on other machines train runs, too (work_server.h, work_client.h).
+// `out`: the folder, which is empty or has a stopped run with options.settings. The first
+// Ctrl-C saves the state of every run and returns the finished runs. The second ends the
+// process. With options.world, workers on other machines train runs, too (work_server.h,
+// work_client.h).
 SessionResult run_session(const Options& options, const Corpus& corpus,
                           const std::filesystem::path& out, std::FILE* stream);
 

@@ -41,8 +41,8 @@ inline double normal_95_of(std::size_t count) {
   return high;
 }
 
-// The 97.5 % quantile of Student's t distribution. `degrees` of freedom: at least 1, need not be
-// an integer. Relative error below 1e-3 for integers (from 5 on: the expansion of Fisher and
+// The 97.5 % quantile of Student's t distribution. `degrees` of freedom: at least 1, need not
+// be an integer. Relative error below 1e-3 for integers (from 5 on: the expansion of Fisher and
 // Cornish, Abramowitz and Stegun 26.7.5).
 inline double student_95(double degrees) {
   constexpr double exact[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706};
@@ -59,8 +59,8 @@ inline double student_95(double degrees) {
          (79 * z9 + 776 * z7 + 1482 * z5 - 1920 * z3 - 945 * z) / (92160 * n * n * n * n);
 }
 
-// Half of the width of the 95 % confidence interval of the mean, with Student's t. Returns 0 for
-// fewer than two numbers.
+// Half of the width of the 95 % confidence interval of the mean, with Student's t. Returns 0
+// for fewer than two numbers.
 inline double mean_margin(const std::vector<double>& numbers) {
   if (numbers.size() < 2) return 0;
   const auto count = static_cast<double>(numbers.size());
@@ -71,9 +71,9 @@ struct Interval {
   double low = 0, high = 0;
 };
 
-// The 95 % confidence interval of a share of `count` examples (Wilson 1927). For a mean of numbers
-// from 0 to 1, whose variance is at most that of a share, the interval is at least as wide as
-// necessary.
+// The 95 % confidence interval of a share of `count` examples (Wilson 1927). For a mean of
+// numbers from 0 to 1, whose variance is at most that of a share, the interval is at least as
+// wide as necessary.
 inline Interval share_interval(double share, std::int64_t count, double z = normal_95) {
   if (count < 1) return {0, 1};
   const auto n = static_cast<double>(count);

@@ -27,13 +27,14 @@ void TaskModel::save(const std::filesystem::path& folder, const RunResult& resul
   Settings settings = settings_;
   settings.device = "cpu";
   settings.encodings = {split_size(result.encoding).name};
-  io::write_aside(folder / "config.json", Json{{"model_type", "gnomon-lab-" + settings.task},
-                                               {"encoding", settings.encodings[0]},
-                                               {"seed", result.seed},
-                                               {"position", result.specification},
-                                               {"settings", to_json(settings)}}
-                                                  .dump(1) +
-                                              "\n");
+  io::write_atomically(folder / "config.json",
+                       Json{{"model_type", "gnomon-lab-" + settings.task},
+                            {"encoding", settings.encodings[0]},
+                            {"seed", result.seed},
+                            {"position", result.specification},
+                            {"settings", to_json(settings)}}
+                               .dump(1) +
+                           "\n");
 }
 
 std::unique_ptr<TaskModel> make_model(const Settings& session, const Corpus& corpus,

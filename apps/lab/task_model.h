@@ -20,12 +20,12 @@ namespace gnomon::lab {
 class Transformer;
 
 // The examples [begin, end) of a batch.
-struct Rows {
+struct BatchRange {
   std::int64_t begin = 0, end = 0;
 };
 
-// The sum of the losses of all targets, in nats, and the number of targets. Losses are reported by
-// `units`, for example the number of bytes of all targets.
+// The sum of the losses of all targets, in nats, and the number of targets. Losses are reported
+// by `units`, for example the number of bytes of all targets.
 struct LossSum {
   at::Tensor nats;
   std::int64_t targets = 0, units = targets;
@@ -44,7 +44,7 @@ class TaskModel {
   // The loss of some examples of the batch of a step, with gradients of the weights. A pure
   // function of the weights, the data and the arguments. All rows: {0, settings.batch}.
   // Part::validation: the same examples for all runs, with any `seed` and `step`.
-  virtual LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) = 0;
+  virtual LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) = 0;
 
   // The tests. Calls `stop` between groups of examples, and returns nothing if it returns true.
   virtual std::optional<Evaluation> evaluate(const std::function<bool()>& stop) = 0;
@@ -69,7 +69,7 @@ class TaskModel {
 
  protected:
   explicit TaskModel(const Settings& settings) : settings_(settings) {}
-  const Settings settings_;  // with the size of this model
+  const Settings settings_;  // settings with the size of this model
 };
 
 // The untrained model of the task. `encoding`: an entry of --encodings. Weights that all

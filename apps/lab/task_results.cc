@@ -15,7 +15,7 @@ namespace gnomon::lab {
 namespace {
 
 constexpr double learnt_from = 0.95;
-constexpr double learned_share = 0.1;  // of the way from chance to 1; see no_better_than_chance
+constexpr double learned_share = 0.1;  // share of the way to 1; see no_better_than_chance
 
 // A range of adjacent stretches.
 Stretch joined(const std::vector<Stretch>& parts) {
@@ -102,7 +102,7 @@ std::string guesses(double share, std::int64_t examples) {
 }
 
 std::string trained_sentence(const Results& results, const TaskInfo& task) {
-  std::vector<std::string> learnt, others;  // without those that diverged
+  std::vector<std::string> learnt, others;  // leave out those that diverged
   for (const EncodingResult& one : results.encodings) {
     const StretchMean& range = one.ranges.front();
     if (!range.applicable || !std::isfinite(range.score)) continue;
@@ -127,7 +127,7 @@ std::string trained_sentence(const Results& results, const TaskInfo& task) {
 
 // The best encoding at a range. Null if no encoding has positions for it.
 const StretchMean* best_of(const Results& results, std::size_t range) {
-  const std::vector<Place>& order = results.rankings[range].order;
+  const std::vector<RankedEncoding>& order = results.rankings[range].order;
   for (const EncodingResult& one : results.encodings)
     if (!order.empty() && one.name == order[0].name) return &one.ranges[range];
   return nullptr;
@@ -138,7 +138,7 @@ std::string beyond_sentence(const Results& results, std::size_t range) {
   const auto& [from, to, order] = results.rankings[range];
   if (order.empty())
     return fmt::format("No encoding has positions for {} {}.", range_text(from, to), task.unit);
-  const auto whole = [](const Place& one) {
+  const auto whole = [](const RankedEncoding& one) {
     return fmt::format("{} ({})", one.title, percent_text(one.score));
   };
   if (!std::isfinite(order[0].score))
@@ -148,7 +148,7 @@ std::string beyond_sentence(const Results& results, std::size_t range) {
                                    range_text(from, to), task.unit, task.score);
     if (task.second.empty()) return text + ".";
     std::vector<std::string> most;
-    for (const Place& one : order)
+    for (const RankedEncoding& one : order)
       if (one.tied) most.push_back(one.title);
     return text + fmt::format("; the most {}, {} (by chance {}), with {}{}.", task.second,
                               percent_text(order[0].second),
@@ -236,7 +236,7 @@ double example_margin(const std::string& a, const std::string& b, std::size_t ra
 std::optional<std::string> no_better_than_chance(const Results& results) {
   if (all_diverged(results)) return all_diverged_sentence(results);
   const TaskInfo& task = find_task(results.settings.task);
-  // Either score shows that something is learned: translations of text are seldom right in all.
+  // Each of the scores shows learning: translations of text are seldom right in all words.
   const auto wanted = [](double by_chance) {
     return by_chance + learned_share * (1 - by_chance);
   };
@@ -300,12 +300,12 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
                                  .score = range.score,
                                  .second = range.second});
     std::stable_sort(ranking.order.begin(), ranking.order.end(),
-                     [](const Place& a, const Place& b) {
+                     [](const RankedEncoding& a, const RankedEncoding& b) {
                        return is_higher(a.score, b.score) ||
                               (a.score == b.score && is_higher(a.second, b.second));
                      });
-    for (Place& one : ranking.order) {
-      const Place& best = ranking.order[0];
+    for (RankedEncoding& one : ranking.order) {
+      const RankedEncoding& best = ranking.order[0];
       const bool no_score = best.score == 0;
       const double difference = no_score ? best.second - one.second : best.score - one.score;
       one.tied =

@@ -43,7 +43,7 @@ class TaskModel;
 struct Candidate;
 struct TaskInfo;
 
-// In tasks/.
+// Defined in tasks/.
 extern const TaskInfo translation_task_info, dialogue_task_info, image_task_info,
     image_text_task_info, graph_task_info, classify_task_info;
 
@@ -53,7 +53,7 @@ struct TaskDefaults {
                steps = 0;                // steps: a factor on the steps of the preset
   std::vector<std::int64_t> times = {};  // eval lengths, relative to train_length
   std::string encodings = {};
-  std::int64_t layers = 4, width = 128, heads = 4;  // of the model
+  std::int64_t layers = 4, width = 128, heads = 4;  // model size
   double learning_rate = 2e-3;
 };
 
@@ -64,7 +64,7 @@ struct TaskInfo {
   std::string_view summary;  // one line
   std::string_view unit;     // unit of a length: "letters"
 
-  // Of a task with examples: the scores from 0 to 1 of a Stretch. Encodings are ranked by `score`,
+  // Scores of a task with examples, from 0 to 1 in a Stretch. Encodings are ranked by `score`,
   // and then by `second`, which is empty if there is none.
   std::string_view score = {};   // "right whole answers"
   std::string_view second = {};  // "right bytes"
@@ -72,15 +72,15 @@ struct TaskInfo {
   std::string_view chance = {};  // source of the scores by chance: "the best guess that ..."
   std::string_view loss = "bits per byte";  // unit of the loss in training
   std::string_view model_name = {};  // "encoder-decoder Transformer"; empty: by visibility
-  std::string_view trained_on = "examples of 1 to ";  // before the training length
+  std::string_view trained_on = "examples of 1 to ";  // text before the training length
   std::string_view samples =                          // sentence before the samples
       "The answer of each model to the same unseen example, by greedy decoding.";
   std::string_view suffixes = "random";  // permitted after @ in --encodings: "text,image"
 
   TaskDefaults (*defaults)() = nullptr;
-  std::int64_t (*tokens)(std::int64_t length) =
-      nullptr;  // of an example; null: equal to the length
-  // For other models than SequenceModel.
+  // The number of tokens of an example; null: equal to the length.
+  std::int64_t (*tokens)(std::int64_t length) = nullptr;
+  // Makes a model other than SequenceModel.
   std::unique_ptr<TaskModel> (*model)(const Settings& settings, const Corpus& corpus,
                                       const std::string& encoding, std::int64_t seed) = nullptr;
   // The texts of an encoding for the report; null: find_candidate.
@@ -88,7 +88,7 @@ struct TaskInfo {
   Corpus (*load)(const Settings& settings) = nullptr;  // reads settings.texts; null: no TEXT
   void (*check)(const Settings& settings) = nullptr;   // throws std::invalid_argument
   std::int64_t shortest = 1;                           // length of an example
-  // Of length_stretches(); null: as described there.
+  // The result of length_stretches(); null: as described there.
   std::vector<Stretch> (*stretches)(const Settings& settings) = nullptr;
 };
 
@@ -116,7 +116,7 @@ constexpr double masked_share = 0.15;
 
 // The number of tokens in a window or an example at a length. For text, the length itself.
 std::int64_t window_tokens(Task task, std::int64_t length);
-// The number of tokens in a window of training. --finetune with --extend: of the longest length.
+// The number of tokens in a window of training. --finetune with --extend: the longest length.
 std::int64_t training_window(const Settings& settings);
 
 struct Example {
@@ -143,8 +143,8 @@ struct Chance {
 Chance chance(Task task, std::int64_t length);
 
 // The stretches in which a task with examples is tested: `from`, `to` and `up_to`. Those of
-// TaskInfo::stretches, or, if it is null, each has a quarter of the training length, none contains
-// lengths on both sides of an eval length, and the first begins at TaskInfo::shortest.
+// TaskInfo::stretches, or, if it is null, each has a quarter of the training length, none
+// contains lengths on both sides of an eval length, and the first begins at TaskInfo::shortest.
 std::vector<Stretch> length_stretches(const Settings& settings);
 
 }  // namespace gnomon::lab

@@ -71,8 +71,8 @@ class Team {
 Team& no_team();
 
 // Calls `work` for each member of a team of threads, for rank 0 in the calling thread. The
-// floating-point environment of the threads is that of the calling thread. The first exception of
-// a member ends the team and is rethrown.
+// floating-point environment of the threads is that of the calling thread. The first exception
+// of a member ends the team and is rethrown.
 void on_team(int size, const std::function<void(Team&)>& work,
              std::chrono::milliseconds timeout = Team::default_timeout);
 

@@ -22,11 +22,11 @@ namespace {
 // The title if it fits, otherwise the name in --encodings. A shortened title could be that of
 // another encoding.
 std::string label(const std::string& title, const std::string& name) {
-  constexpr std::size_t room = 18;
-  return title.size() <= room ? title : name.substr(0, room);
+  constexpr std::size_t most = 18;
+  return title.size() <= most ? title : name.substr(0, most);
 }
 
-std::string painted(Colour colour, const char* code, const std::string& text) {
+std::string coloured(Colour colour, const char* code, const std::string& text) {
   return colour == Colour::always ? fmt::format("\x1b[{}m{}\x1b[0m", code, text) : text;
 }
 
@@ -38,7 +38,7 @@ std::string text_table(const Results& results, Colour colour) {
   std::string head = fmt::format("{:<18}{:>11}", "", "parameters");
   for (const std::int64_t length : results.settings.eval_lengths)
     head += fmt::format("{:>9}", length);
-  std::string text = painted(colour, "1", head + fmt::format("{:>10}", "holds to")) + "\n";
+  std::string text = coloured(colour, "1", head + fmt::format("{:>10}", "holds to")) + "\n";
   for (const EncodingResult& one : results.encodings) {
     text += row_head(one);
     for (std::size_t i = 0; i < one.lengths.size(); ++i) {
@@ -48,7 +48,7 @@ std::string text_table(const Results& results, Colour colour) {
         continue;
       }
       const std::string cell = fmt::format("{:>9}", number_or_diverged("{:.3f}", at.tail_bits));
-      text += is_best(results.rankings[i], one.name) ? painted(colour, "32", cell) : cell;
+      text += is_best(results.rankings[i], one.name) ? coloured(colour, "32", cell) : cell;
     }
     text += fmt::format("{:>10}\n", one.holds_to);
   }
@@ -60,7 +60,7 @@ std::string example_table(const Results& results, Colour colour) {
   const std::vector<Ranking>& rankings = results.rankings;
   for (const Ranking& range : rankings)
     head += fmt::format("{:>18}", range_text(range.from, range.to));
-  std::string text = painted(colour, "1", head) + "\n";
+  std::string text = coloured(colour, "1", head) + "\n";
   const bool two = !find_task(results.settings.task).second.empty();
   const auto cell = [&](double score, double second) {
     const char* form = score > 0 && score < 1e-3 ? "{:.0e}" : "{:.1f}";
@@ -81,7 +81,7 @@ std::string example_table(const Results& results, Colour colour) {
         continue;
       }
       const std::string shown = cell(range.score, range.second);
-      text += is_best(rankings[i], one.name) && range.score > 0 ? painted(colour, "32", shown)
+      text += is_best(rankings[i], one.name) && range.score > 0 ? coloured(colour, "32", shown)
                                                                 : shown;
     }
     text += "\n";
@@ -106,7 +106,7 @@ std::string cost_table(const Results& results, Colour colour) {
                                                 position_unit(results.settings)));
   std::string text =
       "\nCost: parameters of the encoding; step time and memory in MiB relative to none\n" +
-      painted(colour, "1", head) + "\n";
+      coloured(colour, "1", head) + "\n";
   for (const EncodingCost& one : cost) {
     if (one.name == "none") continue;
     text += fmt::format("{:<18}{:>11}{:>20}", label(one.title, one.name),
@@ -155,8 +155,7 @@ std::string findings_table(const Results& results, Colour colour) {
     case Task::text:
       return fmt::format(
                  "\nBits per byte on the same test {}, each in the second half of a window of "
-                 "this "
-                 "number of {}\n",
+                 "this number of {}\n",
                  unit, unit) +
              text_table(results, colour);
     case Task::masked:
@@ -193,7 +192,7 @@ std::string terminal_summary(const Results& results, Colour colour) {
   const std::vector<Results> sizes = results_by_size(results);
   for (std::size_t i = 0; i < sizes.size(); ++i)
     if (!sizes[i].encodings.empty())
-      text += "\n" + painted(colour, "1", capitalized(size_text(results.sizes[i]))) + "\n" +
+      text += "\n" + coloured(colour, "1", capitalized(size_text(results.sizes[i]))) + "\n" +
               tables(sizes[i], colour);
   return text;
 }

@@ -1,7 +1,7 @@
-// Byte-pair tokens of a text (Sennrich et al. 2016, arXiv:1508.07909), by SentencePiece (Kudo and
-// Richardson 2018, arXiv:1808.06226). Every byte has a token of its own, and no character is
-// normalized, so the bytes of the tokens of a text are exactly the text. SentencePiece runs in
-// another program, gnomon-tokenizer, which must be beside this one.
+// Byte-pair tokens of a text (Sennrich et al. 2016, arXiv:1508.07909), by SentencePiece (Kudo
+// and Richardson 2018, arXiv:1808.06226). Every byte has a token of its own, and no character
+// is normalized, so the bytes of the tokens of a text are exactly the text. SentencePiece runs
+// in another program, gnomon-tokenizer, which must be beside this one.
 #pragma once
 
 #include <cstdint>
@@ -13,8 +13,8 @@
 
 namespace gnomon::lab {
 
-// The number N in "bpe:N" of --tokens. Empty for "bytes". Throws std::invalid_argument for other
-// values, and unless 512 <= N <= 32000.
+// The number N in "bpe:N" of --tokens. Empty for "bytes". Throws std::invalid_argument for
+// other values, and unless 512 <= N <= 32000.
 std::optional<std::int64_t> parse_tokens(const std::string& tokens);
 
 class Tokenizer {

@@ -1,12 +1,13 @@
-// gnomon-tokenizer, the program that gnomon-lab runs for --tokens bpe. It is a separate program,
-// because Debian's SentencePiece and LibTorch contain different versions of Protocol Buffers.
+// gnomon-tokenizer, the program that gnomon-lab runs for --tokens bpe. It is a separate
+// program, because Debian's SentencePiece and LibTorch contain different versions of Protocol
+// Buffers.
 //
 //   gnomon-tokenizer train N < TEXT          writes a model of SentencePiece
 //   gnomon-tokenizer pieces < MODEL          writes the bytes of each token after their number
 //   gnomon-tokenizer encode < SIZE MODEL TEXT    writes the tokens
 //
-// SIZE is the number of bytes of MODEL. Numbers are uint32 of the machine, SIZE is uint64. After an
-// error, the output is the message, and the exit status is 2.
+// SIZE is the number of bytes of MODEL. Numbers are uint32 of the machine, SIZE is uint64.
+// After an error, the output is the message, and the exit status is 2.
 #include <sentencepiece_processor.h>
 #include <sentencepiece_trainer.h>
 

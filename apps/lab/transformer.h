@@ -1,5 +1,6 @@
-// The Transformer of the lab: bytes or byte-pair tokens as input, logits of the next token (or of
-// a masked byte) as output, pre-norm, GELU. Its encodings are a gnomon::libtorch::PositionScheme.
+// The Transformer of the lab: bytes or byte-pair tokens as input, logits of the next token (or
+// of a masked byte) as output, pre-norm, GELU. Its encodings are a
+// gnomon::libtorch::PositionScheme.
 //
 // Letters: B windows, T tokens in a window, V different tokens, C width, H heads.
 #pragma once
@@ -32,14 +33,14 @@ struct ForwardOptions {
   Visibility visibility = Visibility::causal;
   // Positions and sequences of the T tokens, [B or 1, T]. Default: 0 to T - 1, one sequence.
   std::optional<Positions> positions = {};
-  // If given, the T tokens follow the S tokens of the cache at positions S to S + T - 1, without
-  // `positions`, and are appended to it.
+  // If given, the T tokens follow the S tokens of the cache at positions S to S + T - 1,
+  // without `positions`, and are appended to it.
   KeyValues* cache = nullptr;
   // If given, the T tokens are the next segment after the tokens of the memories, one for each
-  // layer. Every query attends to as many tokens before it as a memory holds. No gradient passes
-  // into the memories. Without `positions`, `cache` and `weights`.
+  // layer. Every query attends to as many tokens before it as a memory holds. No gradient
+  // passes into the memories. Without `positions`, `cache` and `weights`.
   std::vector<SegmentMemory<float>>* memory = nullptr;
-  // If given, the attention weights of every layer are appended, [B, T, H, T]. Not with `cache`.
+  // If given (not with `cache`), the weights of every layer are appended, [B, T, H, T].
   std::vector<at::Tensor>* weights = nullptr;
 };
 

@@ -16,8 +16,8 @@ std::vector<Ways> ways(const std::vector<EncodingResult>& encodings,
                        const std::vector<RunResult>& runs);
 
 // Half of the width of the 95 % confidence interval of the difference between two ways at one
-// length, with Student's t. Several seeds: of the mean difference between runs of equal seed. One
-// seed: of the mean difference over test segments, but at least twice seed_deviation.
+// length, with Student's t. Several seeds: the mean difference between runs of equal seed.
+// One seed: the mean difference over test segments, but at least twice seed_deviation.
 double margin(const Way& a, const Way& b, std::size_t length,
               const std::vector<RunResult>& runs);
 

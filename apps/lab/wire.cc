@@ -225,7 +225,7 @@ int Listener::accept(std::chrono::milliseconds time) {
   pollfd poll_file{file_, POLLIN, 0};
   if (poll(&poll_file, 1, static_cast<int>(time.count())) <= 0) return -1;
   const int file = accept4(file_, nullptr, nullptr, SOCK_CLOEXEC);
-  // For example too many open files: not a busy loop until some are closed.
+  // Sleeps, e.g. if too many files are open: no busy loop until some are closed.
   if (file < 0) std::this_thread::sleep_for(time);
   return file;
 }

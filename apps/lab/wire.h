@@ -38,7 +38,7 @@ struct Message {
 struct MessageLimits {
   std::uint64_t head, data;  // bytes
 };
-// Of the first message, before the sender is known.
+// Limits of the first message, before the sender is known.
 constexpr MessageLimits hello_limits{4 << 10, 0};
 // The data of a message: a part of a file. Small, so that heartbeats are not delayed.
 constexpr std::uint64_t chunk_bytes = 1 << 20;

@@ -24,8 +24,8 @@ namespace {
 namespace fs = std::filesystem;
 using std::chrono::milliseconds;
 
-constexpr milliseconds patience{300'000};  // until rank 0 listens
-// Until rank 0 has measured the cost of the encodings and chosen the number of steps.
+constexpr milliseconds patience{300'000};  // limit until rank 0 listens
+// Rank 0 measures the cost of the encodings and chooses the number of steps in this time.
 constexpr milliseconds invitation_time{7'200'000};
 constexpr milliseconds most_between_beats{2'000}, least_answer_time{30'000};
 constexpr milliseconds between_claims{200};
@@ -164,10 +164,10 @@ std::optional<Claim> RemoteWorkList::claim() {
     }
     const Claim claim{answer.at("run").get<std::size_t>(), answer.at("generation")};
     const fs::path path = jobs_.at(claim.run).checkpoint(folder_);
-    fs::remove(path);  // of an earlier claim
+    fs::remove(path);  // a file of an earlier claim
     const auto size = answer.at("checkpoint").get<std::uint64_t>();
     if (size == 0) return claim;
-    io::write_aside(path, [&](io::Output& output) {
+    io::write_atomically(path, [&](io::Output& output) {
       for (std::uint64_t offset = 0; offset < size;) {
         const std::string data = exchange("read", claim, {{"offset", offset}}).data;
         if (data.empty()) throw ConnectionLost("a part of a checkpoint is missing");

@@ -16,8 +16,8 @@
 
 namespace gnomon::lab {
 
-// The list of rank 0, over a connection that has joined. All methods throw ConnectionLost if rank
-// 0 does not answer.
+// The list of rank 0, over a connection that has joined. All methods throw ConnectionLost if
+// rank 0 does not answer.
 class RemoteWorkList final : public WorkList {
  public:
   // `folder`: for the files of this worker, until they are sent.
@@ -60,7 +60,7 @@ class RemoteWorkList final : public WorkList {
   const std::filesystem::path folder_;
   std::atomic<bool> ended_{false}, lost_{false};
   std::mutex exchange_mutex_;  // one request at a time
-  mutable std::mutex mutex_;   // of the members after it
+  mutable std::mutex mutex_;   // guards the members after it
   std::condition_variable wake_;
   bool closing_ = false;
   std::string failure_;

@@ -109,7 +109,7 @@ bool LocalWorkList::stopped() const { return stop_asked; }
 
 bool LocalWorkList::finish(const Claim& claim, const RunResult& result) {
   const std::string name = jobs_[claim.run].name();
-  io::write_aside(out_ / "runs" / (name + ".json"), to_json(result).dump(1));
+  io::write_atomically(out_ / "runs" / (name + ".json"), to_json(result).dump(1));
   std::filesystem::remove(jobs_[claim.run].checkpoint(out_));
   return table_.finish(claim);
 }

@@ -1,9 +1,9 @@
 // The list of runs of a session and their claims. A run is trained by the thread, process or
 // machine that has claimed it.
 //
-// Every claim of a run has a generation, one higher than the claim before. Only the latest claim
-// of a run can store a checkpoint or a result, and only one result of a run is accepted. So two
-// workers that both consider a run theirs cannot both count.
+// Every claim of a run has a generation, one higher than the claim before. Only the latest
+// claim of a run can store a checkpoint or a result, and only one result of a run is accepted.
+// So two workers that both consider a run theirs cannot both count.
 #pragma once
 
 #include <chrono>
@@ -28,7 +28,7 @@ struct Job {
   std::string encoding;
   std::int64_t seed = 0;
 
-  std::string name() const;  // of its files: NAME-seedN
+  std::string name() const;  // file name without extension: NAME-seedN
   std::filesystem::path checkpoint(const std::filesystem::path& folder) const;
 };
 // The runs of the settings, by seed, then by encoding; with --shard i/n the runs i, i + n, ...
@@ -56,7 +56,7 @@ class RunTable {
   // Calls `work` if this is the latest claim of a run that is not done or released; no other
   // claim changes meanwhile. Returns whether it is.
   bool while_held(const Claim& claim, const std::function<void()>& work = {});
-  // As while_held, and then the run is done.
+  // Like while_held, and then the run is done.
   bool finish(const Claim& claim, const std::function<void()>& work = {});
   void release(const Claim& claim);
   // Releases all claims of an owner, and returns them.
@@ -86,8 +86,8 @@ class WorkList {
  public:
   virtual ~WorkList() = default;
 
-  // Waits for a free run. Its checkpoint, if there is one, is in folder(). Empty if all runs are
-  // done or the session is stopped.
+  // Waits for a free run. Its checkpoint, if there is one, is in folder(). Empty if all runs
+  // are done or the session is stopped.
   virtual std::optional<Claim> claim() = 0;
   // The folder of checkpoints/ and models/ of this process.
   virtual const std::filesystem::path& folder() const = 0;

@@ -29,7 +29,7 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds hello_time{5'000}, answer_time{600'000};
 constexpr milliseconds end_time{10'000}, stop_time{20'000};
-constexpr int most_strangers = 64;
+constexpr int most_unidentified = 64;
 
 milliseconds time_of(double seconds) {
   return milliseconds(static_cast<std::int64_t>(1000 * seconds));
@@ -76,7 +76,7 @@ WorkServer::WorkServer(Listener& listener, Invitation invitation, const Settings
       out_(std::move(out)),
       progress_(progress),
       finished_(std::move(finished)) {
-  fs::remove_all(out_ / "incoming");  // of a session that was killed
+  fs::remove_all(out_ / "incoming");  // files of a session that was killed
   thread_ = std::thread([this] { accept_loop(); });
 }
 
@@ -110,15 +110,15 @@ void WorkServer::accept_loop() {
     });
     if (file < 0) continue;
     auto peer = std::make_unique<Peer>(file, number);
-    // Others wait in the queue of the system. A stranger is closed after hello_time.
-    while (strangers_ >= most_strangers && !closing_)
+    // Others wait in the system's queue. A connection without a greeting ends after hello_time.
+    while (unidentified_ >= most_unidentified && !closing_)
       std::this_thread::sleep_for(milliseconds(10));
-    ++strangers_;
+    ++unidentified_;
     try {
       peer->thread = std::thread([this, one = peer.get()] { serve(*one); });
       peers_.push_back(std::move(peer));
     } catch (const std::system_error&) {  // too many threads
-      --strangers_;
+      --unidentified_;
     }
   }
   for (const auto& peer : peers_) peer->connection.end();
@@ -132,7 +132,7 @@ void WorkServer::serve(Peer& peer) {
   try {
     greet(peer);
     greeted = true;
-    --strangers_;
+    --unidentified_;
     ++workers_;
     ++greeted_;
     prepare(peer);
@@ -150,8 +150,8 @@ void WorkServer::serve(Peer& peer) {
     reason = internal::printable(error.what(), 200);
   }
   if (!greeted) {
-    --strangers_;
-    if (!strangers_seen_.exchange(true))
+    --unidentified_;
+    if (!unidentified_seen_.exchange(true))
       progress_.note("Refused a connection (" + reason +
                      "). Others that are refused are not shown.");
   } else {
@@ -183,7 +183,7 @@ void WorkServer::greet(Peer& peer) {
   const Json hello = peer.connection.receive(hello_limits, hello_time).head;
   if (hello.value("op", "") != "hello") throw ConnectionLost("not a worker");
   peer.host = internal::printable(hello.value("host", ""), 200);
-  // A token is a secret: it is not shown, and the time of its comparison does not tell its start.
+  // A token is a secret: it is not shown, and is compared in constant time.
   require(peer, "a worker must have the GNOMON_LAB_TOKEN or the job of rank 0", "equal",
           equal_secrets(invitation_.token, hello.value("token", "")) ? "equal" : "another one");
   require(peer, "a worker must have version " GNOMON_VERSION " of Gnomon, as rank 0",

@@ -1,16 +1,17 @@
-// Rank 0's side of a session on several machines: gives runs to workers and stores what they send.
+// Rank 0 of a session on several machines: gives runs to workers and stores their results.
 //
 // A worker has one connection. Its claims end with the connection, or if no message arrives for
-// the time of the lease, measured by rank 0 alone. Everything that arrives is checked: it may come
-// from a port scanner, and a connection that is not a worker's has no effect but one line.
+// the time of the lease, measured by rank 0 alone. Everything that arrives is checked: it may
+// come from a port scanner, and a connection that is not a worker's has no effect but one line.
 //
 // Requests are JSON with the key "op", each has one answer:
 //
-//   hello    token, gnomon, libtorch, isa, host     settings, encodings, lease, checkpoint, end; or
-//                                                   rule and got if the worker is refused
+//   hello    token, gnomon, libtorch, isa, host     settings, encodings, lease, checkpoint,
+//                                                   end; or rule and got if the worker is
+//                                                   refused
 //   ready    fingerprint                            {}, or rule and got
-//   claim                                           run, generation, checkpoint (bytes); {} if no
-//                                                   run is free now; end
+//   claim                                           run, generation, checkpoint (bytes); {} if
+//                                                   no run is free now; end
 //   read     run, generation, offset                data of the checkpoint
 //   write    run, generation, file, offset; data    {}
 //   keep     run, generation                        stores the checkpoint that was written
@@ -37,7 +38,7 @@
 
 namespace gnomon::lab {
 
-// What a worker must have to join, and what it receives.
+// The settings that a worker must have to join, and the data that it receives.
 struct Invitation {
   StoredSettings stored;               // as in settings.json
   std::vector<std::string> encodings;  // that take part
@@ -49,8 +50,8 @@ class WorkServer {
  public:
   using Finished = std::function<void(std::size_t run, RunResult result)>;
 
-  // Accepts workers until end(). `finished` is called for every accepted result. `settings` have
-  // the encodings that take part. The references must live longer.
+  // Accepts workers until end(). `finished` is called for every accepted result. `settings`
+  // have the encodings that take part. The references must live longer.
   WorkServer(Listener& listener, Invitation invitation, const Settings& settings,
              const std::vector<Job>& jobs, RunTable& table, std::filesystem::path out,
              Progress& progress, Finished finished);
@@ -59,8 +60,8 @@ class WorkServer {
   WorkServer& operator=(const WorkServer&) = delete;
 
   // Asks the workers to end, and waits for the checkpoints of their runs (at most 20 s). Unless
-  // the session is stopped, also waits until `expected` workers have connected (at most 10 s), so
-  // that those that start late know that the session has ended.
+  // the session is stopped, also waits until `expected` workers have connected (at most 10 s),
+  // so that those that start late know that the session has ended.
   void end(std::int64_t expected);
 
  private:
@@ -99,10 +100,10 @@ class WorkServer {
   const std::filesystem::path out_;
   Progress& progress_;
   const Finished finished_;
-  std::atomic<bool> ending_{false}, closing_{false}, strangers_seen_{false};
-  std::atomic<int> strangers_{0}, workers_{0};  // connections without and with greeting
-  std::atomic<std::int64_t> greeted_{0};        // workers so far
-  std::list<std::unique_ptr<Peer>> peers_;      // of accept_loop
+  std::atomic<bool> ending_{false}, closing_{false}, unidentified_seen_{false};
+  std::atomic<int> unidentified_{0}, workers_{0};  // connections without and with greeting
+  std::atomic<std::int64_t> greeted_{0};           // workers so far
+  std::list<std::unique_ptr<Peer>> peers_;         // used by accept_loop only
   std::thread thread_;
 };
 

@@ -60,8 +60,9 @@ class Launcher {
   const std::string name_;
 };
 
-// An address for all ranks. Rank 0 listens on all interfaces unless all ranks are on its machine:
-// its name may stand for another address on its own machine, as behind a Kubernetes service.
+// An address for all ranks. Rank 0 listens on all interfaces unless all ranks are on its
+// machine: its name may stand for another address on its own machine, as behind a Kubernetes
+// service.
 void set_address(World& world, std::string host, std::int64_t port) {
   world.address.host = world.rank == 0 && !is_loopback(host) ? std::string() : std::move(host);
   world.address.port = static_cast<std::uint16_t>(port);

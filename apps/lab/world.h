@@ -1,5 +1,5 @@
-// The processes of a session on several machines: rank 0 holds the list of runs, the others join
-// it. Rank and address come from --serve or --join, or from the variables of a launcher:
+// The processes of a session on several machines: rank 0 holds the list of runs, the others
+// join it. Rank and address come from --serve or --join, or from the variables of a launcher:
 //
 //   torchrun     RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT
 //   Slurm        srun: SLURM_PROCID, SLURM_STEP_NUM_TASKS, SLURM_STEP_NODELIST, SLURM_JOB_ID
@@ -31,10 +31,10 @@ struct World {
   std::int64_t rank = 0;
   // The number of processes that the launcher starts. 0: unknown. 1: this process only.
   std::int64_t size = 1;
-  // Of rank 0: where it listens (rank 0) or is expected (other ranks).
+  // The address of rank 0: where it listens (rank 0) or is expected (other ranks).
   Address address = {};
-  // The same in all processes of a job: rank 0 refuses workers with another one. Without a token,
-  // rank 0 only listens for this machine.
+  // The same in all processes of a job: rank 0 refuses workers with another one. Without a
+  // token, rank 0 only listens for this machine.
   std::string token = {};
 
   bool serves() const { return rank == 0 && size != 1; }
@@ -55,8 +55,8 @@ std::string host_name();
 using Variables = std::function<std::optional<std::string>(const char* name)>;
 std::optional<std::string> environment(const char* name);
 
-// The world of a launcher; one process if there is none. Throws std::invalid_argument if variables
-// are missing or contradict each other.
+// The world of a launcher; one process if there is none. Throws std::invalid_argument if
+// variables are missing or contradict each other.
 World find_world(const Variables& variables);
 
 // The first host of a list of Slurm: "a3" of "a[3-5,9],b".

@@ -19,7 +19,7 @@ using std::int64_t;
 enum class Pass {
   forward = 1,
   backward,
-  both,  // and the gradient of the table
+  both,  // as backward, and the gradient of the table
 };
 
 struct Case {

@@ -30,8 +30,8 @@ double dot(const Block<A, 4>& a, int64_t a_row, int64_t a_head, const Block<B, 4
 
 // The row sum_j weights[j] x[first + j].
 template <typename T>
-std::vector<double> weighed(const std::vector<double>& weights, const Block<T, 4>& x,
-                            int64_t first, int64_t head) {
+std::vector<double> weighted_sum(const std::vector<double>& weights, const Block<T, 4>& x,
+                                 int64_t first, int64_t head) {
   std::vector<double> sum(at(x.view.extent(3)));
   for (int64_t j = 0; j < std::ssize(weights); ++j)
     for (std::size_t d = 0; d < sum.size(); ++d)
@@ -112,7 +112,7 @@ double AttentionCall<T>::bias(int64_t head, int64_t query, int64_t key) const {
 
 template <typename T>
 struct AttentionCall<T>::Row {
-  std::vector<double> weights;  // of the keys that the query sees
+  std::vector<double> weights;  // weights of the keys that the query sees
   std::vector<double> out;
 };
 
@@ -130,7 +130,7 @@ typename AttentionCall<T>::Row AttentionCall<T>::exact_row(int64_t head, int64_t
   }
   for (double& weight : row.weights) sum += weight = std::exp(weight - most);
   for (double& weight : row.weights) weight /= sum;
-  row.out = weighed(row.weights, *v_, 0, shared);
+  row.out = weighted_sum(row.weights, *v_, 0, shared);
   return row;
 }
 
@@ -151,7 +151,7 @@ double AttentionCall<T>::gradient_error() const {
   double worst = 0;
   for (const int64_t head : {int64_t{0}, n_.heads - 1}) {
     std::vector<std::vector<double>> products(at(near)), shares(at(near));
-    std::vector<double> far(at(near));  // by distance, largest distance first
+    std::vector<double> far(at(near));  // indexed by distance, largest distance first
     for (int64_t i = first; i < n_.queries; ++i) {
       const Row row = exact_row(head, i);
       std::vector<double> slopes(row.weights.size());  // derivatives of the loss by score
@@ -162,7 +162,7 @@ double AttentionCall<T>::gradient_error() const {
         slopes[at(j)] = row.weights[at(j)] * (dot(*out_grad_, i, head, *v_, j, head) - level);
         if (i - j >= n_.queries - near) far[at(n_.queries - 1 - (i - j))] += slopes[at(j)];
       }
-      std::vector<double> exact = weighed(slopes, *k_, 0, head);
+      std::vector<double> exact = weighted_sum(slopes, *k_, 0, head);
       for (double& x : exact) x *= scale;
       worst = std::max(worst, difference(*q_grad_, i, head, exact));
       for (int64_t j = first; j < n_.queries; ++j) {
@@ -171,8 +171,8 @@ double AttentionCall<T>::gradient_error() const {
       }
     }
     for (int64_t j = 0; j < near; ++j) {
-      const auto k_exact = weighed(products[at(j)], *q_, first, head),
-                 v_exact = weighed(shares[at(j)], *out_grad_, first, head);
+      const auto k_exact = weighted_sum(products[at(j)], *q_, first, head),
+                 v_exact = weighted_sum(shares[at(j)], *out_grad_, first, head);
       worst = std::max({worst, difference(*k_grad_, first + j, head, k_exact),
                         difference(*v_grad_, first + j, head, v_exact)});
       if (table_)

@@ -39,8 +39,8 @@ class AttentionCall {
 
   // The largest difference from a computation in double, over some rows of some heads.
   double forward_error() const;
-  // As forward_error, of the gradients of the last queries, the last keys and the largest
-  // distances.
+  // The largest error of the gradients of the last queries, the last keys and the largest
+  // distances, as in forward_error.
   double gradient_error() const;
 
   const Block<T, 4>& keys() const { return *k_; }

@@ -57,7 +57,7 @@ Kernel append_kernel(int64_t tokens) {
 
 enum class Move { shift = 1, rerotate };
 
-// In place. Runs alternate in direction.
+// Moves keys in place. Runs alternate in direction.
 template <typename T>
 Kernel move_kernel(int64_t tokens, Move move) {
   const Rotation c{.tokens = tokens};

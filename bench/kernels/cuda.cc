@@ -114,7 +114,7 @@ Kernel decode_kernel(int64_t tokens, Pairing pairing) {
           .finish = [] { cuda::synchronize(); }};
 }
 
-// Into a cache of the element type U: T, or std::uint8_t for E4M3.
+// Appends to a cache of the element type U: T, or std::uint8_t for E4M3.
 template <typename T, typename U>
 Kernel append_kernel(int64_t tokens) {
   constexpr int64_t entries = 16;

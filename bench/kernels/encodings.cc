@@ -1,7 +1,7 @@
 // Two kernels for every encoding of the list. `encoding`: a training step, which lowers the
-// parameters to the plan, attends, and computes all gradients including those of the parameters.
-// The roof is sgemm with the work of plain attention, so the shares of encodings are comparable.
-// `lower`: only the lowering of trained parameters and its gradient.
+// parameters to the plan, attends, and computes all gradients including those of the
+// parameters. The roof is sgemm with the work of plain attention, so the shares of encodings
+// are comparable. `lower`: only the lowering of trained parameters and its gradient.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -93,7 +93,7 @@ class EncodingCall {
     for (auto [grad, rotations] : {std::pair(&q_grad_, &lowered.query_rotations),
                                    std::pair(&k_grad_, &lowered.key_rotations)})
       for (auto one = rotations->rbegin(); one != rotations->rend(); ++one)
-        std::visit([&](const auto& table) { turn_back((*grad)->view, table); }, *one);
+        std::visit([&](const auto& table) { rotate_back((*grad)->view, table); }, *one);
     if (lowered.table)  // the gradient of the table is that of x
       gradient.table = {x_grad_->view.data(), {tokens_, width}};
     if (gated)
@@ -123,7 +123,7 @@ class EncodingCall {
     const LayerPlan lowered = lower();
     double worst = 0;
     for (const int64_t query : {int64_t{0}, tokens_ / 3, tokens_ - 1}) {
-      const Rows exact = exact_rows(lowered, query);
+      const HeadVectors exact = exact_rows(lowered, query);
       for (int64_t h = 0; h < heads; ++h)
         for (int64_t d = 0; d < size; ++d)
           worst = std::max(
@@ -133,16 +133,16 @@ class EncodingCall {
   }
 
  private:
-  using Rows = std::vector<double>;  // [H, D]
+  using HeadVectors = std::vector<double>;  // [H, D]
 
   static double scale_of(const LayerPlan& lowered) {
     return lowered.cosine.empty() ? softmax_scale(size) * lowered.softmax.factor : 1;
   }
 
-  static void turn_back(View<float, 4> grad, const RotaryTable& table) {
+  static void rotate_back(View<float, 4> grad, const RotaryTable& table) {
     rotate(grad, table, Direction::inverse);
   }
-  static void turn_back(View<float, 4> grad, const Vjepa2Table& table) {
+  static void rotate_back(View<float, 4> grad, const Vjepa2Table& table) {
     rotate_backward(grad, table);
   }
 
@@ -179,17 +179,17 @@ class EncodingCall {
   }
 
   // A head vector after rotations and norms.
-  Rows ready(const Block<float, 4>& x, int64_t token,
-             const std::vector<HeadRotation>& rotations,
-             const std::optional<RotaryTable>& table, const std::vector<double>& scales,
-             bool normed) const {
-    Rows row(at(width));
+  HeadVectors ready(const Block<float, 4>& x, int64_t token,
+                    const std::vector<HeadRotation>& rotations,
+                    const std::optional<RotaryTable>& table, const std::vector<double>& scales,
+                    bool normed) const {
+    HeadVectors row(at(width));
     for (int64_t n = 0; n < width; ++n)
       row[at(n)] = double{x.view(0, token, n / size, n % size)};
     for (int64_t h = 0; h < heads; ++h) {
       double* const head = row.data() + h * size;
       for (const HeadRotation& one : rotations)
-        std::visit([&](const auto& its) { rotate_head(its, token, head); }, one);
+        std::visit([&](const auto& table) { rotate_head(table, token, head); }, one);
       if (normed) {
         double square = 0;
         for (int64_t d = 0; d < size; ++d) square += head[d] * head[d];
@@ -201,23 +201,24 @@ class EncodingCall {
     return row;
   }
 
-  Rows exact_rows(const LayerPlan& lowered, int64_t query) const {
+  HeadVectors exact_rows(const LayerPlan& lowered, int64_t query) const {
     const int64_t keys = query + 1;
     const bool cosine = !lowered.cosine.empty();
     const double scale = scale_of(lowered);
-    const Rows q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
-                         lowered.cosine, cosine);
-    Rows k;
+    const HeadVectors q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
+                                lowered.cosine, cosine);
+    HeadVectors k;
     for (int64_t j = 0; j < keys; ++j) {
-      const Rows row = ready(*k_, j, lowered.key_rotations, lowered.key_rotary, {}, cosine);
+      const HeadVectors row =
+          ready(*k_, j, lowered.key_rotations, lowered.key_rotary, {}, cosine);
       k.insert(k.end(), row.begin(), row.end());
     }
-    Rows scores(at(heads * keys)), bias(at(heads * keys));
+    HeadVectors scores(at(heads * keys)), bias(at(heads * keys));
     dense(lowered.bias, query, View<double, 3>(bias.data(), {heads, 1, keys}));
     relative_scores(lowered.relative, query, View<const double, 3>(q.data(), {1, heads, size}),
                     View<const double, 3>(k.data(), {keys, heads, size}),
                     View<double, 3>(scores.data(), {heads, 1, keys}));
-    Rows out(at(width));
+    HeadVectors out(at(width));
     for (int64_t h = 0; h < heads; ++h) {
       const double gate = model::gated({encoding_}) ? double{gates_->view(0, h, query)} : 1.0;
       double* const row = scores.data() + h * keys;

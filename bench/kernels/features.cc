@@ -15,7 +15,7 @@ namespace {
 
 using std::int64_t;
 
-// For perceiver and gaussian, whose sines are adjacent, followed by all cosines.
+// Kernel for perceiver and gaussian, whose sines are adjacent, followed by all cosines.
 Kernel fourier_kernel(const char* kind, const Fourier& spec, int64_t points) {
   const auto at = random_block<double, 2>({points, spec.axes});
   const auto out = zeros<float, 2>({points, features(spec)});
@@ -53,7 +53,7 @@ enum class Product { forward = 1, backward };
 Kernel projection_kernel(int64_t tokens, int64_t count, int64_t width, Product product) {
   const auto features = random_block<double, 2>({tokens, count}, 1);
   const auto weights = random_block<float, 2>({count, width}, 2);
-  const auto out = random_block<float, 2>({tokens, width}, 3);  // or its gradient
+  const auto out = random_block<float, 2>({tokens, width}, 3);  // output or its gradient
   const bool forward = product == Product::forward;
   const auto run = [=](View<float, 2> to) {
     if (forward)

@@ -1,5 +1,5 @@
 // The registry of kernels that are measured: `gnomon bench` times them, gnomon_instructions
-// counts their instructions. Each has a roof: the least work of the machine for the same result.
+// counts their instructions. Each has a roof: the least work for the same result.
 #pragma once
 
 #include <cstdint>
@@ -27,7 +27,7 @@ struct Kernel {
   std::function<RoofRun()> make_roof;  // allocates its arrays
   // Returns the largest |result - oracle in double| of a sample. Empty: tests/ has the oracle.
   std::function<double()> error;
-  double dense_bytes = 0;  // of the matrix [H, T, T] that is not needed
+  double dense_bytes = 0;  // size of the matrix [H, T, T] that is not needed
   // Waits for the runs, if `run` only starts them (on a GPU).
   std::function<void()> finish = {};
 };

@@ -21,7 +21,7 @@ void read_bytes(const void* begin, std::size_t bytes);
 
 struct RoofRun {
   std::function<void()> run;
-  double work = 0;  // of one run: bytes, or floating-point operations
+  double work = 0;  // bytes or floating-point operations of one run
   std::string name = {};
 };
 

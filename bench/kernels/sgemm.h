@@ -16,8 +16,8 @@ struct Sgemm {
 // Chooses among OpenBLAS, the BLAS that the system selects, and oneDNN, which are loaded at the
 // first call. Libraries with wrong products are excluded. Null if there is no library.
 //
-// OpenBLAS does not recognize processors that are newer than it: OPENBLAS_CORETYPE is set by the
-// instruction sets of the processor (src/core/openblas.h), unless it is set already.
+// OpenBLAS does not recognize processors that are newer than it: OPENBLAS_CORETYPE is set by
+// the instruction sets of the processor (src/core/openblas.h), unless it is set already.
 const Sgemm* fastest_sgemm();
 
 }  // namespace gnomon::bench

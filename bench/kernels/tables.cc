@@ -147,41 +147,42 @@ Kernel add_rows_kernel(std::array<std::ptrdiff_t, 3> shape) {
       }};
 }
 
-enum class Rows { in_order = 1, by_number };
+enum class RowOrder { in_order = 1, by_number };
 
 // The gradient of the table: a sum over the batch.
 template <typename T>
-Kernel add_backward_kernel(std::array<std::ptrdiff_t, 3> shape, Rows order) {
+Kernel add_backward_kernel(std::array<std::ptrdiff_t, 3> shape, RowOrder order) {
   const auto grad = random_block<T, 3>(shape);
   const auto sums = zeros<float, 2>({shape[1], shape[2]});
   const auto rows = backwards(shape[0], shape[1]);
   const auto add_to = [=](View<float, 2> out) {
-    if (order == Rows::in_order)
+    if (order == RowOrder::in_order)
       add_table_backward(grad->view, 1, out);
     else
       add_rows_backward(grad->view, rows->view, out);
   };
   const int64_t bytes = grad->view.size() * static_cast<int64_t>(sizeof(T));
-  return {"add",
-          fmt::format("{} backward {} [{}, {}, {}]", order == Rows::in_order ? "table" : "rows",
-                      name(dtype_of<T>), shape[0], shape[1], shape[2]),
-          Roof::memory,
-          static_cast<double>(bytes),
-          [=] { add_to(sums->view); },
-          [=] { return reading({{grad->data.get(), bytes}}); },
-          [=] {
-            const auto fresh = zeros<float, 2>({shape[1], shape[2]});
-            add_to(fresh->view);
-            double worst = 0;
-            for (int64_t t = 0; t < shape[1]; t += 7)
-              for (int64_t c = 0; c < shape[2]; c += 13) {
-                const int64_t row = order == Rows::in_order ? t : shape[1] - 1 - t;
-                double sum = 0;
-                for (int64_t b = 0; b < shape[0]; ++b) sum += as_double(grad->view(b, t, c));
-                worst = std::max(worst, std::fabs(double{fresh->view(row, c)} - sum));
-              }
-            return worst;
-          }};
+  return {
+      "add",
+      fmt::format("{} backward {} [{}, {}, {}]", order == RowOrder::in_order ? "table" : "rows",
+                  name(dtype_of<T>), shape[0], shape[1], shape[2]),
+      Roof::memory,
+      static_cast<double>(bytes),
+      [=] { add_to(sums->view); },
+      [=] { return reading({{grad->data.get(), bytes}}); },
+      [=] {
+        const auto fresh = zeros<float, 2>({shape[1], shape[2]});
+        add_to(fresh->view);
+        double worst = 0;
+        for (int64_t t = 0; t < shape[1]; t += 7)
+          for (int64_t c = 0; c < shape[2]; c += 13) {
+            const int64_t row = order == RowOrder::in_order ? t : shape[1] - 1 - t;
+            double sum = 0;
+            for (int64_t b = 0; b < shape[0]; ++b) sum += as_double(grad->view(b, t, c));
+            worst = std::max(worst, std::fabs(double{fresh->view(row, c)} - sum));
+          }
+        return worst;
+      }};
 }
 
 }  // namespace
@@ -218,8 +219,8 @@ std::vector<KernelMaker> table_kernels(std::optional<int64_t> only) {
   const auto of_batch = [&]<typename T>(T) {
     add("add", [=] { return add_kernel<T>(batch); });
     add("add rows", [=] { return add_rows_kernel<T>(batch); });
-    add("add backward", [=] { return add_backward_kernel<T>(batch, Rows::in_order); });
-    add("add backward", [=] { return add_backward_kernel<T>(batch, Rows::by_number); });
+    add("add backward", [=] { return add_backward_kernel<T>(batch, RowOrder::in_order); });
+    add("add backward", [=] { return add_backward_kernel<T>(batch, RowOrder::by_number); });
   };
   of_batch(float());
   of_batch(BFloat16());

@@ -69,7 +69,7 @@ Element elements(View<T, 4> x) {
   };
 }
 
-// The largest error of a sample of `heads` rotated heads. position(token): by default the token.
+// The largest error of a sample of `heads` rotated heads. position(token): the token itself.
 double worst_turn(const Rotation& c, std::int64_t heads, const Element& before,
                   const Element& turned,
                   const std::function<double(std::int64_t)>& position = {});

@@ -1,10 +1,10 @@
 // Simulates a session on many machines: one process is rank 0, another has the workers as
 // threads. They claim runs, sleep instead of training, and send checkpoints and results of the
-// size of a real session. First one worker measures the CPU time of rank 0 for each request. From
-// it follows a prediction for all workers, which the simulation confirms or not.
+// size of a real session. First one worker measures the CPU time of rank 0 for each request.
+// From it follows a prediction for all workers, which the simulation confirms or not.
 //
 // Usage: gnomon_cluster_simulation FOLDER WORKERS RUNS RUN_SECONDS CHECKPOINT_SECONDS
-//   FOLDER: the output of a finished `gnomon lab`. RUNS: of each worker.
+//   FOLDER: the output of a finished `gnomon lab`. RUNS: runs of each worker.
 #include <ATen/ATen.h>
 #include <fmt/format.h>
 #include <sys/resource.h>
@@ -55,7 +55,7 @@ struct Scenario {
   int workers = 0, runs = 0;
   double run_seconds = 0, checkpoint_seconds = 0;
   Settings settings = {};
-  RunResult result = {};  // of one real run
+  RunResult result = {};  // result of one real run
   fs::path model = {};
   std::vector<Job> jobs = {};
 };
@@ -250,7 +250,7 @@ int main(int argc, char** argv) {
                argv[0]);
     return 2;
   }
-  keep_freed_memory();  // as gnomon-lab
+  keep_freed_memory();  // as in gnomon-lab
   Scenario all{argv[1], std::atoi(argv[2]), std::atoi(argv[3]), std::atof(argv[4]),
                std::atof(argv[5])};
   all.settings = read_settings(all.folder / "settings.json").settings;

@@ -4,7 +4,7 @@
 //   build/release/bench/gnomon_parallel [STEPS] [WIDTH]
 //
 // Prints medians, for the default task with t5. "hidden": 1 - waiting time / exchange time. The
-// exchange includes the wait for slower members. Two processes exchange over TCP on this machine.
+// exchange includes the wait for slower members. Two processes exchange over local TCP.
 #include <ATen/Parallel.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -83,7 +83,7 @@ struct Measurement {
 int main(int argc, char** argv) {
   const auto store =
       std::filesystem::temp_directory_path() / ("gnomon-parallel-" + std::to_string(getpid()));
-  // Before LibTorch has threads. The second process waits for the first one.
+  // LibTorch has no threads yet. The second process waits for the first one.
   const pid_t second = fork();
   keep_freed_memory();
   set_blas_threads();

@@ -1,5 +1,5 @@
-// C++ functions of the comparison besides gnomon.h: the roofs of bench/kernels, a loop around one
-// function to measure the cost of a call from Python, and the name of the compiler.
+// C++ functions of the comparison besides gnomon.h: the roofs of bench/kernels, a loop around
+// one function to measure the cost of a call from Python, and the name of the compiler.
 #include "bench/kernels/roofs.h"
 
 #include <algorithm>

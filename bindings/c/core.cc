@@ -31,7 +31,7 @@ namespace {
 
 thread_local std::string message;
 
-constexpr std::ptrdiff_t most_axes = 1024;  // of positions
+constexpr std::ptrdiff_t most_axes = 1024;  // limit for axes of positions
 
 Direction direction_of(int32_t direction) { return static_cast<Direction>(direction); }
 
@@ -110,7 +110,7 @@ const char* gnomon_version(void) { return GNOMON_VERSION; }
 
 const char* gnomon_isa(void) {
   const char* text = "";
-  guarded([&] { text = gnomon::name(gnomon::current_isa()).data(); });  // of a literal
+  guarded([&] { text = gnomon::name(gnomon::current_isa()).data(); });  // pointer to a literal
   return text;
 }
 

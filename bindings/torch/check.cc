@@ -26,8 +26,8 @@ void check_types(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) 
   const bool half = key == at::kHalf || key == at::kBFloat16;
   if (key == v.scalar_type() && (query == key || (query == at::kFloat && half))) return;
   refuse(attend,
-         "q, k and v must have one type, or q float32 with k and v both float16 or both "
-         "bfloat16",
+         "q, k and v must have one type, or q float32 with k and v both float16 "
+         "or both bfloat16",
          type_text(q) + ", " + type_text(k) + " and " + type_text(v));
 }
 

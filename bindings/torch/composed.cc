@@ -12,8 +12,8 @@ namespace {
 
 at::Tensor heads_first(const at::Tensor& x) { return x.transpose(1, 2); }
 
-// Keys or values [B, Hk, S, D] as [B, H, S, D]: each head for the query heads that share it. The
-// gradient is a sum over an axis, while that of repeat_interleave adds rows by index.
+// Keys or values [B, Hk, S, D] as [B, H, S, D]: each head for the query heads that share it.
+// The gradient is a sum over an axis, while that of repeat_interleave adds rows by index.
 at::Tensor for_query_heads(const at::Tensor& x, std::int64_t group) {
   if (group == 1) return x;
   return x.unsqueeze(2).expand({-1, -1, group, -1, -1}).flatten(1, 2);

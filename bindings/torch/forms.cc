@@ -26,7 +26,7 @@ at::Tensor on_device(View<const float, 3> table, const at::Tensor& like) {
                        {table.extent(0), table.extent(1), table.extent(2)})
       .to(like.device(), at::kFloat, /*non_blocking=*/false, /*copy=*/true);
 }
-// For heads [B, T, H, D]: [B or 1, T, 1, R/2], of the type of the heads.
+// Returns [B or 1, T, 1, R/2] for heads [B, T, H, D], of the type of the heads.
 at::Tensor for_heads(const at::Tensor& table, const at::Tensor& x) {
   return table.unsqueeze(2).to(x.scalar_type());
 }
@@ -205,7 +205,7 @@ at::Tensor rotate_heads(const at::Tensor& x, const RotaryTable& table, Direction
 at::Tensor rotate_heads(const at::Tensor& x, const Vjepa2Table& table, Direction direction) {
   const at::Tensor cos = for_heads(on_device(table.cos(), x), x),
                    sin = for_heads(on_device(table.sin(), x), x);
-  const std::int64_t elements = cos.size(-1);  // of three blocks; the rest does not change
+  const std::int64_t elements = cos.size(-1);  // three blocks; the rest does not change
   const at::Tensor met = x.narrow(-1, 0, elements);
   const bool forward = direction == Direction::forward;
   const at::Tensor from = forward ? met : met * sin;

@@ -35,9 +35,9 @@ at::Tensor rotate_heads(const at::Tensor& x, const Vjepa2Table& table, Direction
 // DenseBias.
 at::Tensor bias_of(std::shared_ptr<const BiasForm> form, const at::Tensor& numbers,
                    const Places& places);
-// The gradient of the numbers, [H, N], from that of the bias, [B or 1, H, T, S], without further
-// derivatives, on any device. A kernel of a device is called here. Deterministic on CUDA: sums
-// over axes, and index_put with accumulation, which sorts the indices.
+// The gradient of the numbers, [H, N], from that of the bias, [B or 1, H, T, S], without
+// further derivatives, on any device. A kernel of a device is called here. Deterministic on
+// CUDA: sums over axes, and index_put with accumulation, which sorts the indices.
 at::Tensor bias_gradient(const BiasForm& form, const at::Tensor& numbers, const Places& places,
                          const at::Tensor& grad);
 

@@ -33,7 +33,7 @@ model::Window window_of(const at::Tensor& queries, std::int64_t keys,
 // x + table of the window, on the CPU, with gradients of x and the parameters.
 at::Tensor add_position_table(const PreparedCall& work, const model::Window& window,
                               const at::Tensor& x);
-// As add_position_table, in LibTorch's operators, on any device.
+// Like add_position_table, in LibTorch's operators, on any device.
 at::Tensor add_position_table_composed(const PreparedCall& work, const model::Window& window,
                                        const at::Tensor& x);
 
@@ -41,11 +41,11 @@ at::Tensor add_position_table_composed(const PreparedCall& work, const model::Wi
 // options.hidden if the bias is gated.
 at::Tensor attend_fused(const PreparedCall& work, const Inputs& in,
                         const AttendOptions& options);
-// As attend_fused, for one tensor [B, T, H + 2 Hk, D], whose gradient is one tensor.
+// Like attend_fused, for one tensor [B, T, H + 2 Hk, D], whose gradient is one tensor.
 at::Tensor attend_packed_fused(const PreparedCall& work, const at::Tensor& qkv,
                                std::int64_t key_heads, const AttendOptions& options);
 
-// As attend_fused, in LibTorch's operators, on any device.
+// Like attend_fused, in LibTorch's operators, on any device.
 at::Tensor attend_in_operators(const PreparedCall& work, const Inputs& in,
                                const AttendOptions& options);
 

@@ -21,14 +21,14 @@ void PositionSchemeImpl::reset() {
   layers_.clear();
   for (std::int64_t layer = 0; layer < std::ssize(scheme_.layers); ++layer) {
     const model::Mixture mixture = model::within_layer(scheme_, layer);
-    PositionEncoding its{nullptr};
+    PositionEncoding encoding{nullptr};
     if (model::sharing(mixture) == model::Sharing::all_layers)
       for (const PositionEncoding& earlier : layers_)
-        if (earlier->mixture() == mixture) its = earlier;
-    if (!its)
-      its = register_module("layer" + std::to_string(layer),
-                            PositionEncoding(mixture, generator_));
-    layers_.push_back(its);
+        if (earlier->mixture() == mixture) encoding = earlier;
+    if (!encoding)
+      encoding = register_module("layer" + std::to_string(layer),
+                                 PositionEncoding(mixture, generator_));
+    layers_.push_back(encoding);
   }
 }
 
@@ -53,15 +53,15 @@ at::Tensor PositionSchemeImpl::embed(const at::Tensor& x, const Positions& posit
 at::Tensor PositionSchemeImpl::attend(std::int64_t layer_index, const at::Tensor& q,
                                       const at::Tensor& k, const at::Tensor& v,
                                       const AttendOptions& options) {
-  PositionEncoding its = layer(layer_index);
-  return its->attend(q, k, v, options);
+  PositionEncoding encoding = layer(layer_index);
+  return encoding->attend(q, k, v, options);
 }
 
 at::Tensor PositionSchemeImpl::attend_packed(std::int64_t layer_index, const at::Tensor& qkv,
                                              std::int64_t key_heads,
                                              const AttendOptions& options) {
-  PositionEncoding its = layer(layer_index);
-  return its->attend_packed(qkv, key_heads, options);
+  PositionEncoding encoding = layer(layer_index);
+  return encoding->attend_packed(qkv, key_heads, options);
 }
 
 const PositionEncoding& PositionSchemeImpl::layer(std::int64_t layer) const {

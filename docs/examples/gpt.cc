@@ -1,5 +1,5 @@
-// A generator like GPT: a sinusoidal table, causal attention and greedy decoding with a KV cache.
-// It generates the same tokens as full passes over all tokens.
+// A generator like GPT: a sinusoidal table, causal attention and greedy decoding with a KV
+// cache. It generates the same tokens as full passes over all tokens.
 //
 //   g++ -std=c++20 gpt.cc $(pkg-config --cflags --libs gnomon-core)
 #include <gnomon/attention/attention.h>

@@ -1,5 +1,5 @@
-// Layers that the examples share and that do not concern position: random projections, a norm and
-// an MLP. Rows are [T, C] floats, row-major.
+// Layers that the examples share and that do not concern position: random projections, a norm
+// and an MLP. Rows are [T, C] floats, row-major.
 #pragma once
 
 #include <gnomon/view.h>
@@ -62,8 +62,8 @@ inline void add(Rows& x, const Rows& y) {
   for (std::size_t i = 0; i < x.size(); ++i) x[i] += y[i];
 }
 
-// The projections of one Transformer layer: to queries, keys and values, from the heads, and the
-// two of the MLP.
+// The projections of one Transformer layer: to queries, keys and values, from the heads, and
+// the two of the MLP.
 struct Layer {
   Linear query, key, value, output, up, down;
 

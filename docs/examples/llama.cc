@@ -1,6 +1,6 @@
-// A decode loop like Llama's, whose position comes from a config.json alone: the base, scaling and
-// pairing of the rotary embedding, sliding windows, and the scale of the softmax. The config of
-// another model needs no other code.
+// A decode loop like Llama's, whose position comes from a config.json alone: the base, scaling
+// and pairing of the rotary embedding, sliding windows, and the scale of the softmax. The
+// config of another model needs no other code.
 //
 //   g++ -std=c++20 llama.cc $(pkg-config --cflags --libs gnomon-model gnomon-core)
 //   llama [config.json]

@@ -28,8 +28,7 @@ static gnomon_tensor heads_of(int64_t count) {
 }
 
 int main(void) {
-  gnomon_rotary_spec spec = {
-      .rotary_dim = head_dim, .pairing = GNOMON_HALVES, .base = 500000};
+  gnomon_rotary_spec spec = {.rotary_dim = head_dim, .pairing = GNOMON_HALVES, .base = 500000};
   gnomon_frequencies* frequencies = NULL;
   check(gnomon_frequencies_create(&spec, &frequencies));
 

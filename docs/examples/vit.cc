@@ -1,6 +1,7 @@
-// Patches of an image, like ViT: a learned table of a grid, which is resized for images of another
-// size. The model tells patches apart only by their positions: the class token does not change if
-// patches and the rows of the table move together, and it changes if only patches move.
+// Patches of an image, like ViT: a learned table of a grid, which is resized for images of
+// another size. The model tells patches apart only by their positions: the class token does not
+// change if patches and the rows of the table move together, and it changes if only patches
+// move.
 //
 //   g++ -std=c++20 vit.cc $(pkg-config --cflags --libs gnomon-core)
 #include <gnomon/attention/attention.h>

@@ -20,8 +20,8 @@ namespace gnomon {
 struct Executor {
   // Must call task(data, i) once for each i from 0 to count - 1, in any order and on any
   // threads, and must return after all these calls have returned. count is at most `threads`.
-  // Tasks do not throw, do not wait for each other, and do not start loops. `run` may throw only
-  // before it calls a task.
+  // Tasks do not throw, do not wait for each other, and do not start loops. `run` may throw
+  // only before it calls a task.
   void (*run)(void* context, std::int64_t count, void (*task)(void* data, std::int64_t i),
               void* data) = nullptr;
   void* context = nullptr;  // passed to `run`; borrowed until another executor is set

@@ -14,10 +14,10 @@ namespace {
 using std::int64_t;
 
 // Channels of the sine and the cosine of pair i.
-struct Pair {
+struct ChannelPair {
   int64_t sine, cosine;
 };
-Pair pair(const Sinusoidal& s, int64_t i) {
+ChannelPair pair(const Sinusoidal& s, int64_t i) {
   const int64_t half = s.width / 2;
   if (s.recipe == SinusoidalRecipe::interleaved) return {2 * i, 2 * i + 1};
   if (s.recipe == SinusoidalRecipe::timestep && s.order == SinusoidalOrder::cosine_first)

@@ -12,12 +12,12 @@ namespace {
 using std::int64_t;
 
 // A contiguous copy of the table in double, with the norms of its rows.
-struct Rows {
+struct NormedRows {
   int64_t count, channels;
   std::vector<double> values, lengths;
 
   template <typename T>
-  explicit Rows(View<const T, 2> table)
+  explicit NormedRows(View<const T, 2> table)
       : count(table.extent(0)),
         channels(table.extent(1)),
         values(static_cast<std::size_t>(table.size())),
@@ -59,7 +59,7 @@ void similarity_matrix(View<const T, 2> table, Similarity similarity, View<doubl
     refuse("similarity",
            "out must be [" + std::to_string(count) + ", " + std::to_string(count) + "]",
            shape_text(out.extents()));
-  const Rows rows(table);
+  const NormedRows rows(table);
   parallel_for(count, 4, [&](int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; ++i)
       for (int64_t j = i; j < count; ++j) out(j, i) = out(i, j) = rows.alike(i, j, similarity);
@@ -71,7 +71,7 @@ std::vector<double> similarity_to(View<const T, 2> table, int64_t row, Similarit
   check(similarity);
   if (row < 0 || row >= table.extent(0))
     refuse("similarity", "row must be from 0 to " + std::to_string(table.extent(0) - 1), row);
-  const Rows rows(table);
+  const NormedRows rows(table);
   std::vector<double> alike(static_cast<std::size_t>(rows.count));
   for (int64_t j = 0; j < rows.count; ++j)
     alike[static_cast<std::size_t>(j)] = rows.alike(row, j, similarity);

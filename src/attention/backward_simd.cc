@@ -49,8 +49,8 @@ struct BackwardScratch {
   // Buffers for `rows` queries.
   A *q, *out_grad, *q_grad, *lse, *delta;
   // Buffers for one tile.
-  A *row_room, *key, *key_panels, *value_panels, *scores, *score_grad, *slope;
-  AddedRoom<A> added;
+  A *row_scratch, *key, *key_panels, *value_panels, *scores, *score_grad, *slope;
+  AddedScratch<A> added;
 
   BackwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
       : carve(block), added(problem, carve) {
@@ -61,7 +61,7 @@ struct BackwardScratch {
     q_grad = carve.take(rows * size);
     lse = carve.take(rows);
     delta = carve.take(rows);
-    row_room = carve.take(16 * std::max(size, values));
+    row_scratch = carve.take(16 * std::max(size, values));
     key = carve.take(tile_keys * size);
     key_panels = carve.take(columns * problem.size);
     value_panels = carve.take(columns * problem.value_dim);
@@ -158,9 +158,9 @@ void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
     RotateRow(problem.position.query_rotary, rows.batch, query, Direction::forward, q);
     ShiftRow(problem, rows.head, q);
     ScaleRow(factor, padded(size), q);
-    LoadRow(problem.out, of_queries, rows.batch, query, rows.head, values, at.row_room);
+    LoadRow(problem.out, of_queries, rows.batch, query, rows.head, values, at.row_scratch);
     LoadRow(problem.out_grad, of_queries, rows.batch, query, rows.head, values, out_grad);
-    const A delta = Dot(at.row_room, out_grad, padded(values));
+    const A delta = Dot(at.row_scratch, out_grad, padded(values));
     at.delta[row] = delta;
     // A row that saw no key must give weights of 0.
     const A lse = problem.lse(rows.batch, rows.head, query);
@@ -213,7 +213,7 @@ void RelativeBackward(const BackwardProblem<A>& problem, const Tile& tile, std::
                       const BackwardScratch<A>& at, const KeySums<A>& sums) {
   const std::int64_t stride = row_stride(problem.size);
   const auto& relative = problem.relative;
-  const auto& room = at.added.relative;
+  const auto& scratch = at.added.relative;
   const auto sums_of = [&](const internal::RelativeSums<A>& all, std::size_t t,
                            const RelativeTable<A>& table) -> A* {
     return all.of_table.empty()
@@ -221,15 +221,15 @@ void RelativeBackward(const BackwardProblem<A>& problem, const Tile& tile, std::
                : all.of_table[t].data() + problem.sums_at(tile) * table.numbers();
   };
   for (std::size_t t = 0; t < relative.keys.size(); ++t)
-    MetByRowBackward(problem, relative.keys[t], tile, columns, at.score_grad, room,
+    RowTermsBackward(problem, relative.keys[t], tile, columns, at.score_grad, scratch,
                      at.q + first * stride, factors.q, at.q_grad + first * stride,
                      sums_of(problem.key_vectors, t, relative.keys[t]));
   for (std::size_t t = 0; t < relative.queries.size(); ++t)
-    MetByKeysBackward(problem, relative.queries[t], tile, columns, at.score_grad, room, at.key,
-                      factors.key, sums.key + tile.key * stride,
-                      sums_of(problem.query_vectors, t, relative.queries[t]));
+    KeyTermsBackward(problem, relative.queries[t], tile, columns, at.score_grad, scratch,
+                     at.key, factors.key, sums.key + tile.key * stride,
+                     sums_of(problem.query_vectors, t, relative.queries[t]));
   for (std::size_t t = 0; t < relative.values.size(); ++t)
-    MetByRowBackward<A>(problem, relative.values[t], tile, columns, at.scores, room,
+    RowTermsBackward<A>(problem, relative.values[t], tile, columns, at.scores, scratch,
                         at.out_grad + first * row_stride(problem.value_dim), factors.out_grad,
                         nullptr, sums_of(problem.value_vectors, t, relative.values[t]));
 }
@@ -258,7 +258,8 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
                *of_keys};
   }
   const A* met[tile_rows];
-  const bool meets = MeetValues(problem, tile, columns, out_grad, at.added.relative, met);
+  const bool meets =
+      ComputeValueTerms(problem, tile, columns, out_grad, at.added.relative, met);
   MultiplyPanels<A>(tile, columns, values, out_grad, at.value_panels, meets ? met : nullptr,
                     at.score_grad);
   Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, at.scores, at.score_grad);
@@ -308,9 +309,9 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
     if (!within_reach(problem, Tile{b, key_head * group, group, query, queries, key, keys}))
       continue;
     PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, b, key, keys,
-                key_head, size, at.row_room, PackedRows<A>{at.key, at.key_panels});
+                key_head, size, at.row_scratch, PackedRows<A>{at.key, at.key_panels});
     PackKeyRows(problem.v, problem.position.keys, nullptr, b, key, keys, key_head,
-                problem.value_dim, at.row_room, PackedRows<A>{nullptr, at.value_panels});
+                problem.value_dim, at.row_scratch, PackedRows<A>{nullptr, at.value_panels});
     std::optional<Factors> factors;
     for (std::int64_t g = 0; g < group; ++g)
       for (std::int64_t i = 0; i < queries; i += tile_rows) {

@@ -43,7 +43,7 @@ using SeenColumns = Columns[tile_rows / block_rows];
 
 // Number of elements of the buffer for the bias of a tile: rows, or a strip for each head,
 // whose loads may extend one vector past the end.
-constexpr std::int64_t bias_room = tile_rows * (tile_keys + 32);
+constexpr std::int64_t bias_scratch_size = tile_rows * (tile_keys + 32);
 
 // Returns the length of the run of consecutive ids that starts at `first`, at most `count`.
 template <typename Id>
@@ -66,9 +66,9 @@ inline bool IsRegular(const AttentionProblem& problem, const Tile& tile) {
 enum class TileBias { none = 1, visible, hiding };
 
 // Computes the bias of a tile: rows[r] [tile.keys padded] is that of row r, in units of ln 2.
-// room: a buffer of bias_room elements.
+// scratch: a buffer of bias_scratch_size elements.
 template <typename A>
-TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* room,
+TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* scratch,
                   const A** rows);
 
 // Adds a tile of score gradients [queries, tile_keys] of one head to the sums of the head, in
@@ -76,7 +76,7 @@ TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A*
 // a column that a row does not see is zero.
 template <typename A>
 void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const Columns& all,
-                     const SeenColumns& seen, const A* grad, A* room);
+                     const SeenColumns& seen, const A* grad, A* scratch);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -67,17 +67,17 @@ HWY_INLINE bool Hides(const A* HWY_RESTRICT from, std::int64_t count) {
 // The following functions return whether a bias of the tile is -infinity.
 template <typename Form, typename A>
 bool FillByDistance(const AttentionProblem& problem, const Form& form, const Tile& tile,
-                    A* HWY_RESTRICT room, const A** rows) {
+                    A* HWY_RESTRICT scratch, const A** rows) {
   bool hides = false;
   if (IsRegular(problem, tile)) {
     const std::int64_t count = tile.queries - 1 + padded(tile.keys);
     const std::int64_t first = key_id(problem, tile.batch, tile.key) -
                                query_id(problem, tile.batch, tile.query) - (tile.queries - 1);
-    for (std::int64_t h = 0; h < tile.heads; ++h, room += count) {
-      FillStrip(form, tile.head + h, first, count, room);
-      hides = Hides(room, count) || hides;
+    for (std::int64_t h = 0; h < tile.heads; ++h, scratch += count) {
+      FillStrip(form, tile.head + h, first, count, scratch);
+      hides = Hides(scratch, count) || hides;
       for (std::int64_t i = 0; i < tile.queries; ++i)
-        rows[i * tile.heads + h] = room + tile.queries - 1 - i;
+        rows[i * tile.heads + h] = scratch + tile.queries - 1 - i;
     }
     return hides;
   }
@@ -88,19 +88,21 @@ bool FillByDistance(const AttentionProblem& problem, const Form& form, const Til
       FillStrip(
           form, tile.head + r % tile.heads,
           of_key(tile.key + j) - query_id(problem, tile.batch, tile.query + r / tile.heads),
-          run, room + r * tile_keys + j);
+          run, scratch + r * tile_keys + j);
     j += run;
   }
   for (std::int64_t r = 0; r < tile.rows(); ++r) {
-    rows[r] = room + r * tile_keys;
-    std::fill(room + r * tile_keys + tile.keys, room + r * tile_keys + padded(tile.keys), A(0));
+    rows[r] = scratch + r * tile_keys;
+    std::fill(scratch + r * tile_keys + tile.keys, scratch + r * tile_keys + padded(tile.keys),
+              A(0));
     hides = Hides(rows[r], padded(tile.keys)) || hides;
   }
   return hides;
 }
 
 template <typename A>
-bool FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT room, const A** rows) {
+bool FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT scratch,
+               const A** rows) {
   constexpr A factor = static_cast<A>(log2_of_e), nothing = -std::numeric_limits<A>::infinity();
   const hn::ScalableTag<A> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -111,7 +113,7 @@ bool FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT room, co
   };
   auto found = hn::Eq(hn::Zero(d), hn::Set(d, nothing));
   bool hides = false;
-  for (std::int64_t r = 0; r < tile.rows(); ++r, room += tile_keys) {
+  for (std::int64_t r = 0; r < tile.rows(); ++r, scratch += tile_keys) {
     const float* from = row_of(r);
     const float* ahead = row_of(std::min(r + 2, tile.rows() - 1));
     for (std::int64_t j = 0; step == 1 && j < tile.keys; j += 16) hwy::Prefetch(ahead + j);
@@ -119,14 +121,14 @@ bool FillGiven(const DenseBias& form, const Tile& tile, A* HWY_RESTRICT room, co
     for (; step == 1 && j + lanes <= tile.keys; j += lanes) {
       const auto value = hn::Mul(hn::Set(d, factor), LoadElements(d, from + j));
       found = hn::Or(found, hn::Eq(value, hn::Set(d, nothing)));
-      hn::StoreU(value, d, room + j);
+      hn::StoreU(value, d, scratch + j);
     }
     for (; j < tile.keys; ++j) {
-      room[j] = factor * static_cast<A>(from[j * step]);
-      hides = hides || room[j] == nothing;
+      scratch[j] = factor * static_cast<A>(from[j * step]);
+      hides = hides || scratch[j] == nothing;
     }
-    std::fill(room + tile.keys, room + padded(tile.keys), A(0));
-    rows[r] = room;
+    std::fill(scratch + tile.keys, scratch + padded(tile.keys), A(0));
+    rows[r] = scratch;
   }
   return hides || !hn::AllFalse(d, found);
 }
@@ -142,64 +144,64 @@ inline internal::Ids IdsOf(const Positions* positions, const std::vector<std::in
 // Forms of bias that fill tiles themselves.
 template <typename Form, typename Prepared, typename A>
 bool FillTile(const internal::TypedProblem<A>& problem, const Form& form,
-              const Prepared& prepared, const Tile& tile, A* HWY_RESTRICT room,
+              const Prepared& prepared, const Tile& tile, A* HWY_RESTRICT scratch,
               const A** rows) {
   const internal::Ids queries =
       IdsOf(problem.position.queries, problem.query_ids, tile.batch, tile.query, tile.queries);
   const internal::Ids keys =
       IdsOf(problem.position.keys, problem.key_ids, tile.batch, tile.key, tile.keys);
   for (std::int64_t h = 0; h < tile.heads; ++h)
-    internal::fill(form, prepared, tile.head + h, queries, keys, room + h * tile_keys,
+    internal::fill(form, prepared, tile.head + h, queries, keys, scratch + h * tile_keys,
                    tile.heads * tile_keys);
   bool hides = false;
-  for (std::int64_t r = 0; r < tile.rows(); ++r, room += tile_keys) {
-    std::fill(room + tile.keys, room + padded(tile.keys), A(0));
-    ScaleRow(static_cast<A>(log2_of_e), padded(tile.keys), room);
-    hides = Hides(room, padded(tile.keys)) || hides;
-    rows[r] = room;
+  for (std::int64_t r = 0; r < tile.rows(); ++r, scratch += tile_keys) {
+    std::fill(scratch + tile.keys, scratch + padded(tile.keys), A(0));
+    ScaleRow(static_cast<A>(log2_of_e), padded(tile.keys), scratch);
+    hides = Hides(scratch, padded(tile.keys)) || hides;
+    rows[r] = scratch;
   }
   return hides;
 }
 
 template <typename A>
-TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* room,
+TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* scratch,
                   const A** rows) {
   if (std::holds_alternative<NoBias>(*problem.position.bias)) return TileBias::none;
-  const bool hides =
-      std::visit(internal::Overloaded{
-                     [](const NoBias&) { return false; },
-                     [&](const SlopeBias& form) {
-                       return FillByDistance(problem, form, tile, room, rows);
-                     },
-                     [&](const StripBias& form) {
-                       return FillByDistance(problem, form, tile, room, rows);
-                     },
-                     [&](const DenseBias& form) { return FillGiven(form, tile, room, rows); },
-                     [&](const GridBias& form) {
-                       return FillTile(problem, form, problem.grid, tile, room, rows);
-                     },
-                     [&](const PiecewiseLogBias& form) {
-                       return FillTile(problem, form, problem.piecewise_log, tile, room, rows);
-                     },
-                     [&](const AxesBias& form) {
-                       return FillTile(problem, form, problem.axes, tile, room, rows);
-                     }},
-                 *problem.position.bias);
+  const bool hides = std::visit(
+      internal::Overloaded{
+          [](const NoBias&) { return false; },
+          [&](const SlopeBias& form) {
+            return FillByDistance(problem, form, tile, scratch, rows);
+          },
+          [&](const StripBias& form) {
+            return FillByDistance(problem, form, tile, scratch, rows);
+          },
+          [&](const DenseBias& form) { return FillGiven(form, tile, scratch, rows); },
+          [&](const GridBias& form) {
+            return FillTile(problem, form, problem.grid, tile, scratch, rows);
+          },
+          [&](const PiecewiseLogBias& form) {
+            return FillTile(problem, form, problem.piecewise_log, tile, scratch, rows);
+          },
+          [&](const AxesBias& form) {
+            return FillTile(problem, form, problem.axes, tile, scratch, rows);
+          }},
+      *problem.position.bias);
   return hides ? TileBias::hiding : TileBias::visible;
 }
 
 // Adds the gradients of the tile's scores by distance: add(distance, value) adds a value to the
-// sums. room: as in FillBias.
+// sums. scratch: as in FillBias.
 template <typename A, typename Add>
 void AddByDistance(const BackwardProblem<A>& problem, const Tile& tile, const SeenColumns& seen,
-                   const A* HWY_RESTRICT grad, A* HWY_RESTRICT room, const Add& add) {
+                   const A* HWY_RESTRICT grad, A* HWY_RESTRICT scratch, const Add& add) {
   if (IsRegular(problem, tile)) {
     // First along diagonals: the sums of at most tile_rows gradients each.
     const std::int64_t count = tile.queries - 1 + padded(tile.keys);
-    std::fill_n(room, count, A(0));
+    std::fill_n(scratch, count, A(0));
     for (std::int64_t i = 0; i < tile.queries; ++i) {
       const auto columns = seen[i / block_rows];
-      A* HWY_RESTRICT to = room + tile.queries - 1 - i + columns.begin;
+      A* HWY_RESTRICT to = scratch + tile.queries - 1 - i + columns.begin;
       const A* HWY_RESTRICT from = grad + i * tile_keys + columns.begin;
       ForVectors<A>(columns.end - columns.begin, [&](auto d, std::int64_t j) HWY_ATTR {
         hn::StoreU(hn::Add(hn::LoadU(d, to + j), hn::LoadU(d, from + j)), d, to + j);
@@ -208,7 +210,7 @@ void AddByDistance(const BackwardProblem<A>& problem, const Tile& tile, const Se
     const std::int64_t first = key_id(problem, tile.batch, tile.key) -
                                query_id(problem, tile.batch, tile.query) - (tile.queries - 1);
     for (std::int64_t n = 0; n < tile.queries - 1 + tile.keys; ++n)
-      add(first + n, static_cast<double>(room[n]));
+      add(first + n, static_cast<double>(scratch[n]));
     return;
   }
   for (std::int64_t i = 0; i < tile.queries; ++i) {
@@ -233,7 +235,7 @@ void AddByTile(const BackwardProblem<A>& problem, const Form& form, const Prepar
 
 template <typename A>
 void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const Columns& all,
-                     const SeenColumns& seen, const A* grad, A* room) {
+                     const SeenColumns& seen, const A* grad, A* scratch) {
   if (problem.dense_grad.data()) {
     const auto& to = problem.dense_grad;
     for (std::int64_t i = 0; i < tile.queries; ++i) {
@@ -248,13 +250,13 @@ void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const 
   std::visit(internal::Overloaded{
                  [](const NoBias&) {}, [](const DenseBias&) {},
                  [&](const SlopeBias&) {
-                   AddByDistance(problem, tile, seen, grad, room,
+                   AddByDistance(problem, tile, seen, grad, scratch,
                                  [&](std::int64_t distance, double value) {
                                    *sums -= std::abs(static_cast<double>(distance)) * value;
                                  });
                  },
                  [&](const StripBias& form) {
-                   AddByDistance(problem, tile, seen, grad, room,
+                   AddByDistance(problem, tile, seen, grad, scratch,
                                  [&](std::int64_t distance, double value) {
                                    const std::int64_t column = distance - form.min_distance;
                                    if (column >= 0 && column < problem.bias_numbers)

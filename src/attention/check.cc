@@ -15,32 +15,34 @@ namespace {
 
 using std::int64_t;
 
-constexpr std::string_view room = "attention";
+constexpr std::string_view operation = "attention";
 
 void check_mask(const AttentionProblem& problem) {
   const AttentionMask& mask = problem.mask;
   if (mask.visibility != Visibility::causal && mask.visibility != Visibility::bidirectional)
-    refuse(room, "visibility must be causal or bidirectional",
+    refuse(operation, "visibility must be causal or bidirectional",
            static_cast<int>(mask.visibility));
-  if (mask.offset < 0) refuse(room, "offset must not be negative", mask.offset);
+  if (mask.offset < 0) refuse(operation, "offset must not be negative", mask.offset);
   if (mask.offset > std::numeric_limits<int64_t>::max() / 2 - problem.queries)
-    refuse(room, "offset must be below 2^62", mask.offset);
-  if (mask.left && *mask.left < 0) refuse(room, "left must not be negative", *mask.left);
-  if (mask.right && *mask.right < 0) refuse(room, "right must not be negative", *mask.right);
+    refuse(operation, "offset must be below 2^62", mask.offset);
+  if (mask.left && *mask.left < 0) refuse(operation, "left must not be negative", *mask.left);
+  if (mask.right && *mask.right < 0)
+    refuse(operation, "right must not be negative", *mask.right);
 }
 
 void check_positions(std::string_view name, const Positions& positions, int64_t batch,
                      int64_t tokens) {
   const std::string who(name);
   if (positions.batch != 1 && positions.batch != batch)
-    refuse(room, "positions of " + who + " must have 1 row or " + std::to_string(batch),
+    refuse(operation, "positions of " + who + " must have 1 row or " + std::to_string(batch),
            positions.batch);
   if (positions.tokens != tokens)
-    refuse(room, "positions of " + who + " must have " + std::to_string(tokens) + " tokens",
+    refuse(operation,
+           "positions of " + who + " must have " + std::to_string(tokens) + " tokens",
            positions.tokens);
   if (!holds(positions.ids.size(), positions.batch, positions.tokens) ||
       positions.sequences.size() != positions.ids.size())
-    refuse(room, "positions of " + who + " must hold batch x tokens ids and sequences",
+    refuse(operation, "positions of " + who + " must hold batch x tokens ids and sequences",
            static_cast<int64_t>(std::min(positions.ids.size(), positions.sequences.size())));
 }
 
@@ -48,19 +50,19 @@ void check_rotary(std::string_view name, const RotaryTable& table,
                   const AttentionProblem& problem, int64_t tokens) {
   const std::string who(name);
   if (table.tokens() != tokens)
-    refuse(room,
+    refuse(operation,
            "the rotary table of " + who + " must have " + std::to_string(tokens) + " tokens",
            table.tokens());
   if (table.batch() != 1 && table.batch() != problem.batch)
     refuse(
-        room,
+        operation,
         "the rotary table of " + who + " must have 1 row or " + std::to_string(problem.batch),
         table.batch());
   if (const int64_t end =
-          checked_sum(room, "head_offset + rotary_dim",
+          checked_sum(operation, "head_offset + rotary_dim",
                       {table.frequencies().head_offset, table.frequencies().rotary_dim()});
       end > problem.size)
-    refuse(room,
+    refuse(operation,
            "the rotary table of " + who + " must fit head_dim " + std::to_string(problem.size),
            end);
 }
@@ -127,7 +129,7 @@ void check_reach(std::string_view who, const AttentionProblem& problem, int64_t 
     return;
   const Reach reach = position.queries ? seen_by_position(problem) : seen_by_row(problem);
   if (reach.within(first, distances)) return;
-  refuse(room,
+  refuse(operation,
          std::string(who) + " must cover distances " + std::to_string(reach.nearest) + " to " +
              std::to_string(reach.furthest),
          range_text(first, distances));
@@ -135,7 +137,7 @@ void check_reach(std::string_view who, const AttentionProblem& problem, int64_t 
 
 void check_strip(const AttentionProblem& problem, const StripBias& strip) {
   if (strip.heads < 1 || strip.values.size() % static_cast<std::size_t>(strip.heads))
-    refuse(room, "the strip must hold heads x distances numbers",
+    refuse(operation, "the strip must hold heads x distances numbers",
            static_cast<int64_t>(strip.values.size()));
   check_reach("the strip", problem, strip.min_distance, strip.distances());
 }
@@ -160,7 +162,7 @@ void check_dense(const AttentionProblem& problem, const DenseBias& dense) {
                                                 problem.keys};
   for (std::size_t axis = 0; axis < 4; ++axis)
     if (dense.values.extent(axis) != wanted[axis])
-      refuse(room,
+      refuse(operation,
              "the dense bias must be [B, Hq, T, S]; axis " + std::to_string(axis) +
                  " must be " + std::to_string(wanted[axis]),
              std::int64_t{dense.values.extent(axis)});
@@ -177,7 +179,8 @@ void check_axes(const AttentionProblem& problem, const AxesBias& axes) {
 void check_bias(const AttentionProblem& problem) {
   const BiasForm& bias = *problem.position.bias;
   if (!std::holds_alternative<NoBias>(bias) && heads(bias) != problem.heads)
-    refuse(room, "the bias must have " + std::to_string(problem.heads) + " heads", heads(bias));
+    refuse(operation, "the bias must have " + std::to_string(problem.heads) + " heads",
+           heads(bias));
   if (const auto* strip = std::get_if<StripBias>(&bias)) check_strip(problem, *strip);
   check_form(bias);
   std::visit(Overloaded{[](const NoBias&) {}, [](const SlopeBias&) {}, [](const StripBias&) {},
@@ -198,12 +201,12 @@ void check_coordinates(const AttentionProblem& problem, const RelativeVectors& t
     const auto take = [&](int64_t id) {
       if (id < 0 || id >= count)
         refuse(
-            room,
+            operation,
             "relative coordinates must be given for all positions, of " + std::to_string(count),
             id);
       const int64_t coordinate = table.coordinates[static_cast<std::size_t>(id)];
       if (!subtractable(coordinate))
-        refuse(room, "relative coordinates must be at most 2^61 in magnitude", coordinate);
+        refuse(operation, "relative coordinates must be at most 2^61 in magnitude", coordinate);
       least = std::min(least, coordinate);
       most = std::max(most, coordinate);
     };
@@ -219,7 +222,7 @@ void check_coordinates(const AttentionProblem& problem, const RelativeVectors& t
   const auto [nearest, furthest] = ends(problem.position.keys, 0, problem.keys);
   if (early > late || nearest > furthest) return;
   if (contains(table.min_distance, table.distances(), nearest - late, furthest - early)) return;
-  refuse(room,
+  refuse(operation,
          "relative vectors must cover distances " + std::to_string(nearest - late) + " to " +
              std::to_string(furthest - early),
          range_text(table.min_distance, table.distances()));
@@ -241,18 +244,19 @@ void check_ids_of_distances(const AttentionProblem& problem) {
   for (const Positions* positions : {position.queries, position.keys})
     for (const int64_t id : positions->ids)
       if (!subtractable(id))
-        refuse(room, "positions must be at most 2^61 in magnitude, for a bias by distance", id);
+        refuse(operation, "positions must be at most 2^61 in magnitude, for a bias by distance",
+               id);
 }
 
 void check_relative(const AttentionProblem& problem) {
   const auto& position = problem.position;
   if (problem.needs_gates && !position.gates.data())
-    refuse(room, "gates must be given, because the bias of the plan is gated", "none");
+    refuse(operation, "gates must be given, because the bias of the plan is gated", "none");
   if (position.gates.data()) {
     const auto& extents = position.gates.extents();
     if ((extents[0] != 1 && extents[0] != problem.batch) || extents[1] != problem.heads ||
         extents[2] != problem.queries)
-      refuse(room,
+      refuse(operation,
              "gates must be [1 or B, Hq, T], " + std::to_string(problem.batch) + " x " +
                  std::to_string(problem.heads) + " x " + std::to_string(problem.queries),
              gnomon::shape_text(extents));
@@ -260,44 +264,45 @@ void check_relative(const AttentionProblem& problem) {
   if (!position.relative) return;
   const RelativeForm& form = *position.relative;
   if (problem.softmax.cap)
-    refuse(room, "a softmax cap cannot be combined with relative vectors",
+    refuse(operation, "a softmax cap cannot be combined with relative vectors",
            *problem.softmax.cap);
   gnomon::check(form, problem.heads, problem.size, problem.value_dim);
   for (const auto* tables : {&form.keys, &form.queries, &form.values})
     for (const RelativeVectors& table : *tables) check_distances(problem, table);
   if (!form.shift.empty() && position.query_rotary)
-    refuse(room, "a relative shift cannot be combined with query_rotary", "both");
+    refuse(operation, "a relative shift cannot be combined with query_rotary", "both");
 }
 
 }  // namespace
 
 void check(const AttentionProblem& problem) {
-  if (problem.size < 1) refuse(room, "the head_dim of q must be at least 1", problem.size);
+  if (problem.size < 1) refuse(operation, "the head_dim of q must be at least 1", problem.size);
   if (problem.value_dim < 1)
-    refuse(room, "the head_dim of v must be at least 1", problem.value_dim);
-  if (problem.key_heads < 1) refuse(room, "k must have at least 1 head", problem.key_heads);
+    refuse(operation, "the head_dim of v must be at least 1", problem.value_dim);
+  if (problem.key_heads < 1)
+    refuse(operation, "k must have at least 1 head", problem.key_heads);
   if (problem.heads < 1 || problem.heads % problem.key_heads)
     refuse(
-        room,
+        operation,
         "the heads of q must be a multiple of those of k, " + std::to_string(problem.key_heads),
         problem.heads);
   const auto& softmax = problem.softmax;
   if (!std::isfinite(softmax.scale))
-    refuse(room, "the softmax scale must be finite", softmax.scale);
+    refuse(operation, "the softmax scale must be finite", softmax.scale);
   if (softmax.cap && !(*softmax.cap > 0 && std::isfinite(*softmax.cap)))
-    refuse(room, "the cap must be positive and finite", *softmax.cap);
+    refuse(operation, "the cap must be positive and finite", *softmax.cap);
   if (!softmax.sinks.empty() && static_cast<int64_t>(softmax.sinks.size()) != problem.heads)
     refuse(
-        room,
+        operation,
         "sinks must have one element for each of " + std::to_string(problem.heads) + " heads",
         static_cast<int64_t>(softmax.sinks.size()));
   for (const double sink : softmax.sinks)
-    if (!std::isfinite(sink)) refuse(room, "sinks must be finite", sink);
+    if (!std::isfinite(sink)) refuse(operation, "sinks must be finite", sink);
   check_mask(problem);
   const auto& position = problem.position;
   if (position.queries || position.keys) {
     if (!position.queries || !position.keys)
-      refuse(room, "positions must be given for queries and keys together",
+      refuse(operation, "positions must be given for queries and keys together",
              position.queries ? "queries alone" : "keys alone");
     check_positions("queries", *position.queries, problem.batch, problem.queries);
     check_positions("keys", *position.keys, problem.batch, problem.keys);

@@ -22,19 +22,19 @@ namespace HWY_NAMESPACE {
 
 using internal::tile_keys;
 
-// Query rows that are computed together. Missing rows are filled with zeros. One row is computed alone.
+// Query rows computed together; missing rows are filled with zeros. One row is computed alone.
 constexpr std::int64_t decode_rows = 4;
 
-// Computes scores [rows, tile_keys] of `count` keys of one head, from row `first` of the cache: columns
-// 0 to `count`, rounded up to a multiple of 4. q: `rows` rows (1, or a multiple of decode_rows), `stride`
-// elements apart. size: a multiple of the vector length.
+// Computes scores [rows, tile_keys] of `count` keys of one head, from row `first` of the cache:
+// columns 0 to `count`, rounded up to a multiple of 4. q: `rows` rows (1, or a multiple of
+// decode_rows), `stride` elements apart. size: a multiple of the vector length.
 void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
                         std::int64_t head, std::int64_t count, std::int64_t size,
                         const float* q, std::ptrdiff_t stride, std::int64_t rows,
                         float* scores);
 
-// Computes out [rows, values] += weights [rows, count] values [count, values]. weights: tile_keys
-// elements apart; out: `stride` elements apart. factors: of the weights.
+// Computes out [rows, values] += weights [rows, count] values [count, values]. weights:
+// tile_keys elements apart; out: `stride` elements apart. factors: those of the weights.
 void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
                      std::int64_t head, std::int64_t count, std::int64_t size,
                      const float* weights, Factors factors, std::int64_t rows, float* out,
@@ -65,10 +65,10 @@ struct DirectScratch {
                      row_stride(problem.size))),
         scores(carve.take(heads * internal::in_fours(problem.queries * problem.group()) *
                           tile_keys)),
-        bias(carve.take(bias_room)) {}
+        bias(carve.take(bias_scratch_size)) {}
 };
 
-// Returns the factors of weights [rows, tile_keys] of `count` keys, some of which may be hidden.
+// Returns the factors of weights [rows, tile_keys] of `count` keys; keys may be hidden.
 inline Factors FactorsOfWeights(const float* HWY_RESTRICT weights, std::int64_t rows,
                                 std::int64_t count) {
   const hn::ScalableTag<float> d;
@@ -82,14 +82,14 @@ inline Factors FactorsOfWeights(const float* HWY_RESTRICT weights, std::int64_t 
 
 // Converts the scores of a tile of one key head to weights. Returns whether a key is hidden.
 inline bool WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile,
-                          std::int64_t key_head, float* HWY_RESTRICT bias_room,
+                          std::int64_t key_head, float* HWY_RESTRICT bias_scratch,
                           float* HWY_RESTRICT scores, const State<float>& state) {
   const std::int64_t rows = tile.rows(), width = padded(tile.keys);
   for (std::int64_t row = 0; row < rows; row += decode_rows)
     TimesScales(problem.k, tile.batch, tile.key, tile.keys, key_head, scores + row * tile_keys);
   SeenColumns columns;
   FindColumns<float>(problem, tile, columns);
-  const bool hides = FinishScores(problem, tile, columns, bias_room, scores);
+  const bool hides = FinishScores(problem, tile, columns, bias_scratch, scores);
   TakeScores(tile, columns, problem.value_dim, scores, state, 0);
   for (std::int64_t row = 0; row < internal::in_fours(rows); ++row) {
     const Columns seen = row < rows ? columns[row / block_rows] : Columns{};
@@ -119,8 +119,8 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
     const Tile tile =
         trimmed(problem, Tile{piece.batch, piece.first * group, group, 0, problem.queries, key,
                               std::min(length, range.end - key)});
-    // Calls body(first column, columns, h) for `few` tokens at a time: of all heads, then the next
-    // tokens; or, in a cache [B, H, S, D], all tokens of a head, then of the next head.
+    // Calls body(first column, columns, h) for `few` tokens at a time: all heads, then the
+    // next tokens; or, in a cache [B, H, S, D], all tokens of a head, then of the next head.
     const auto in_order = [&](const Operand& cache, const auto& body) {
       const bool by_heads = cache.strides[2] > cache.strides[1];
       const std::int64_t parts = (tile.keys + few - 1) / few;

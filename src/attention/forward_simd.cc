@@ -35,14 +35,14 @@ using internal::part_keys;
 template <typename A>
 struct ForwardScratch {
   internal::Carve<A> carve;
-  A *q, *row_room, *key_panels, *value, *scores;
-  AddedRoom<A> added;
+  A *q, *row_scratch, *key_panels, *value, *scores;
+  AddedScratch<A> added;
   State<A> total, part;
 
   ForwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
       : carve(block),
         q(carve.take(rows * row_stride(problem.size))),
-        row_room(carve.take(16 * row_stride(problem.size))),
+        row_scratch(carve.take(16 * row_stride(problem.size))),
         key_panels(carve.take(Panels<A>(tile_keys) * Panel<A>() * problem.size)),
         value(carve.take(tile_keys * row_stride(problem.value_dim))),
         scores(carve.take(tile_rows * tile_keys)),
@@ -100,10 +100,11 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                      keys};
     if (!within_reach(problem, whole)) continue;
     PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, piece.batch, key,
-                keys, piece.key_head, size, at.row_room, PackedRows<A>{nullptr, at.key_panels});
+                keys, piece.key_head, size, at.row_scratch,
+                PackedRows<A>{nullptr, at.key_panels});
     PackKeyRows(problem.v, problem.position.keys, nullptr, piece.batch, key, keys,
-                piece.key_head, values, at.row_room, PackedRows<A>{at.value, nullptr});
-    std::optional<Factors> factors;  // of a tile with hidden scores
+                piece.key_head, values, at.row_scratch, PackedRows<A>{at.value, nullptr});
+    std::optional<Factors> factors;  // set for a tile with hidden scores
     ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
       const std::int64_t queries = std::max<std::int64_t>(1, tile_rows / heads);
       for (std::int64_t i = 0; i < piece.queries; i += queries) {
@@ -118,8 +119,8 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                                       at.key_panels, at.added, at.scores);
         if (hides && !factors) factors = FactorsOf(at.value, keys, values);
         TakeScores(tile, columns, values, at.scores, state, first);
-        AddMetByWeights(problem, tile, columns, at.scores, at.added.relative,
-                        state.out + first * state.width);
+        AddWeightedVectors(problem, tile, columns, at.scores, at.added.relative,
+                           state.out + first * state.width);
         MultiplyWeights(tile, columns, values, at.scores, at.value,
                         hides ? *factors : Factors::all, state.out + first * state.width);
       }

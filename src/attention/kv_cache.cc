@@ -268,8 +268,8 @@ void KvCache<T>::put(std::int64_t at, View<const S, 4> k, View<const S, 4> v,
 
 template <typename T>
 template <typename S>
-void KvCache<T>::insert(std::int64_t at, Rows<S> k, Rows<S> v, std::span<const Positions> axes,
-                        const RotaryTable* table) {
+void KvCache<T>::insert(std::int64_t at, NewRows<S> k, NewRows<S> v,
+                        std::span<const Positions> axes, const RotaryTable* table) {
   check_entries(at, at);
   check_new<S>(k, v, axes);
   if (table) {
@@ -286,14 +286,14 @@ void KvCache<T>::insert(std::int64_t at, Rows<S> k, Rows<S> v, std::span<const P
 
 template <typename T>
 template <typename S>
-void KvCache<T>::append(Rows<S> k, Rows<S> v, std::span<const Positions> axes,
+void KvCache<T>::append(NewRows<S> k, NewRows<S> v, std::span<const Positions> axes,
                         const RotaryTable* table) {
   insert<S>(tokens_, k, v, axes, table);
 }
 
 template <typename T>
 template <typename S>
-void KvCache<T>::append_rotated(Rows<S> k, Rows<S> v, std::span<const Positions> axes,
+void KvCache<T>::append_rotated(NewRows<S> k, NewRows<S> v, std::span<const Positions> axes,
                                 const RotaryFrequencies& rotated_with) {
   check_new<S>(k, v, axes);
   check_frequencies(rotated_with);
@@ -378,12 +378,12 @@ void KvCache<T>::clear() noexcept {
   tokens_ = 0;
 }
 
-#define GNOMON_INSTANTIATE_APPEND(T, S)                                                     \
-  template void KvCache<T>::append<S>(Rows<S>, Rows<S>, std::span<const Positions>,         \
-                                      const RotaryTable*);                                  \
-  template void KvCache<T>::append_rotated<S>(Rows<S>, Rows<S>, std::span<const Positions>, \
-                                              const RotaryFrequencies&);                    \
-  template void KvCache<T>::insert<S>(std::int64_t, Rows<S>, Rows<S>,                       \
+#define GNOMON_INSTANTIATE_APPEND(T, S)                                                   \
+  template void KvCache<T>::append<S>(NewRows<S>, NewRows<S>, std::span<const Positions>, \
+                                      const RotaryTable*);                                \
+  template void KvCache<T>::append_rotated<S>(                                            \
+      NewRows<S>, NewRows<S>, std::span<const Positions>, const RotaryFrequencies&);      \
+  template void KvCache<T>::insert<S>(std::int64_t, NewRows<S>, NewRows<S>,               \
                                       std::span<const Positions>, const RotaryTable*);
 template class KvCache<float>;
 template class KvCache<Half>;

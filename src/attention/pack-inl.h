@@ -129,7 +129,7 @@ struct PackedRows {
 template <typename A>
 void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTable* rotary,
                  std::int64_t b, std::int64_t first, std::int64_t count, std::int64_t head,
-                 std::int64_t size, A* HWY_RESTRICT room, const PackedRows<A>& to);
+                 std::int64_t size, A* HWY_RESTRICT scratch, const PackedRows<A>& to);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

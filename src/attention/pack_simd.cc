@@ -134,11 +134,11 @@ HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::ptrdiff_t stride
 template <typename A>
 void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTable* rotary,
                  std::int64_t b, std::int64_t first, std::int64_t count, std::int64_t head,
-                 std::int64_t size, A* HWY_RESTRICT room, const PackedRows<A>& to) {
+                 std::int64_t size, A* HWY_RESTRICT scratch, const PackedRows<A>& to) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   const std::ptrdiff_t stride = row_stride(size);
   for (std::int64_t j = 0; j < padded(count); j += lanes) {
-    A* HWY_RESTRICT rows = to.rows ? to.rows + j * stride : room;
+    A* HWY_RESTRICT rows = to.rows ? to.rows + j * stride : scratch;
     for (std::int64_t i = 0; i < lanes; ++i) {
       const std::int64_t row = first + j + i;
       if (j + i + rows_ahead < count) PrefetchRow(from, b, row + rows_ahead, head, size);

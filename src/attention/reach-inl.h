@@ -30,17 +30,17 @@ std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t 
   internal::ScratchPool<A> pool(internal::at_once(batch * heads, 1), padded(size));
   parallel_for(batch * heads, 1, [&](std::int64_t begin, std::int64_t end) {
     const hn::ScalableTag<A> tag;
-    A* room = pool.take();
+    A* scratch = pool.take();
     for (std::int64_t n = begin; n < end; ++n) {
       auto greatest = hn::Zero(tag), spoilt = hn::Zero(tag);
       for (std::int64_t row = 0; row < rows; ++row) {
         if (row + rows_ahead < rows)
           PrefetchRow(of, n / heads, row + rows_ahead, n % heads, size);
-        LoadRow(of, nullptr, n / heads, row, n % heads, size, room);
+        LoadRow(of, nullptr, n / heads, row, n % heads, size, scratch);
         auto sum = hn::Zero(tag);
         for (std::int64_t i = 0; i < padded(size);
              i += static_cast<std::int64_t>(hn::Lanes(tag))) {
-          const auto x = hn::Load(tag, room + i);
+          const auto x = hn::Load(tag, scratch + i);
           sum = hn::MulAdd(x, x, sum);
         }
         sum = hn::SumOfLanes(tag, sum);
@@ -51,7 +51,7 @@ std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t 
           std::sqrt(static_cast<double>(hn::GetLane(greatest)) +
                     static_cast<double>(hn::GetLane(spoilt)));
     }
-    pool.give(room);
+    pool.give(scratch);
   });
   return lengths;
 }
@@ -61,8 +61,8 @@ std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t 
 // difference exceeds LeastExponent(), the weight is 0.
 template <typename A>
 void FindReach(internal::TypedProblem<A>& problem) {
-  // For fewer queries, reading all keys once more takes longer; for shorter texts no key is
-  // far.
+  // Limits: with fewer queries, reading all keys once more takes longer; in shorter texts no
+  // key is far.
   constexpr std::int64_t fewest = 64, shortest = 1024;
   const auto* slope = std::get_if<SlopeBias>(problem.position.bias);
   if (!slope || problem.queries < fewest || problem.keys < shortest ||

@@ -36,8 +36,8 @@ HWY_INLINE void ShiftRow(const TypedProblem<A>& problem, std::int64_t head, A* H
 // The greatest number of vectors of a table that a tile of `keys` keys uses, counted from a
 // multiple of 16, and one more vector. Given positions may be far apart.
 template <typename A>
-std::int64_t MostMet(const AttentionProblem& problem, const RelativeTable<A>& table,
-                     std::int64_t keys) {
+std::int64_t MostVectors(const AttentionProblem& problem, const RelativeTable<A>& table,
+                         std::int64_t keys) {
   const std::int64_t all = padded(table.vectors());
   if (problem.position.queries || table.by_coordinates()) return row_stride(all + 16);
   return row_stride(std::min(all, padded(tile_rows + keys + 16)) + 16);
@@ -45,20 +45,20 @@ std::int64_t MostMet(const AttentionProblem& problem, const RelativeTable<A>& ta
 
 // Buffers for the relative part of a tile.
 template <typename A>
-struct RelativeRoom {
+struct RelativeScratch {
   A *rows = nullptr, *product = nullptr, *columns = nullptr;
 
-  RelativeRoom(const TypedProblem<A>& problem, internal::Carve<A>& carve) {
+  RelativeScratch(const TypedProblem<A>& problem, internal::Carve<A>& carve) {
     if (problem.relative.empty() && !problem.gated()) return;
     rows = carve.take(tile_rows * tile_keys);
     std::int64_t most = 0;
     for (const auto* tables : {&problem.relative.keys, &problem.relative.values})
       for (const RelativeTable<A>& table : *tables)
-        most = std::max(most, tile_rows * MostMet(problem, table, tile_keys));
+        most = std::max(most, tile_rows * MostVectors(problem, table, tile_keys));
     for (const RelativeTable<A>& table : problem.relative.queries)
-      most = std::max(most, Panel<A>() * MostMet(problem, table, Panel<A>()));
+      most = std::max(most, Panel<A>() * MostVectors(problem, table, Panel<A>()));
     product = carve.take(most);
-    columns = carve.take((tile_rows + 1) * tile_keys);  // of int32, which is no larger than A
+    columns = carve.take((tile_rows + 1) * tile_keys);  // int32, which is no larger than A
   }
 };
 
@@ -66,38 +66,40 @@ struct RelativeRoom {
 // terms that are added to the products of the tile: gate times bias, and the relative terms.
 template <typename A>
 void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                 const A* q, const A* key_panels, bool biased, const RelativeRoom<A>& room,
-                 const A** given);
+                 const A* q, const A* key_panels, bool biased,
+                 const RelativeScratch<A>& scratch, const A** given);
 
 // Computes the terms of the relative vectors of values in the gradient of the weights:
 // given[i][j] = out_grad_i . vector of (i, j). Returns false if there are none.
 template <typename A>
-bool MeetValues(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                const A* out_grad, const RelativeRoom<A>& room, const A** given);
+bool ComputeValueTerms(const TypedProblem<A>& problem, const Tile& tile,
+                       const SeenColumns& columns, const A* out_grad,
+                       const RelativeScratch<A>& scratch, const A** given);
 
 // Adds the relative vectors of values, times the weights of a tile, to out [queries,
 // row_stride(Dv)].
 template <typename A>
-void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
-                     const SeenColumns& columns, const A* weights, const RelativeRoom<A>& room,
-                     A* out);
+void AddWeightedVectors(const TypedProblem<A>& problem, const Tile& tile,
+                        const SeenColumns& columns, const A* weights,
+                        const RelativeScratch<A>& scratch, A* out);
 
 // Backward pass of tables that are multiplied by rows a (queries, or weights). a_sum[i] += sum
 // over j of grad[i, j] times the vector of (i, j). vector_sums[vector of (i, j)] += grad[i, j]
-// a[i]. Either sum may be null. factors: of the products with a.
+// a[i]. Either sum may be null. factors: those of the products with a.
 template <typename A>
-void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
+void RowTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                       const Tile& tile, const SeenColumns& columns, const A* grad,
-                      const RelativeRoom<A>& room, const A* a, Factors factors, A* a_sum,
+                      const RelativeScratch<A>& scratch, const A* a, Factors factors, A* a_sum,
                       A* vector_sums);
 
 // Backward pass of tables that are multiplied by keys. keys: packed rows of the tile's keys;
-// key_sums and vector_sums have the same row stride. factors: of the products with the keys.
+// key_sums and vector_sums have the same row stride. factors: those of the products with the
+// keys.
 template <typename A>
-void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
-                       const Tile& tile, const SeenColumns& columns, const A* grad,
-                       const RelativeRoom<A>& room, const A* keys, Factors factors, A* key_sums,
-                       A* vector_sums);
+void KeyTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
+                      const Tile& tile, const SeenColumns& columns, const A* grad,
+                      const RelativeScratch<A>& scratch, const A* keys, Factors factors,
+                      A* key_sums, A* vector_sums);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

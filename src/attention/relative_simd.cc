@@ -13,7 +13,7 @@ namespace HWY_NAMESPACE {
 
 // The vectors [begin, begin + count) of a table that a tile uses. The vector of (i, j) has the
 // index begin + of_query(i)[j].
-struct Met {
+struct UsedVectors {
   enum class Step { one = 1, run, any };  // indices of a row: all equal, consecutive, or any
   std::int64_t begin = 0, count = 0;
   Step way = Step::any;
@@ -24,10 +24,10 @@ struct Met {
 };
 
 template <typename A>
-Met FindMet(const TypedProblem<A>& problem, const RelativeTable<A>& table, const Tile& tile,
-            const RelativeRoom<A>& room) {
-  auto* columns = reinterpret_cast<std::int32_t*>(room.columns);
-  Met met;
+UsedVectors FindVectors(const TypedProblem<A>& problem, const RelativeTable<A>& table,
+                        const Tile& tile, const RelativeScratch<A>& scratch) {
+  auto* columns = reinterpret_cast<std::int32_t*>(scratch.columns);
+  UsedVectors met;
   met.columns = columns;
   const auto of_query = [&](std::int64_t i) {
     return table.place(query_id(problem, tile.batch, tile.query + i));
@@ -50,7 +50,9 @@ Met FindMet(const TypedProblem<A>& problem, const RelativeTable<A>& table, const
       run = run && columns[n] == columns[0] + n;
     }
     std::fill(columns + count, columns + tile.queries + padded(tile.keys), columns[count - 1]);
-    met.way = least == most ? Met::Step::one : run ? Met::Step::run : Met::Step::any;
+    met.way = least == most ? UsedVectors::Step::one
+              : run         ? UsedVectors::Step::run
+                            : UsedVectors::Step::any;
     met.columns = columns + tile.queries - 1;
     met.step = -1;
     return met;
@@ -109,7 +111,7 @@ Columns InPanel(const Columns& seen, std::int64_t base) {
 
 // rows[i][j] += products[i][vector of (i, j)].
 template <typename A>
-void SpreadByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
+void SpreadByRow(const Tile& tile, const SeenColumns& columns, const UsedVectors& met,
                  const A* HWY_RESTRICT products, std::ptrdiff_t stride, A* HWY_RESTRICT rows) {
   const hn::ScalableTag<A> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -121,8 +123,8 @@ void SpreadByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
     const auto one = hn::Set(d, from[at[0]]);
     const A* const run = from + at[0];
     for (std::int64_t j = seen.begin; j < seen.end; j += lanes) {
-      const auto value = met.way == Met::Step::one ? one
-                         : met.way == Met::Step::run
+      const auto value = met.way == UsedVectors::Step::one ? one
+                         : met.way == UsedVectors::Step::run
                              ? hn::LoadU(d, run + j)
                              : hn::GatherIndex(d, from, LoadIndices(d, at + j));
       hn::Store(hn::Add(hn::Load(d, to + j), value), d, to + j);
@@ -145,7 +147,7 @@ void CollectAnyRow(const std::int32_t* HWY_RESTRICT of_column, const A* HWY_REST
                    const Columns& columns, A* HWY_RESTRICT sums) {
   const hn::ScalableTag<A> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  auto sum = hn::Zero(d);  // of the vector `own`
+  auto sum = hn::Zero(d);  // sum of the rows of vector `own`
   std::int32_t own = -1;
   const auto add_sum = [&]() HWY_ATTR {
     if (own >= 0) sums[own] += hn::GetLane(hn::SumOfLanes(d, sum));
@@ -174,7 +176,7 @@ void CollectAnyRow(const std::int32_t* HWY_RESTRICT of_column, const A* HWY_REST
 // the additions depends on the indices of the row alone, not on met.way, which depends on the
 // other rows of the tile.
 template <typename A>
-void CollectByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
+void CollectByRow(const Tile& tile, const SeenColumns& columns, const UsedVectors& met,
                   const A* HWY_RESTRICT rows, A* HWY_RESTRICT sums, std::ptrdiff_t stride) {
   const hn::ScalableTag<A> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -184,7 +186,7 @@ void CollectByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
     const std::int32_t* HWY_RESTRICT at = met.of_query(i);
     const A* HWY_RESTRICT from = rows + i * tile_keys;
     A* HWY_RESTRICT to = sums + i * stride;
-    if (met.way == Met::Step::any) {
+    if (met.way == UsedVectors::Step::any) {
       CollectAnyRow(at, from, seen, to);
       continue;
     }
@@ -192,19 +194,19 @@ void CollectByRow(const Tile& tile, const SeenColumns& columns, const Met& met,
     for (std::int64_t j = seen.begin; j < seen.end; j += lanes) {
       const auto value = hn::Load(d, from + j);
       A* place = to + at[0] + j;
-      if (met.way == Met::Step::run)
+      if (met.way == UsedVectors::Step::run)
         hn::StoreU(hn::Add(hn::LoadU(d, place), value), d, place);
       else
         sum = hn::Add(sum, value);
     }
-    if (met.way == Met::Step::one) to[at[0]] += hn::GetLane(hn::SumOfLanes(d, sum));
+    if (met.way == UsedVectors::Step::one) to[at[0]] += hn::GetLane(hn::SumOfLanes(d, sum));
   }
 }
 
 // rows[i][base + j] += products[vector of (i, j)][j], with products [count, Panel] of the keys
 // of the panel that starts at column `base`.
 template <typename A>
-void SpreadByKey(const Tile& part, const SeenColumns& columns, const Met& met,
+void SpreadByKey(const Tile& part, const SeenColumns& columns, const UsedVectors& met,
                  const A* HWY_RESTRICT products, std::int64_t base, A* HWY_RESTRICT rows) {
   const hn::ScalableTag<A> d;
   const hn::RebindToSigned<decltype(d)> signed_d;
@@ -220,15 +222,16 @@ void SpreadByKey(const Tile& part, const SeenColumns& columns, const Met& met,
       A* to = rows + i * tile_keys + base + j;
       const auto index = hn::Add(hn::ShiftLeft<bits>(LoadIndices(d, at + j)),
                                  hn::Iota(signed_d, static_cast<Index>(j)));
-      const auto value = met.way == Met::Step::one ? hn::Load(d, one + j)
-                                                   : hn::GatherIndex(d, products, index);
+      const auto value = met.way == UsedVectors::Step::one
+                             ? hn::Load(d, one + j)
+                             : hn::GatherIndex(d, products, index);
       hn::Store(hn::Add(hn::Load(d, to), value), d, to);
     }
   }
 }
 
 template <typename A>
-void CollectByKey(const Tile& part, const SeenColumns& columns, const Met& met,
+void CollectByKey(const Tile& part, const SeenColumns& columns, const UsedVectors& met,
                   const A* HWY_RESTRICT rows, std::int64_t base, A* HWY_RESTRICT sums) {
   std::fill_n(sums, met.count * Panel<A>(), A(0));
   for (std::int64_t i = 0; i < part.queries; ++i) {
@@ -255,50 +258,50 @@ void ForPanels(const Tile& tile, const Body& body) {
 // rows [queries, tile_keys] += a_i . vector of (i, j), for each table of `tables`. a: packed
 // rows of the tables' size.
 template <typename A>
-void AddMetByQueries(const TypedProblem<A>& problem,
-                     const std::vector<RelativeTable<A>>& tables, const Tile& tile,
-                     const SeenColumns& columns, const A* a, const RelativeRoom<A>& room) {
+void AddQueryTerms(const TypedProblem<A>& problem, const std::vector<RelativeTable<A>>& tables,
+                   const Tile& tile, const SeenColumns& columns, const A* a,
+                   const RelativeScratch<A>& scratch) {
   for (const RelativeTable<A>& table : tables) {
-    const Met met = FindMet(problem, table, tile, room);
-    const std::ptrdiff_t stride = MostMet(problem, table, tile_keys);
+    const UsedVectors met = FindVectors(problem, table, tile, scratch);
+    const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
     Product<A> product;
     product.a = a, product.a_stride = row_stride(table.size());
     product.b = table.columns(tile.head) + met.begin,
     product.b_row = row_stride(table.vectors());
-    product.c = room.product, product.c_row = stride;
+    product.c = scratch.product, product.c_row = stride;
     MultiplyDeep(product, table.size(), tile.queries, padded(met.count));
     for (std::int64_t i = 0; i < tile.queries; ++i)  // SpreadByRow may read past the end
-      std::fill_n(room.product + i * stride + padded(met.count), 16, A(0));
-    SpreadByRow(tile, columns, met, room.product, stride, room.rows);
+      std::fill_n(scratch.product + i * stride + padded(met.count), 16, A(0));
+    SpreadByRow(tile, columns, met, scratch.product, stride, scratch.rows);
   }
 }
 
 // rows [queries, tile_keys] += k_j . vector of (i, j).
 template <typename A>
-void AddMetByKeys(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                  const A* key_panels, const RelativeRoom<A>& room) {
+void AddKeyTerms(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
+                 const A* key_panels, const RelativeScratch<A>& scratch) {
   for (const RelativeTable<A>& table : problem.relative.queries)
     ForPanels<A>(tile, [&](const Tile& part, std::int64_t base) {
-      const Met met = FindMet(problem, table, part, room);
+      const UsedVectors met = FindVectors(problem, table, part, scratch);
       Product<A> product;
       product.a_stride = row_stride(table.size());
       product.a = table.rows(tile.head) + met.begin * product.a_stride;
       product.b = key_panels + base * table.size(), product.b_row = Panel<A>();
-      product.c = room.product, product.c_row = Panel<A>();
+      product.c = scratch.product, product.c_row = Panel<A>();
       MultiplyDeep(product, table.size(), met.count, Panel<A>());
-      SpreadByKey(part, columns, met, room.product, base, room.rows);
+      SpreadByKey(part, columns, met, scratch.product, base, scratch.rows);
     });
 }
 
 template <typename A>
 void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                 const A* q, const A* key_panels, bool biased, const RelativeRoom<A>& room,
-                 const A** given) {
+                 const A* q, const A* key_panels, bool biased,
+                 const RelativeScratch<A>& scratch, const A** given) {
   const hn::ScalableTag<A> d;
   for (std::int64_t r = 0; r < tile.rows(); ++r) {
     const Columns& seen = columns[r / block_rows];
     const A* const from = biased ? given[r] : nullptr;
-    A* HWY_RESTRICT to = room.rows + r * tile_keys;
+    A* HWY_RESTRICT to = scratch.rows + r * tile_keys;
     given[r] = to;
     const auto gate = hn::Set(
         d, problem.gated() ? static_cast<A>(problem.gate(tile.batch, tile.head + r % tile.heads,
@@ -308,34 +311,35 @@ void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenCol
          j += static_cast<std::int64_t>(hn::Lanes(d)))
       hn::Store(from ? hn::Mul(gate, hn::LoadU(d, from + j)) : hn::Zero(d), d, to + j);
   }
-  AddMetByQueries(problem, problem.relative.keys, tile, columns, q, room);
-  AddMetByKeys(problem, tile, columns, key_panels, room);
+  AddQueryTerms(problem, problem.relative.keys, tile, columns, q, scratch);
+  AddKeyTerms(problem, tile, columns, key_panels, scratch);
 }
 
 template <typename A>
-bool MeetValues(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                const A* out_grad, const RelativeRoom<A>& room, const A** given) {
+bool ComputeValueTerms(const TypedProblem<A>& problem, const Tile& tile,
+                       const SeenColumns& columns, const A* out_grad,
+                       const RelativeScratch<A>& scratch, const A** given) {
   if (problem.relative.values.empty()) return false;
   for (std::int64_t i = 0; i < tile.queries; ++i) {
     const Columns& seen = columns[i / block_rows];
-    given[i] = room.rows + i * tile_keys;
-    std::fill(room.rows + i * tile_keys + seen.begin, room.rows + i * tile_keys + seen.end,
-              A(0));
+    given[i] = scratch.rows + i * tile_keys;
+    std::fill(scratch.rows + i * tile_keys + seen.begin,
+              scratch.rows + i * tile_keys + seen.end, A(0));
   }
-  AddMetByQueries(problem, problem.relative.values, tile, columns, out_grad, room);
+  AddQueryTerms(problem, problem.relative.values, tile, columns, out_grad, scratch);
   return true;
 }
 
 template <typename A>
-void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
-                     const SeenColumns& columns, const A* weights, const RelativeRoom<A>& room,
-                     A* out) {
+void AddWeightedVectors(const TypedProblem<A>& problem, const Tile& tile,
+                        const SeenColumns& columns, const A* weights,
+                        const RelativeScratch<A>& scratch, A* out) {
   for (const RelativeTable<A>& table : problem.relative.values) {
-    const Met met = FindMet(problem, table, tile, room);
-    const std::ptrdiff_t stride = MostMet(problem, table, tile_keys);
-    CollectByRow(tile, columns, met, weights, room.product, stride);
+    const UsedVectors met = FindVectors(problem, table, tile, scratch);
+    const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
+    CollectByRow(tile, columns, met, weights, scratch.product, stride);
     Product<A> product;
-    product.a = room.product, product.a_stride = stride;
+    product.a = scratch.product, product.a_stride = stride;
     product.depth = met.count, product.factors = FactorsOf(table);
     product.b_row = row_stride(table.size());
     product.b = table.rows(tile.head) + met.begin * product.b_row;
@@ -345,16 +349,16 @@ void AddMetByWeights(const TypedProblem<A>& problem, const Tile& tile,
 }
 
 template <typename A>
-void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
+void RowTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
                       const Tile& tile, const SeenColumns& columns, const A* grad,
-                      const RelativeRoom<A>& room, const A* a, Factors factors, A* a_sum,
+                      const RelativeScratch<A>& scratch, const A* a, Factors factors, A* a_sum,
                       A* vector_sums) {
-  const Met met = FindMet(problem, table, tile, room);
-  const std::ptrdiff_t stride = MostMet(problem, table, tile_keys);
+  const UsedVectors met = FindVectors(problem, table, tile, scratch);
+  const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
   const std::ptrdiff_t row = row_stride(table.size());
-  CollectByRow(tile, columns, met, grad, room.product, stride);
+  CollectByRow(tile, columns, met, grad, scratch.product, stride);
   Product<A> product;
-  product.a = room.product, product.a_stride = stride;
+  product.a = scratch.product, product.a_stride = stride;
   if (a_sum) {
     product.depth = met.count, product.factors = FactorsOf(table);
     product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
@@ -370,16 +374,16 @@ void MetByRowBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
 }
 
 template <typename A>
-void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
-                       const Tile& tile, const SeenColumns& columns, const A* grad,
-                       const RelativeRoom<A>& room, const A* keys, Factors factors, A* key_sums,
-                       A* vector_sums) {
+void KeyTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& table,
+                      const Tile& tile, const SeenColumns& columns, const A* grad,
+                      const RelativeScratch<A>& scratch, const A* keys, Factors factors,
+                      A* key_sums, A* vector_sums) {
   const std::ptrdiff_t row = row_stride(table.size());
   ForPanels<A>(tile, [&](const Tile& part, std::int64_t base) {
-    const Met met = FindMet(problem, table, part, room);
-    CollectByKey(part, columns, met, grad, base, room.product);
+    const UsedVectors met = FindVectors(problem, table, part, scratch);
+    CollectByKey(part, columns, met, grad, base, scratch.product);
     Product<A> product;
-    product.a = room.product, product.a_stride = Panel<A>();
+    product.a = scratch.product, product.a_stride = Panel<A>();
     product.depth = met.count, product.factors = FactorsOf(table);
     product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
     product.c = key_sums + base * row, product.c_row = row;
@@ -394,17 +398,17 @@ void MetByKeysBackward(const TypedProblem<A>& problem, const RelativeTable<A>& t
 
 #define GNOMON_RELATIVE(A)                                                                     \
   template void AddRelative(const TypedProblem<A>&, const Tile&, const SeenColumns&, const A*, \
-                            const A*, bool, const RelativeRoom<A>&, const A**);                \
-  template bool MeetValues(const TypedProblem<A>&, const Tile&, const SeenColumns&, const A*,  \
-                           const RelativeRoom<A>&, const A**);                                 \
-  template void AddMetByWeights(const TypedProblem<A>&, const Tile&, const SeenColumns&,       \
-                                const A*, const RelativeRoom<A>&, A*);                         \
-  template void MetByRowBackward(const TypedProblem<A>&, const RelativeTable<A>&, const Tile&, \
-                                 const SeenColumns&, const A*, const RelativeRoom<A>&,         \
+                            const A*, bool, const RelativeScratch<A>&, const A**);             \
+  template bool ComputeValueTerms(const TypedProblem<A>&, const Tile&, const SeenColumns&,     \
+                                  const A*, const RelativeScratch<A>&, const A**);             \
+  template void AddWeightedVectors(const TypedProblem<A>&, const Tile&, const SeenColumns&,    \
+                                   const A*, const RelativeScratch<A>&, A*);                   \
+  template void RowTermsBackward(const TypedProblem<A>&, const RelativeTable<A>&, const Tile&, \
+                                 const SeenColumns&, const A*, const RelativeScratch<A>&,      \
                                  const A*, Factors, A*, A*);                                   \
-  template void MetByKeysBackward(const TypedProblem<A>&, const RelativeTable<A>&,             \
-                                  const Tile&, const SeenColumns&, const A*,                   \
-                                  const RelativeRoom<A>&, const A*, Factors, A*, A*);
+  template void KeyTermsBackward(const TypedProblem<A>&, const RelativeTable<A>&, const Tile&, \
+                                 const SeenColumns&, const A*, const RelativeScratch<A>&,      \
+                                 const A*, Factors, A*, A*);
 GNOMON_RELATIVE(float)
 GNOMON_RELATIVE(double)
 #undef GNOMON_RELATIVE

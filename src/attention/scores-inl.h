@@ -35,7 +35,7 @@ template <typename A>
 void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size, const A* a,
                     const A* panels, const A* const* given, A* scores);
 
-// out [rows, values] += weights [rows, keys] b [keys, values]. factors: of the weights.
+// out [rows, values] += weights [rows, keys] b [keys, values]. factors: those of the weights.
 template <typename A>
 void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
                      const A* weights, const A* b, Factors factors, A* out);
@@ -51,25 +51,25 @@ inline double QueryFactor(const AttentionProblem& problem) {
 // of the tile is hidden.
 template <typename A>
 bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
-                  const SeenColumns& columns, A* bias_room, A* scores);
+                  const SeenColumns& columns, A* bias_scratch, A* scores);
 
 // Buffers for the terms that are added to the products of a tile.
 template <typename A>
-struct AddedRoom {
+struct AddedScratch {
   A* bias;
-  RelativeRoom<A> relative;
+  RelativeScratch<A> relative;
 
-  AddedRoom(const internal::TypedProblem<A>& problem, internal::Carve<A>& carve)
-      : bias(carve.take(bias_room)), relative(problem, carve) {}
+  AddedScratch(const internal::TypedProblem<A>& problem, internal::Carve<A>& carve)
+      : bias(carve.take(bias_scratch_size)), relative(problem, carve) {}
 };
 
 // Computes the scores of a tile. q: packed rows, times QueryFactor. slope: as in CapScores, if
-// there is a cap. Returns whether a key within the columns is hidden: of the tile, or past its
+// there is a cap. Returns whether a key within the columns is hidden: in the tile, or past its
 // end, where the packed rows may be keys that no query of the tile sees.
 template <typename A>
 bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const A* q, const A* key_panels,
-                const AddedRoom<A>& room, A* scores, A* slope = nullptr);
+                const AddedScratch<A>& scratch, A* scores, A* slope = nullptr);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -188,9 +188,9 @@ void AddGiven(const Tile& tile, const SeenColumns& columns, const A* const* give
 
 template <typename A>
 bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
-                  const SeenColumns& columns, A* bias_room, A* scores) {
+                  const SeenColumns& columns, A* bias_scratch, A* scores) {
   const A* rows[tile_rows];
-  const TileBias bias = FillBias(problem, tile, bias_room, rows);
+  const TileBias bias = FillBias(problem, tile, bias_scratch, rows);
   const A* const* given = bias == TileBias::none ? nullptr : rows;
   if (problem.softmax.cap)
     CapScores<A>(tile, columns, *problem.softmax.cap, given, scores, nullptr);
@@ -203,14 +203,14 @@ bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
 template <typename A>
 bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const A* q, const A* key_panels,
-                const AddedRoom<A>& room, A* scores, A* slope) {
+                const AddedScratch<A>& scratch, A* scores, A* slope) {
   const A *rows[tile_rows], *of_bias[tile_rows];  // AddRelative replaces `rows`
-  const TileBias bias = FillBias(problem, tile, room.bias, rows);
+  const TileBias bias = FillBias(problem, tile, scratch.bias, rows);
   const bool biased = bias != TileBias::none, hides = bias == TileBias::hiding;
   const A* const* given = biased ? rows : nullptr;
   if (hides) std::copy_n(rows, tile.rows(), of_bias);
-  if (room.relative.rows) {
-    AddRelative(problem, tile, columns, q, key_panels, biased, room.relative, rows);
+  if (scratch.relative.rows) {
+    AddRelative(problem, tile, columns, q, key_panels, biased, scratch.relative, rows);
     given = rows;
   }
   MultiplyPanels(tile, columns, problem.size, q, key_panels,
@@ -229,7 +229,7 @@ bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
   template bool FinishScores(const internal::TypedProblem<A>&, const Tile&,                   \
                              const SeenColumns&, A*, A*);                                     \
   template bool MakeScores(const internal::TypedProblem<A>&, const Tile&, const SeenColumns&, \
-                           const A*, const A*, const AddedRoom<A>&, A*, A*);
+                           const A*, const A*, const AddedScratch<A>&, A*, A*);
 GNOMON_SCORES(float)
 GNOMON_SCORES(double)
 #undef GNOMON_SCORES

@@ -14,7 +14,7 @@ namespace gnomon::internal {
 // keys). Row r of a tile is query r / heads of head r % heads.
 struct Tile {
   std::int64_t batch = 0, head = 0, heads = 1, query = 0, queries = 0, key = 0, keys = 0;
-  std::int64_t part = 0;  // of the backward pass
+  std::int64_t part = 0;  // part of the keys in the backward pass
 
   std::int64_t rows() const { return queries * heads; }
 };
@@ -88,10 +88,10 @@ struct ForwardPiece {
 
 // The division of a forward pass into pieces. Results do not depend on it.
 struct ForwardPlan {
-  std::int64_t queries;  // of a piece
+  std::int64_t queries;  // queries per piece
   std::int64_t chunks;   // pieces of one key head
   std::int64_t pieces, grain;
-  std::int64_t parts;  // of the keys
+  std::int64_t parts;  // parts of the keys
 
   explicit ForwardPlan(const AttentionProblem& problem) {
     // Enough rows that packing the keys takes about 1 % of the time, but few enough that their
@@ -144,7 +144,7 @@ inline bool reads_directly(const AttentionProblem& problem) {
 // enough work for all threads. Results do not depend on it.
 struct DirectPlan {
   struct Piece {
-    std::int64_t batch, part, first, heads;  // of key heads
+    std::int64_t batch, part, first, heads;  // `first`, `heads`: key heads
   };
   std::int64_t parts, heads, chunks, pieces, grain;
 
@@ -183,9 +183,9 @@ struct BackwardPlan {
     queries = std::min(queries, std::max<std::int64_t>(problem.queries, 1));
     // 16 pieces of work, or fewer if their sums exceed 32 MB.
     const std::int64_t pairs = std::max<std::int64_t>(problem.batch * problem.key_heads, 1);
-    const std::int64_t room = 8'000'000 / (pairs * (problem.keys + 1) * size);
+    const std::int64_t most_parts = 8'000'000 / (pairs * (problem.keys + 1) * size);
     const std::int64_t chunks = problem.queries / queries + 1;
-    parts = std::max<std::int64_t>(1, std::min({16 / pairs, room, chunks}));
+    parts = std::max<std::int64_t>(1, std::min({16 / pairs, most_parts, chunks}));
     const std::int64_t work = 1 + problem.queries * problem.group() * problem.keys * size;
     grain = parts > 1 ? 1 : std::max<std::int64_t>(1, 100'000 / work);
   }

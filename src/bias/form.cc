@@ -61,7 +61,7 @@ void check(const BiasForm& form, int64_t offset, View<T, 3> matrix) {
       form);
 }
 
-constexpr int64_t most_rows = 64, most_columns = 2048;  // of a block; its strip is on the stack
+constexpr int64_t most_rows = 64, most_columns = 2048;  // block; its strip is on the stack
 constexpr int64_t block_elements = 1 << 15;
 
 // Visits blocks of rows of one head: body(h, q, rows, k, columns).
@@ -83,7 +83,7 @@ void for_blocks(View<T, 3> matrix, const Body& body) {
   });
 }
 
-// For biases that depend only on the distance: each row of a block is a window of one strip.
+// Biases that depend only on the distance: each row of a block is a window of one strip.
 // make(h, distance, count, to) writes the strip from a distance on. row(values, count, to,
 // stride) applies it to a row `to` of the matrix.
 template <typename T, typename Value, typename Make, typename Row>
@@ -97,15 +97,15 @@ void for_windows(int64_t offset, View<T, 3> matrix, const Make& make, const Row&
   });
 }
 
-// values(h, distance, count, room) returns the values from a distance on, either computed into
-// `room` or as a pointer into the form.
+// values(h, distance, count, buffer) returns the values from a distance on, either computed
+// into `buffer` or as a pointer into the form.
 auto values_of(const SlopeBias& slope) {
-  return [&slope](int64_t h, int64_t distance, int64_t count, double* room) -> const double* {
+  return [&slope](int64_t h, int64_t distance, int64_t count, double* buffer) -> const double* {
     const double factor = -slope.slopes[static_cast<std::size_t>(h)];
     const auto first = static_cast<double>(distance);
     for (int i = 0; i < static_cast<int>(count); ++i)
-      room[i] = factor * std::fabs(first + static_cast<double>(i));
-    return room;
+      buffer[i] = factor * std::fabs(first + static_cast<double>(i));
+    return buffer;
   };
 }
 auto values_of(const StripBias& strip) {
@@ -129,7 +129,7 @@ void visit_ways(const BiasForm& form, const None& none, const Distance& by_dista
              form);
 }
 
-// For biases that are computed in tiles: row(values, count, to, stride) for each row of a
+// Biases that are computed in tiles: calls row(values, count, to, stride) for each row of a
 // block.
 template <typename Form, typename T, typename Row>
 void fill_tiles(const Form& form, int64_t offset, View<T, 3> matrix, const Row& row) {
@@ -148,7 +148,7 @@ void fill_tiles(const Form& form, int64_t offset, View<T, 3> matrix, const Row& 
   });
 }
 
-// For a given matrix: whole(values, count, to) for contiguous rows, and write(element, value)
+// A given matrix: calls whole(values, count, to) for contiguous rows, and write(element, value)
 // for each element of other rows.
 template <typename T, typename Whole, typename Write>
 void for_given(const DenseBias& given, View<T, 3> matrix, const Whole& whole,
@@ -214,8 +214,8 @@ void fill_dense(const BiasForm& form, int64_t offset, View<T, 3> out) {
     for_windows<T, T>(
         offset, out,
         [&](int64_t h, int64_t distance, int64_t count, T* to) {
-          double room[most_columns + most_rows];
-          const double* const from = values(h, distance, count, room);
+          double buffer[most_columns + most_rows];
+          const double* const from = values(h, distance, count, buffer);
           if constexpr (std::is_same_v<T, float>)
             round(from, count, to);
           else
@@ -292,9 +292,9 @@ void add_bias(const Tensor& scores, const BiasForm& form, int64_t offset) {
     const auto values = values_of(one);
     for_windows<float, double>(
         offset, to,
-        [&](int64_t h, int64_t distance, int64_t count, double* room) {
-          const double* const from = values(h, distance, count, room);
-          if (from != room) std::copy(from, from + count, room);
+        [&](int64_t h, int64_t distance, int64_t count, double* buffer) {
+          const double* const from = values(h, distance, count, buffer);
+          if (from != buffer) std::copy(from, from + count, buffer);
         },
         add_strided);
   };

@@ -83,13 +83,13 @@ HWY_INLINE void ForPiecewiseLogRuns(const PiecewiseLogBias& form, Ids query_ids,
 }
 
 // The values of a single pair, for calls without a prepared table.
-struct Pair {
+struct PairTerms {
   int64_t piece;
   double distance, own;  // |i - j|, max(L, i)
   double psi, scale;
 };
-HWY_INLINE Pair PairOf(const PiecewiseLogBias& form, int64_t query, int64_t key) {
-  Pair pair;
+HWY_INLINE PairTerms PairOf(const PiecewiseLogBias& form, int64_t query, int64_t key) {
+  PairTerms pair;
   // Unsigned arithmetic, because a signed difference can overflow.
   const auto apart = query > key
                          ? static_cast<std::uint64_t>(query) - static_cast<std::uint64_t>(key)
@@ -120,7 +120,7 @@ HWY_INLINE void FillPiecewiseLog(const PiecewiseLogBias& form,
   const double* const offsets = form.offsets.data() + head * form.pieces();
   const double* const slopes = form.slopes.data() + head * form.pieces();
   if (prepared.warped.empty())
-    return ForPairs(form, query_ids, key_ids, [&](int64_t i, int64_t j, const Pair& pair) {
+    return ForPairs(form, query_ids, key_ids, [&](int64_t i, int64_t j, const PairTerms& pair) {
       to[i * stride + j] = static_cast<A>(
           prepared.unit * (offsets[pair.piece] + slopes[pair.piece] * pair.scale * pair.psi));
     });
@@ -129,7 +129,7 @@ HWY_INLINE void FillPiecewiseLog(const PiecewiseLogBias& form,
   const int64_t inner = form.pieces() - 1;
   int64_t hint = 0;
   // line[n] = the bias of the query at key - query = distance + n.
-  const auto make = [&](int64_t query, int64_t distance, int64_t count, int64_t room,
+  const auto make = [&](int64_t query, int64_t distance, int64_t count, int64_t available,
                         A* line) HWY_ATTR {
     const int64_t row = query - prepared.least;
     const double scale = prepared.unit * prepared.scale[static_cast<std::size_t>(row)];
@@ -139,7 +139,7 @@ HWY_INLINE void FillPiecewiseLog(const PiecewiseLogBias& form,
                     prepared.warped.data() + distance - prepared.min_distance + at;
                 const auto offset = hn::Set(d, static_cast<A>(prepared.unit * offsets[p]));
                 const auto slope = hn::Set(d, static_cast<A>(slopes[p] * scale));
-                Write(run, room - at, line + at, [&](int64_t j) HWY_ATTR {
+                Write(run, available - at, line + at, [&](int64_t j) HWY_ATTR {
                   return hn::MulAdd(slope, hn::LoadU(d, psi + j), offset);
                 });
               });
@@ -179,7 +179,7 @@ HWY_INLINE void AddPiecewiseLogGradient(const PiecewiseLogBias& form,
       sums[2 * pieces + 1] -= slopes[p] * scale * scale * prepared.by_threshold * x;
   };
   if (prepared.warped.empty())
-    return ForPairs(form, query_ids, key_ids, [&](int64_t i, int64_t j, const Pair& pair) {
+    return ForPairs(form, query_ids, key_ids, [&](int64_t i, int64_t j, const PairTerms& pair) {
       const auto g = static_cast<double>(grad[i * stride + j]);
       add(pair.piece, query_ids[static_cast<std::size_t>(i)], pair.scale,
           pair.own / (form.c * pair.own + 1) * pair.scale, g, g * pair.psi,
@@ -188,10 +188,10 @@ HWY_INLINE void AddPiecewiseLogGradient(const PiecewiseLogBias& form,
   const auto keys = static_cast<int64_t>(key_ids.size());
   const int64_t inner = pieces - 1;
   int64_t hint = 0;
-  // Sums a line of gradients by distance. Its type is float or double; `room` elements are
+  // Sums a line of gradients by distance. Its type is float or double; `available` elements are
   // readable.
-  const auto sum = [&](auto d, int64_t query, int64_t distance, int64_t count, int64_t room,
-                       const auto* line) HWY_ATTR {
+  const auto sum = [&](auto d, int64_t query, int64_t distance, int64_t count,
+                       int64_t available, const auto* line) HWY_ATTR {
     const auto lanes = static_cast<int64_t>(hn::Lanes(d));
     const int64_t row = query - prepared.least;
     ForPieces(
@@ -201,7 +201,7 @@ HWY_INLINE void AddPiecewiseLogGradient(const PiecewiseLogBias& form,
           const A* const by_c = prepared.by_c.data() + distance - prepared.min_distance + at;
           auto g_sum = hn::Zero(d), x_sum = hn::Zero(d), c_sum = hn::Zero(d);
           for (int64_t j = 0; j < run; j += lanes) {
-            const auto g = Read(d, run - j, room - at - j, line + at + j);
+            const auto g = Read(d, run - j, available - at - j, line + at + j);
             g_sum = hn::Add(g_sum, g);
             x_sum = hn::MulAdd(g, ReadWhole(d, psi + j), x_sum);
             c_sum = hn::MulAdd(g, ReadWhole(d, by_c + j), c_sum);

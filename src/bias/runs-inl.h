@@ -32,14 +32,14 @@ using std::int64_t;
 template <typename A>
 using Vectors = hn::ScalableTag<A>;
 
-// to[i] = make(i) for i from 0 to count - 1. If `room` (at least count) allows, the last vector
-// is written whole; the following run overwrites the excess elements.
+// to[i] = make(i) for i from 0 to count - 1. If `available` (at least count) allows, the last
+// vector is written whole; the following run overwrites the excess elements.
 template <typename A, typename Make>
-HWY_INLINE void Write(int64_t count, int64_t room, A* HWY_RESTRICT to, const Make& make) {
+HWY_INLINE void Write(int64_t count, int64_t available, A* HWY_RESTRICT to, const Make& make) {
   const Vectors<A> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   for (int64_t i = 0; i < count; i += lanes) {
-    if (i + lanes <= room) {
+    if (i + lanes <= available) {
       hn::StoreU(make(i), d, to + i);
     } else {
 #if GNOMON_HAS_MASKS
@@ -53,17 +53,17 @@ HWY_INLINE void Write(int64_t count, int64_t room, A* HWY_RESTRICT to, const Mak
   }
 }
 
-// Loads the first `count` elements (at most a vector) at `from`, then zeros. `room` elements at
-// `from` are readable.
+// Loads the first `count` elements (at most a vector) at `from`, then zeros. `available`
+// elements at `from` are readable.
 template <class D, typename A = hn::TFromD<D>>
-HWY_INLINE hn::Vec<D> Read(D d, int64_t count, int64_t room, const A* HWY_RESTRICT from) {
+HWY_INLINE hn::Vec<D> Read(D d, int64_t count, int64_t available, const A* HWY_RESTRICT from) {
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   if (count >= lanes) return hn::LoadU(d, from);
 #if GNOMON_HAS_MASKS
-  (void)room;
+  (void)available;
   return hn::MaskedLoad(hn::FirstN(d, static_cast<std::size_t>(count)), d, from);
 #else
-  if (room >= lanes)
+  if (available >= lanes)
     return hn::IfThenElseZero(hn::FirstN(d, static_cast<std::size_t>(count)),
                               hn::LoadU(d, from));
   HWY_ALIGN A last[hn::MaxLanes(D())] = {};
@@ -97,12 +97,12 @@ HWY_INLINE int64_t RunEnd(int64_t begin, int64_t keys, const Next& next) {
 
 // Loads the first `count` elements at `from` as doubles, then zeros.
 template <class D>
-HWY_INLINE hn::Vec<D> ReadDoubles(D d, int64_t count, int64_t room, const float* from) {
-  return hn::PromoteTo(d, Read(hn::Rebind<float, D>(), count, room, from));
+HWY_INLINE hn::Vec<D> ReadDoubles(D d, int64_t count, int64_t available, const float* from) {
+  return hn::PromoteTo(d, Read(hn::Rebind<float, D>(), count, available, from));
 }
 template <class D>
-HWY_INLINE hn::Vec<D> ReadDoubles(D d, int64_t count, int64_t room, const double* from) {
-  return Read(d, count, room, from);
+HWY_INLINE hn::Vec<D> ReadDoubles(D d, int64_t count, int64_t available, const double* from) {
+  return Read(d, count, available, from);
 }
 
 }  // namespace HWY_NAMESPACE

@@ -11,8 +11,8 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t sandwich_grain =
-    32;  // distances of 64 cosines in a piece of work: some 50 us
+// Distances of 64 cosines in a piece of work: some 50 us.
+constexpr int64_t sandwich_grain = 32;
 
 void check(const Sandwich& sandwich) {
   if (sandwich.heads < 1) refuse("sandwich", "heads must be at least 1", sandwich.heads);
@@ -44,7 +44,7 @@ StripBias lower(const Sandwich& sandwich, int64_t min_distance, int64_t count) {
   parallel_for(count, sandwich_grain, [&](int64_t begin, int64_t end) {
     for (int64_t n = begin; n < end; ++n) {
       const auto distance = static_cast<double>(min_distance + n);
-      double sum = 0;  // of cos x - 1 = -2 sin^2 (x / 2), accurate near 0
+      double sum = 0;  // sum of cos x - 1 = -2 sin^2 (x / 2), accurate near 0
       for (const double frequency : frequencies) {
         const double sine = std::sin(distance * frequency / 2);
         sum -= 2 * sine * sine;

@@ -28,10 +28,10 @@ struct Classes {
 
 // class_of(distance) must be constant for all distances below -inner, and for all above inner.
 template <typename ClassOf>
-Classes classes_of(std::string_view room, std::int64_t min_distance, std::int64_t count,
+Classes classes_of(std::string_view operation, std::int64_t min_distance, std::int64_t count,
                    std::int64_t inner, ClassOf class_of) {
-  if (count < 0) refuse(room, "count of distances must not be negative", count);
-  checked_sum(room, "distances", {min_distance, count});
+  if (count < 0) refuse(operation, "count of distances must not be negative", count);
+  checked_sum(operation, "distances", {min_distance, count});
   Classes classes;
   // Returns how many distances are below a limit. Unsigned arithmetic, so that nothing
   // overflows.
@@ -71,14 +71,14 @@ inline StripBias spread(View<const float, 2> table, std::int64_t min_distance,
 
 // Adds strip_grad [H, N] to table_grad [classes, H], with one rounding per element. Each class
 // is summed in the order of the distances.
-inline void gather_gradient(std::string_view room, std::span<const double> strip_grad,
+inline void gather_gradient(std::string_view operation, std::span<const double> strip_grad,
                             const Classes& classes, View<float, 2> table_grad) {
   const std::int64_t heads = table_grad.extent(1);
   const auto inside = static_cast<std::int64_t>(classes.inside.size());
   const std::int64_t count = classes.before + inside + classes.after;
-  const std::int64_t wanted = checked_product(room, "heads x distances", {heads, count});
+  const std::int64_t wanted = checked_product(operation, "heads x distances", {heads, count});
   if (static_cast<std::int64_t>(strip_grad.size()) != wanted)
-    refuse(room,
+    refuse(operation,
            "the gradient of the strip must have heads x distances values, " +
                std::to_string(wanted),
            static_cast<std::int64_t>(strip_grad.size()));

@@ -16,28 +16,28 @@ namespace gnomon::internal {
 inline void add(float& to, double value) { to = static_cast<float>(double{to} + value); }
 
 // Distances are converted to double, which is exact up to 2^53.
-inline void check_distances(std::string_view room, std::int64_t min_distance,
+inline void check_distances(std::string_view operation, std::int64_t min_distance,
                             std::int64_t count) {
   constexpr std::int64_t furthest = std::int64_t{1} << 53;
-  if (count < 0) refuse(room, "count of distances must not be negative", count);
+  if (count < 0) refuse(operation, "count of distances must not be negative", count);
   if (min_distance < -furthest || min_distance > furthest - count)
-    refuse(room, "distances must be at most 2^53 in magnitude", min_distance);
+    refuse(operation, "distances must be at most 2^53 in magnitude", min_distance);
 }
 
-inline StripBias empty_strip(std::string_view room, std::int64_t heads,
+inline StripBias empty_strip(std::string_view operation, std::int64_t heads,
                              std::int64_t min_distance, std::int64_t count) {
-  check_distances(room, min_distance, count);
+  check_distances(operation, min_distance, count);
   return {heads, min_distance,
-          std::vector<double>(checked_size(room, "heads x distances", {heads, count}))};
+          std::vector<double>(checked_size(operation, "heads x distances", {heads, count}))};
 }
 
-inline void check_strip_grad(std::string_view room, std::span<const double> strip_grad,
+inline void check_strip_grad(std::string_view operation, std::span<const double> strip_grad,
                              std::int64_t heads, std::int64_t min_distance,
                              std::int64_t count) {
-  check_distances(room, min_distance, count);
-  const std::int64_t wanted = checked_product(room, "heads x distances", {heads, count});
+  check_distances(operation, min_distance, count);
+  const std::int64_t wanted = checked_product(operation, "heads x distances", {heads, count});
   if (static_cast<std::int64_t>(strip_grad.size()) != wanted)
-    refuse(room,
+    refuse(operation,
            "the gradient of the strip must have heads x distances values, " +
                std::to_string(wanted),
            static_cast<std::int64_t>(strip_grad.size()));

@@ -159,7 +159,7 @@ PreparedPiecewiseLog<A> prepare(const PiecewiseLogBias& form, IdRange queries, I
   prepared.by_threshold = form.c / (form.c * form.threshold + 1);
   if (queries.least > queries.most || keys.least > keys.most) return prepared;
   const int64_t inner = form.pieces() - 1;
-  // In double, because the difference of distant ids can overflow int64_t.
+  // Computed in double: the difference of distant ids can overflow int64_t.
   const double count =
       static_cast<double>(queries.most) - static_cast<double>(queries.least) + 1;
   if (count * static_cast<double>(inner + 1) > most_ends) return prepared;

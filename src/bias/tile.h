@@ -14,7 +14,7 @@ namespace gnomon::internal {
 
 using Ids = std::span<const std::int64_t>;
 
-constexpr std::size_t most_axes = 8;  // of an AxesBias
+constexpr std::size_t most_axes = 8;  // limit for an AxesBias
 
 // The range of all positions in a call, both ends included.
 struct IdRange {
@@ -34,8 +34,8 @@ struct PreparedGrid {
   // [H, columns]: the offsets from the last to the first, so that columns increase with the
   // key; then class to cell, cell to class, class to class.
   std::vector<A> values;
-  // By position: y (2 width - 1) + x of its cell, or class_token. The column of a query and a
-  // key is centre + place(key) - place(query).
+  // The place of a position: y (2 width - 1) + x of its cell, or class_token. The column of a
+  // query and a key is centre + place(key) - place(query).
   std::vector<std::int32_t> places;
   std::int64_t centre = 0;
   static constexpr std::int32_t class_token = -1, outside = -2;
@@ -59,9 +59,9 @@ struct PreparedPiecewiseLog {
   // on its own.
   std::int64_t min_distance = 0;
   std::vector<A> warped, by_c;
-  // For each query from `least` on: scale = 1 / (psi(max(L, id)) + epsilon); pull = scale times
-  // the derivative of psi(max(L, id)) by c; ends = for each piece except the last, the least
-  // distance beyond the piece.
+  // Values of each query from `least` on: scale = 1 / (psi(max(L, id)) + epsilon); pull = scale
+  // times the derivative of psi(max(L, id)) by c; ends = the least distance beyond each piece
+  // except the last.
   std::int64_t least = 0;
   std::vector<double> scale, pull;
   std::vector<std::int32_t> ends;  // [queries, P - 1]

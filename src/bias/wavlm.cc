@@ -41,11 +41,11 @@ void check_input(const WavLm& wavlm, View<X, 3> x, const char* name, View<O, 3> 
 }
 
 // Only two sums of the eight outputs are used, so the weights are added to two rows.
-struct Rows {
+struct GateRows {
   std::array<std::vector<double>, 2> weight;
   std::array<double, 2> bias{};
 
-  explicit Rows(const WavLmGate<const float>& gate) {
+  explicit GateRows(const WavLmGate<const float>& gate) {
     for (std::ptrdiff_t r = 0; r < gate_rows; ++r) {
       const auto side = static_cast<std::size_t>(r / half);
       weight[side].resize(static_cast<std::size_t>(gate.weight.extent(1)));
@@ -69,7 +69,7 @@ void load(const X* from, std::ptrdiff_t stride, std::vector<double>& to) {
     to[d] = as_double(from[static_cast<std::ptrdiff_t>(d) * stride]);
 }
 
-std::array<double, 2> opened(const Rows& of, const std::vector<double>& x) {
+std::array<double, 2> opened(const GateRows& of, const std::vector<double>& x) {
   std::array<double, 2> sums = of.bias;
   for (std::size_t d = 0; d < x.size(); ++d)
     for (std::size_t side = 0; side < 2; ++side) sums[side] += of.weight[side][d] * x[d];
@@ -84,7 +84,7 @@ void gates(const WavLm& wavlm, const WavLmGate<const float>& gate, View<const X,
   check_gate(wavlm, gate);
   check_input(wavlm, x, "out", out);
   if (out.size() == 0) return;
-  const Rows of(gate);
+  const GateRows of(gate);
   const int64_t heads = wavlm.t5.heads, tokens = x.extent(1);
   parallel_for(out.size(), gate_grain, [&](int64_t begin, int64_t end) {
     std::vector<double> values(static_cast<std::size_t>(wavlm.head_dim));
@@ -106,7 +106,7 @@ void gates_backward(const WavLm& wavlm, const WavLmGate<const float>& gate, View
   check_input(wavlm, x, "out_grad", out_grad);
   if (x_grad.data()) internal::check_shape<3>("wavlm", "x_grad", x_grad.extents(), x.extents());
   if (out_grad.size() == 0) return;
-  const Rows of(gate);
+  const GateRows of(gate);
   const int64_t heads = wavlm.t5.heads, size = wavlm.head_dim, tokens = x.extent(1);
   // Each piece has its own sums, [2, D + 1] and [H], which are added in piece order. At most 64
   // pieces.

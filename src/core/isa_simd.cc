@@ -99,8 +99,8 @@ std::vector<Isa> available_isas() {
 }
 
 void internal::honour_isa() {
-  // Without a mutex, which a forked child might find locked: threads that choose at the same time
-  // choose the same.
+  // There is no mutex, which a forked child might find locked: threads that choose at the same
+  // time choose the same.
   static std::atomic<bool> done{false};
   if (done.load(std::memory_order_acquire)) return;
   choose_first();

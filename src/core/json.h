@@ -13,11 +13,12 @@ namespace gnomon::internal {
 
 inline constexpr int max_json_depth = 64;
 
-// Returns whether lists and objects of the text are nested deeper than max_json_depth. O(bytes).
+// Returns whether lists and objects are nested deeper than max_json_depth. O(bytes).
 bool is_nested_too_deep(std::string_view json) noexcept;
 
-// `Value`: nlohmann::json or nlohmann::ordered_json. Throws std::invalid_argument of `operation`
-// that names `what` (for example a path) if the text is nested too deep or not JSON.
+// `Value`: nlohmann::json or nlohmann::ordered_json. Throws std::invalid_argument of
+// `operation` that names `what` (for example a path) if the text is nested too deep or not
+// JSON.
 template <typename Value>
 Value parse_json(std::string_view text, std::string_view operation, const std::string& what) {
   if (is_nested_too_deep(text))

@@ -1,4 +1,5 @@
-// JSON values that the library writes: nlohmann::ordered_json, whose destructor allocates nothing.
+// JSON values that the library writes: nlohmann::ordered_json with a destructor that does not
+// allocate.
 #pragma once
 
 #include <cstddef>
@@ -23,17 +24,18 @@ struct JsonAllocator : std::allocator<T> {
   JsonAllocator(const JsonAllocator<U>&) noexcept {}  // NOLINT: a conversion
 };
 
-// Begin an object with OrderedJson::object(), not with a key of a null value: if that runs out of
-// memory, the library leaves an object without a table, and the destructor fails (version 3.11.2).
+// Begin an object with OrderedJson::object(), not with a key of a null value: if that runs out
+// of memory, the library leaves an object without a table, and the destructor fails (version
+// 3.11.2).
 using OrderedJson = nlohmann::basic_json<nlohmann::ordered_map, std::vector, std::string, bool,
                                          std::int64_t, std::uint64_t, double, JsonAllocator>;
 
 }  // namespace gnomon::internal
 
-// The destructor of nlohmann-json moves the parts of a value to a std::vector, so that deep values
-// do not overflow the stack. It terminates the process if memory is exhausted. Depths are limited
-// here (json.h), so this replacement destroys the parts where they are. The lists of values have
-// another allocator, so it replaces no other vector.
+// The destructor of nlohmann-json moves the parts of a value to a std::vector, so that deep
+// values do not overflow the stack. It terminates the process if memory is exhausted. Depths
+// are limited here (json.h), so this replacement destroys the parts where they are. The lists
+// of values have another allocator, so it replaces no other vector.
 template <>
 class std::vector<gnomon::internal::OrderedJson> {
  public:

@@ -20,7 +20,7 @@ void advise_huge_pages(void* begin, std::size_t bytes) noexcept {
   const auto first = reinterpret_cast<std::uintptr_t>(begin);
   const std::uintptr_t from = (first + page - 1) / page * page;
   const std::uintptr_t to = (first + bytes) / page * page;
-  // Only a hint: a failure is ignored.
+  // This is a hint: a failure is ignored.
   (void)madvise(reinterpret_cast<void*>(from), to - from, MADV_HUGEPAGE);
 #else
   (void)begin, (void)bytes;

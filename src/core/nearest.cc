@@ -47,8 +47,8 @@ std::vector<std::string_view> nearest(std::span<const std::string_view> names,
   const std::string wanted = plain(got.substr(0, 100));
   std::vector<std::pair<std::size_t, std::string_view>> near;
   for (const std::string_view name : names)
-    if (const std::size_t its = distance(wanted, plain(name)); its <= 1 + wanted.size() / 5)
-      near.emplace_back(its, name);
+    if (const std::size_t edits = distance(wanted, plain(name)); edits <= 1 + wanted.size() / 5)
+      near.emplace_back(edits, name);
   std::stable_sort(near.begin(), near.end(),
                    [](const auto& a, const auto& b) { return a.first < b.first; });
   if (near.size() > 3) near.resize(3);

@@ -1,6 +1,6 @@
-// The kernels of OpenBLAS for this processor. OpenBLAS selects them by the model of the processor
-// when it is loaded. 0.3.21 does not know newer models, takes those of a Prescott, and runs at a
-// sixth of the possible speed.
+// The kernels of OpenBLAS for this processor. OpenBLAS selects them by the model of the
+// processor when it is loaded. 0.3.21 does not know newer models, takes those of a Prescott,
+// and runs at a sixth of the possible speed.
 #pragma once
 
 namespace gnomon::internal {

@@ -75,8 +75,8 @@ bool may_overlap(const ConstTensor& one, const ConstTensor& other) noexcept {
   Bytes a(one), b(other);
   if (a.empty || b.empty) return false;
   if (a.begin > b.begin) std::swap(a, b);
-  auto apart =
-      static_cast<int64_t>(b.begin - a.begin);  // from the first byte of a to that of b
+  // Distance from the first byte of a to that of b.
+  auto apart = static_cast<int64_t>(b.begin - a.begin);
   if (b.begin - a.begin >= static_cast<std::uint64_t>(a.reach(0))) return false;
   if (!a.known || !b.known) return true;
   for (int64_t step = next_step(a, b, std::numeric_limits<int64_t>::max()); step > 0;
@@ -103,7 +103,7 @@ bool overlaps_itself(const ConstTensor& tensor) noexcept {
   const auto end = bytes.axes.begin() + static_cast<std::ptrdiff_t>(bytes.count);
   std::sort(bytes.axes.begin(), end,
             [](const auto& a, const auto& b) { return a.step < b.step; });
-  int64_t reach = bytes.element;  // of the axes so far
+  int64_t reach = bytes.element;  // extent of the axes so far, in bytes
   for (auto axis = bytes.axes.begin(); axis != end; ++axis) {
     if (axis->step < reach) return true;
     reach += axis->step * (axis->extent - 1);

@@ -9,8 +9,8 @@
 namespace gnomon::internal {
 
 // Returns whether two tensors, which fit, may have a byte in common. O(rank^2), without a look
-// at the elements. Exact for slices, transposes and reshapes of one row-major array, such as the
-// queries and keys of a packed array [B, T, (H + 2 Hk) D] or [B, T, H, 3, D]; true for any
+// at the elements. Exact for slices, transposes and reshapes of one row-major array, such as
+// the queries and keys of a packed array [B, T, (H + 2 Hk) D] or [B, T, H, 3, D]; true for any
 // other pair whose ranges of addresses intersect.
 bool may_overlap(const ConstTensor& a, const ConstTensor& b) noexcept;
 

@@ -24,9 +24,9 @@ using internal::Task;
 int build_threads() noexcept { return omp_get_max_threads(); }
 void build_set_threads(int count) noexcept { omp_set_num_threads(count); }
 bool build_inside() noexcept { return omp_in_parallel(); }
-// A forked child has no threads, and libgomp waits forever for those of its parent: the loops of
-// a child run on the pool of std::threads, which starts again. Also if another library has used
-// OpenMP before the fork.
+// A forked child has no threads, and libgomp waits forever for those of its parent: the loops
+// of a child run on the pool of std::threads, which starts again. Also if another library has
+// used OpenMP before the fork.
 bool forked = false;
 [[maybe_unused]] const int fork_noticed =
     pthread_atfork(nullptr, nullptr, [] { forked = true; });
@@ -140,7 +140,7 @@ namespace internal {
 void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece, void* body) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
-  if (count <= grain) return piece(body, 0, count);  // only some ns, for a decoding step
+  if (count <= grain) return piece(body, 0, count);  // takes some ns, for a decoding step
   const std::int64_t pieces = (count - 1) / grain + 1;
   const bool nested = inside || (!current.run && build_inside());
   const std::int64_t runners = nested ? 1 : std::min<std::int64_t>(pieces, threads());

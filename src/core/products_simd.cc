@@ -19,7 +19,7 @@ namespace gnomon::internal {
 namespace {
 
 constexpr std::int64_t block_rows = 6;
-constexpr std::int64_t stretch = 128;    // of k: 32 KiB of a panel, which fit the L1 cache
+constexpr std::int64_t stretch = 128;    // part of k: 32 KiB of a panel, which fit the L1 cache
 constexpr std::int64_t piece_rows = 48;  // times a stretch of `a`: 48 KiB of a thread's stack
 constexpr std::int64_t piece_columns = 8 * RightFactor::panel;
 constexpr std::int64_t few_pieces = 16;  // if fewer for many threads: narrower pieces
@@ -242,7 +242,7 @@ void multiply_into(View<const double, 2> a, const RightFactor& b, View<double, 2
 
 template <typename T>
 void RightFactor::pack(View<const T, 2> b) {
-  honour_isa();  // before parallel loops, in which products must not throw
+  honour_isa();  // may throw: not called in parallel loops
   const std::int64_t padded = (columns_ + 7) / 8 * 8;
   data_.reset(static_cast<double*>(
       allocate_long(static_cast<std::size_t>(rows_ * padded) * sizeof(double))));

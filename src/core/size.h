@@ -20,8 +20,8 @@ constexpr std::size_t to_size(std::int64_t count) { return static_cast<std::size
 // to 16 bytes.
 inline constexpr std::int64_t most_elements = std::numeric_limits<std::int64_t>::max() / 16;
 
-// The other extents of an empty array, multiplied, are at most this, because loops over them run
-// although there is nothing to do.
+// The other extents of an empty array, multiplied, are at most this, because loops over them
+// run although there is nothing to do.
 inline constexpr std::int64_t most_rows_of_empty = std::int64_t{1} << 31;
 
 // Multiplies `count` by an extent; an extent of 0 counts as 1. Returns false if the extent is

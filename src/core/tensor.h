@@ -61,7 +61,7 @@ inline void check_tensor(Argument argument, const ConstTensor& tensor, std::int3
 }
 [[noreturn]] void refuse_type(Argument argument, std::string_view types, DataType got);
 [[noreturn]] void refuse_type(Argument argument, DataType type, DataType got);
-// Also checks that the elements are of `type`.
+// Checks also that the elements are of `type`.
 inline void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank,
                          DataType type) {
   if (tensor.dtype != type) [[unlikely]]

@@ -33,7 +33,7 @@ constexpr int spins = 2000;  // about 10 us before a thread sleeps: longer than 
 
 class Pool {
  public:
-  // Returns false, without running the tasks, if another loop uses the pool or memory is exhausted.
+  // Returns false, without running the tasks, if the pool is in use or memory is exhausted.
   bool run(std::int64_t count, Task task, void* data) noexcept {
     const std::unique_lock owner(owner_, std::try_to_lock);
     if (!owner) return false;

@@ -19,7 +19,7 @@ bool is_float8(DataType type) { return type == float8 || type == byte; }
 struct Append {
   const ConstTensor &q, &k, &v;
   const PagedCache& cache;
-  Rows rows;
+  TokenShape rows;
   Pairing pairing;
   std::int64_t head_offset, pairs;
   SharedAngles angles;
@@ -29,7 +29,7 @@ struct Append {
 
 // Checks an integer tensor [T] or [B, T] with a number for each token.
 void check_tokens(Arguments& arguments, const char* name, const ConstTensor& tensor,
-                  const Rows& rows, DataType type) {
+                  const TokenShape& rows, DataType type) {
   arguments.check(name, tensor, 1, 2);
   arguments.check_type(name, tensor, type);
   const Axis token = axis_from_last(tensor, 0), row = axis_from_last(tensor, 1);
@@ -45,7 +45,7 @@ std::int64_t row_stride(const ConstTensor& tensor) {
 }
 
 Places check_places(Arguments& arguments, const PagedCache& cache, const ConstTensor& k,
-                    const Rows& rows) {
+                    const TokenShape& rows) {
   const bool by_table = cache.block_table.shape != nullptr;
   if (by_table == (cache.slots.shape != nullptr) ||
       by_table != (cache.entries.shape != nullptr))
@@ -179,7 +179,7 @@ void append(const Tensor& q, const ConstTensor& k, const ConstTensor& v,
   if (pairing != Pairing::halves && pairing != Pairing::adjacent)
     refuse(operation, "pairing must be halves or adjacent", static_cast<int>(pairing));
   Arguments arguments(operation);
-  const Rows rows = check_heads(arguments, "k", k, head_offset, 2 * pairs);
+  const TokenShape rows = check_heads(arguments, "k", k, head_offset, 2 * pairs);
   const auto like_k = [&](const char* name, const ConstTensor& x, std::int64_t rotated) {
     if (check_heads(arguments, name, x, rotated ? head_offset : 0, rotated) != rows ||
         x.rank != k.rank)
@@ -221,7 +221,7 @@ void rotate_append(const Tensor& q, const ConstTensor& k, const ConstTensor& v,
   append(
       q, k, v, cache, rotation.pairing, rotation.head_offset,
       axis_from_last(rotation.cos, 0).extent,
-      [&](Arguments& arguments, const Rows& rows) {
+      [&](Arguments& arguments, const TokenShape& rows) {
         return SharedAngles{check_table(arguments, rotation, rows), {}, 1};
       },
       stream);
@@ -233,7 +233,7 @@ void rotate_append_at(const Tensor& q, const ConstTensor& k, const ConstTensor& 
   const RotaryFrequencies& host = frequencies.host();
   append(
       q, k, v, cache, host.pairing, host.head_offset, host.rotary_dim() / 2,
-      [&](Arguments& arguments, const Rows& rows) {
+      [&](Arguments& arguments, const TokenShape& rows) {
         return SharedAngles{{}, check_positions(arguments, positions, frequencies, rows), 0};
       },
       stream);

@@ -1,5 +1,5 @@
-// Rotation into a paged cache. A work item is a vector of elements: of a query (two vectors, the
-// pairs), of a key (the pairs, or elements that are not rotated), or of a value.
+// Rotation into a paged cache. A work item is a vector of elements: of a query (two vectors,
+// the pairs), of a key (the pairs, or elements that are not rotated), or of a value.
 #pragma once
 
 #include <cstdint>
@@ -29,15 +29,14 @@ struct Places {
   std::int64_t table_row, table_block;
   const std::int32_t* sequences;  // or null
   std::int64_t sequence_row, sequence_token;
-  std::int64_t of_row,
-      of_index;  // without sequences: the sequence is row x of_row + index x ..
+  std::int64_t of_row, of_index;  // null `sequences`: row x of_row + index x of_index
   std::int64_t blocks, entries, sequence_count, blocks_per_sequence;
 
   // The block and the entry of a token; block -1: not written.
-  struct Place {
+  struct CacheEntry {
     std::int64_t block, entry;
   };
-  GNOMON_DEVICE Place of(Token of_token) const {
+  GNOMON_DEVICE CacheEntry of(Token of_token) const {
     const std::int64_t at = of_tokens[of_token.row * row + of_token.index * token];
     if (at < 0) return {-1, 0};
     const std::int64_t page = at / entries, entry = at - page * entries;
@@ -65,8 +64,8 @@ template <typename T, typename U, Pairing pairing, int width>
 struct AppendKernel {
   static constexpr bool synchronizes = true;
   static constexpr int max_threads = 256;
-  Heads<T> q;        // of rotated elements
-  Heads<const T> k;  // of all elements
+  Heads<T> q;        // elements that rotate
+  Heads<const T> k;  // all elements
   Heads<const T> v;
   Pages<U> keys, values;
   Places places;
@@ -97,7 +96,7 @@ struct AppendKernel {
         rotate_item(x, x, cosines, count * pairs, pair, 1.0f);
         continue;
       }
-      const Places::Place place = places.of(token);
+      const Places::CacheEntry place = places.of(token);
       if (place.block < 0) continue;
       i -= of_q;
       if (i < of_k) {

@@ -21,7 +21,7 @@ class Arguments {
              std::int32_t most);
   void check(std::string_view name, const ConstTensor& tensor, std::int32_t rank,
              DataType type);
-  // Also throws unless the last axis is contiguous.
+  // Throws also unless the last axis is contiguous.
   void check_rows(std::string_view name, const ConstTensor& tensor, std::int32_t least,
                   std::int32_t most);
   void check_type(std::string_view name, const ConstTensor& tensor, DataType type) const;
@@ -42,7 +42,7 @@ T* data(const ConstTensor& tensor) {
   return reinterpret_cast<T*>(static_cast<char*>(tensor.data) + tensor.byte_offset);
 }
 
-// Axis `axis` counted from the last, 0: the last. Extent 1 and stride 0 if the tensor has fewer.
+// Axis `axis`, counted from the last (0). Extent 1 and stride 0 if the tensor has fewer axes.
 struct Axis {
   std::int64_t extent = 1, stride = 0;
 };
@@ -63,7 +63,7 @@ void by_type(std::string_view operation, std::string_view name, const ConstTenso
          gnomon::name(tensor.dtype));
 }
 
-// Returns true if the address and the strides of all axes but the last are multiples of `bytes`.
+// Returns whether the address and all strides but the last are multiples of `bytes`.
 bool aligned(const ConstTensor& tensor, std::int64_t bytes);
 
 }  // namespace gnomon::cuda

@@ -23,7 +23,7 @@ using std::int64_t;
 
 constexpr const char* operation = "bias_gradient";
 constexpr int64_t target_blocks = 4096;  // enough for any device; limits the workspace
-constexpr int64_t least_tiles = 4;       // of a segment
+constexpr int64_t least_tiles = 4;       // least tiles of a segment
 constexpr int64_t most_pieces = 256;
 
 struct Plan {
@@ -31,7 +31,7 @@ struct Plan {
   int64_t lowest = 1, highest = 0;  // visible differences of rows; empty: no visible pair
   Bands bands = {};
   int64_t record = 0;         // floats of a segment
-  int64_t gradient_size = 0;  // of a head
+  int64_t gradient_size = 0;  // values per head
   int device = 0;
 
   int64_t delta_bytes() const { return (4 * batch * heads * queries + 255) / 256 * 256; }

@@ -1,7 +1,7 @@
 // The forms of a bias in the kernel of its gradient. A form adds the bias to a tile of scores,
 // and sums the gradients of a tile:
 //
-//   static constexpr int stages           of the pipeline, what shared memory has room for
+//   static constexpr int stages           of the pipeline, as many as fit into shared memory
 //   static constexpr bool by_diagonal     true: its sums do not mix diagonals, so a hidden
 //                                         diagonal needs no mask
 //   int shared_floats()                   beyond the stages
@@ -113,15 +113,15 @@ struct DiagonalForm {
   GNOMON_DEVICE void begin_tile(Context&, float*, const Tile&) const {}
 
   GNOMON_DEVICE void add_bias(float* shared, const Lane& lane, int, const Tile&, float scale,
-                              Elements& scores) const {
+                              LaneElements& scores) const {
     const float* const values = table(shared) + lane.diagonal(0, 0, 0);
     scores.visit([&](int u, int n, int e, float& score) {
       score = std::fma(score, scale, values[8 * (n - u) + e]);
     });
   }
   template <class Context>
-  GNOMON_DEVICE void add(Context&, float*, const Lane&, int, const Tile&, Elements& gradients,
-                         Sums& sums) const {
+  GNOMON_DEVICE void add(Context&, float*, const Lane&, int, const Tile&,
+                         LaneElements& gradients, Sums& sums) const {
     gradients.visit([&](int u, int n, int e, float& gradient) { sums.add(u, n, e, gradient); });
   }
   template <class Context>
@@ -136,7 +136,7 @@ struct DiagonalForm {
 struct GridForm {
   static constexpr int stages = 2;
   static constexpr bool by_diagonal = false;
-  using Sums = DiagonalSums;  // of dx >= 0; the others are in shared memory
+  using Sums = DiagonalSums;  // sums for dx >= 0; the others are in shared memory
   GridView grid = {};
 
   // The place and the column of each row of the tile: queries, then keys.
@@ -169,7 +169,7 @@ struct GridForm {
   }
 
   GNOMON_DEVICE void add_bias(float* shared, const Lane& lane, int head, const Tile&,
-                              float scale, Elements& scores) const {
+                              float scale, LaneElements& scores) const {
     const std::int32_t* const at = places(shared);
     const float* const values = grid.values + std::int64_t{head} * offsets(grid);
     scores.visit([&](int u, int n, int e, float& score) {
@@ -181,7 +181,7 @@ struct GridForm {
   }
   template <class Context>
   GNOMON_DEVICE void add(Context& context, float* shared, const Lane& lane, int,
-                         const Tile& tile, Elements& gradients, Sums& sums) const {
+                         const Tile& tile, LaneElements& gradients, Sums& sums) const {
     const std::int32_t* const at = columns(shared);
     if (grid.leading && (tile.query + tile.offset == 0 || tile.key == 0)) {
       float query_only = 0, key_only = 0, both = 0;
@@ -230,7 +230,7 @@ struct GridForm {
 struct PiecewiseLogForm {
   static constexpr int stages = 2;
   static constexpr bool by_diagonal = false;
-  struct Sums {};  // in shared memory, which leaves registers for the products
+  struct Sums {};  // kept in shared memory, which leaves registers for the products
   PiecewiseLogView view = {};
 
   // psi and dpsi/dc of the diagonals; of the queries of the tile 1 / (psi + epsilon), the
@@ -300,7 +300,7 @@ struct PiecewiseLogForm {
   }
 
   GNOMON_DEVICE void add_bias(float* shared, const Lane& lane, int head, const Tile& tile,
-                              float scale, Elements& scores) const {
+                              float scale, LaneElements& scores) const {
     const float* const psi = psis(shared) + lane.diagonal(0, 0, 0);
     const float* const factor = scales(shared) + lane.row(0);
     scores.visit([&](int, int, int, float& score) { score *= scale; });
@@ -319,7 +319,7 @@ struct PiecewiseLogForm {
   }
   template <class Context>
   GNOMON_DEVICE void add(Context& context, float* shared, const Lane& lane, int head,
-                         const Tile& tile, Elements& gradients, Sums&) const {
+                         const Tile& tile, LaneElements& gradients, Sums&) const {
     const float* const psi = psis(shared) + lane.diagonal(0, 0, 0);
     const float* const psi_by_c = by_c(shared) + lane.diagonal(0, 0, 0);
     const float* const factor = scales(shared) + lane.row(0);
@@ -333,7 +333,7 @@ struct PiecewiseLogForm {
       reload_memory();  // 64 values of x, kept for all pieces, would not fit into registers
       const Piece piece = this->piece(p);
       float constant = 0, linear = 0, c = 0, threshold = 0;
-      float sum = 0, with_psi = 0, with_by_c = 0;  // of a row
+      float sum = 0, with_psi = 0, with_by_c = 0;  // sums of a row
       gradients.visit([&](int u, int n, int e, float& all) {
         const float distance = psi[8 * (n - u) + e];
         const float gradient = piece.has(distance * factor[8 * u]) ? all : 0.0f;

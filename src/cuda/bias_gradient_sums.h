@@ -79,7 +79,7 @@ struct LowerKernel {
   static constexpr int max_threads = 256;
   Records records = {};
   Lowering lowering = {};
-  std::int64_t min_distance = 0;  // of a strip
+  std::int64_t min_distance = 0;  // first distance of a strip
   GridView grid = {};
   std::int32_t columns = 0;  // values of a head
   std::int64_t values = 0;   // H columns
@@ -150,7 +150,7 @@ struct StripToTableKernel {
   static constexpr int max_threads = 256;
   Matrix strip = {}, table = {};
   const std::int32_t* buckets = nullptr;
-  std::int64_t stride = 0;  // of buckets
+  std::int64_t stride = 0;  // stride of `buckets`, in elements
   std::int64_t distances = 0;
   std::int32_t heads = 0;
 

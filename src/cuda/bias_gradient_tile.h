@@ -30,8 +30,8 @@ constexpr int chunk = row_bytes / static_cast<int>(sizeof(T));  // elements of a
 // The bands that have a visible pair, and their division. Values are the same for any device.
 struct Bands {
   std::int32_t batch = 0;        // B
-  std::int32_t query_tiles = 0;  // of T
-  std::int32_t key_tiles = 0;    // of S
+  std::int32_t query_tiles = 0;  // tiles along T
+  std::int32_t key_tiles = 0;    // tiles along S
   std::int32_t first = 0;        // the lowest J - I
   std::int32_t count = 0;
   std::int32_t center = 0;  // a longest band
@@ -66,7 +66,7 @@ struct Tile {
 };
 
 struct Lane {
-  int lane, warp_row, warp_column;  // of 32; of 2; of 4
+  int lane, warp_row, warp_column;  // less than 32, 2 and 4
 
   static GNOMON_DEVICE Lane of(int thread) {
     const int warp = thread / warp_size;
@@ -83,7 +83,7 @@ struct Lane {
 };
 
 // The elements of a lane.
-struct Elements {
+struct LaneElements {
   float at[4][4][4];
 
   GNOMON_DEVICE float& operator()(int u, int n, int e) { return at[u / 2][n][u % 2 * 2 + e]; }
@@ -131,7 +131,7 @@ GNOMON_DEVICE void copy_operand(const Context& context, AsyncCopies<Context>& co
 // sums += a b' over the first `elements` of the rows in shared memory; a multiple of 8.
 template <typename T, class Context>
 GNOMON_DEVICE void multiply(Context& context, const Lane& lane, unsigned char* a,
-                            unsigned char* b, int elements, Elements& sums) {
+                            unsigned char* b, int elements, LaneElements& sums) {
   if constexpr (sizeof(T) == 2) {
     // Lane l names row l % 16 of a, of elements 8 (l / 16) on; of b, row l % 8 + 8 (l / 16), of
     // elements 8 (l / 8 % 2) on.

@@ -13,7 +13,7 @@ namespace gnomon::cuda {
 namespace {
 
 constexpr const char* operation = "embedding";
-constexpr std::int64_t limit = std::int64_t{1} << 31;  // of tokens and of rows
+constexpr std::int64_t limit = std::int64_t{1} << 31;  // limit for tokens and for rows
 constexpr std::int64_t most_per_block = 64;            // groups or rows of a block
 
 std::string text(std::int64_t number) { return std::to_string(number); }
@@ -70,11 +70,11 @@ bool in_vectors(std::int64_t width, const ConstTensor& x, const ConstTensor& tab
 }
 
 template <typename T>
-Elements<T> elements_of(const ConstTensor& tensor) {
+TypedElements<T> elements_of(const ConstTensor& tensor) {
   return {data<T>(tensor)};
 }
 template <>
-Elements<AnyType> elements_of(const ConstTensor& tensor) {
+TypedElements<AnyType> elements_of(const ConstTensor& tensor) {
   return {data<void>(tensor), tensor.holds<float>()  ? DType::f32
                               : tensor.holds<Half>() ? DType::f16
                                                      : DType::bf16};

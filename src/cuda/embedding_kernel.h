@@ -16,7 +16,7 @@ namespace gnomon::cuda {
 
 // Elements of a tensor of one type.
 template <typename T>
-struct Elements {
+struct TypedElements {
   using Stored = T;
   T* data;
 
@@ -51,7 +51,7 @@ struct Elements {
 // not aligned to vectors.
 struct AnyType {};
 template <>
-struct Elements<AnyType> {
+struct TypedElements<AnyType> {
   using Stored = std::uint32_t;  // its bits
   void* data;
   DType type;
@@ -99,9 +99,9 @@ struct AddKernel {
   // 1024: at most 64 registers, for two blocks of 512 threads on a multiprocessor.
   static constexpr int max_threads = sizeof(X) == 4 && sizeof(T) == 4 && width > 1 ? 1024 : 512;
   static constexpr int group = width * sizeof(T) > 16 ? 2 : 4;
-  Elements<X> x;
+  TypedElements<X> x;
   std::int64_t x_row, x_token;  // strides
-  Elements<T> table;
+  TypedElements<T> table;
   std::int64_t table_row;  // stride
   RowIds rows;
   std::uint32_t batch, tokens;  // B, B T
@@ -147,8 +147,8 @@ struct AddKernel {
       b = 0;
       ++t;
     }
-    typename Elements<X>::Stored xs[some][width];
-    typename Elements<T>::Stored ts[some][width];
+    typename TypedElements<X>::Stored xs[some][width];
+    typename TypedElements<T>::Stored ts[some][width];
     GNOMON_UNROLL
     for (int i = 0; i < some; ++i) {
       if (adds) x.load(to[i], xs[i]);
@@ -174,12 +174,12 @@ struct SumKernel {
   static constexpr bool synchronizes = false;
   static constexpr int max_threads = 512;
   static constexpr std::uint32_t depth = 8;  // loads in flight
-  Elements<G> grad;
+  TypedElements<G> grad;
   std::int64_t grad_row, grad_token;  // strides
   const std::int64_t* offsets;        // [B T] of tokens, in elements; or null
   const std::int32_t* begins;         // [N + 1]; or null
   std::int32_t batch;                 // B
-  Elements<float> table_grad;
+  TypedElements<float> table_grad;
   std::int64_t table_row;  // stride
   double scale;
   std::uint32_t table_rows;
@@ -207,7 +207,7 @@ struct SumKernel {
     for (int c = 0; c < width; ++c) sums[c] = 0;
     // A pipeline: an element of `some` is loaded again after it has been added, and its offset
     // has been loaded one round before.
-    typename Elements<G>::Stored some[depth][width];
+    typename TypedElements<G>::Stored some[depth][width];
     std::int64_t at[depth];
     GNOMON_UNROLL
     for (std::uint32_t j = 0; j < depth; ++j) at[j] = offset(begin + j, end);
@@ -258,7 +258,7 @@ struct ListKernel {
   static constexpr bool synchronizes = true;
   static constexpr int max_threads = 1024;
   static constexpr int tile = warp_size * words;
-  static constexpr int bits = words == 1 ? 5 : 7;  // of a row of the tile
+  static constexpr int bits = words == 1 ? 5 : 7;  // bits of a row index in the tile
   static constexpr int depth = 4;                  // loads in flight
   static_assert(words == 1 || words == 4);
   RowIds rows;
@@ -311,7 +311,7 @@ struct ListKernel {
         total += one;
         before += v < warp ? one : 0;
       }
-      int sum = total;  // of the rows up to this lane's
+      int sum = total;  // sum over the rows up to this lane's
       GNOMON_UNROLL
       for (int step = 1; step < warp_size; step *= 2) {
         const int one = context.shuffle(sum, lane >= step ? lane - step : lane);

@@ -41,8 +41,8 @@ int multiprocessors(int device);
 // Throws Error with the name of the call unless the result is cudaSuccess.
 void check(cudaError_t result, const char* call);
 
-// The least number of blocks on a multiprocessor, from which the compiler computes the number of
-// registers. Kernels may define it.
+// The least number of blocks on a multiprocessor, from which the compiler computes the number
+// of registers. Kernels may define it.
 template <class Kernel>
 inline constexpr int blocks_at_once = 1;
 template <class Kernel>

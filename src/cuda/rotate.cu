@@ -23,13 +23,13 @@ void check_enums(Pairing pairing, Direction direction) {
 }
 
 // The tensors of a call; k may have no data.
-struct Pair {
+struct QueryKey {
   const ConstTensor &q, &k;
 };
 
-Rows check_pair(Arguments& arguments, const char* name, const Pair& x, std::int64_t head_offset,
-                std::int64_t rotary_dim) {
-  const Rows rows = check_heads(arguments, name, x.q, head_offset, rotary_dim);
+TokenShape check_pair(Arguments& arguments, const char* name, const QueryKey& x,
+                      std::int64_t head_offset, std::int64_t rotary_dim) {
+  const TokenShape rows = check_heads(arguments, name, x.q, head_offset, rotary_dim);
   if (!x.k.shape) return rows;
   if (check_heads(arguments, "k", x.k, head_offset, rotary_dim) != rows)
     arguments.refuse_shape("k",
@@ -41,8 +41,9 @@ Rows check_pair(Arguments& arguments, const char* name, const Pair& x, std::int6
 }
 
 template <typename T, Pairing pairing, int width, int group, class Angles>
-void launch_kernel(const Pair& x, const Angles& angles, const Rows& rows, std::int64_t offset,
-                   std::int64_t pairs, Direction direction, int device, Stream stream) {
+void launch_kernel(const QueryKey& x, const Angles& angles, const TokenShape& rows,
+                   std::int64_t offset, std::int64_t pairs, Direction direction, int device,
+                   Stream stream) {
   RotateKernel<T, pairing, width, group, Angles> kernel{};
   kernel.q = heads_of<T>(x.q, offset);
   if (x.k.shape) kernel.k = heads_of<T>(x.k, offset);
@@ -65,8 +66,9 @@ void launch_kernel(const Pair& x, const Angles& angles, const Rows& rows, std::i
 }
 
 template <typename T, Pairing pairing, class Angles>
-void by_width(const Pair& x, const Angles& angles, const Rows& rows, std::int64_t offset,
-              std::int64_t pairs, int width, Direction direction, int device, Stream stream) {
+void by_width(const QueryKey& x, const Angles& angles, const TokenShape& rows,
+              std::int64_t offset, std::int64_t pairs, int width, Direction direction,
+              int device, Stream stream) {
   constexpr int whole = 16 / sizeof(T), part = 4 / sizeof(T);
   const auto go = [&]<int w, int group>() {
     launch_kernel<T, pairing, w, group>(x, angles, rows, offset, pairs, direction, device,
@@ -87,7 +89,7 @@ void by_width(const Pair& x, const Angles& angles, const Rows& rows, std::int64_
 }
 
 template <class Angles>
-void start(const Pair& x, const Angles& angles, const Rows& rows, Pairing pairing,
+void start(const QueryKey& x, const Angles& angles, const TokenShape& rows, Pairing pairing,
            std::int64_t offset, std::int64_t pairs, int width, Direction direction, int device,
            Stream stream) {
   by_type(operation, "x", x.q, [&]<typename T>(T) {
@@ -100,13 +102,13 @@ void start(const Pair& x, const Angles& angles, const Rows& rows, Pairing pairin
   });
 }
 
-void rotate_pair(const char* name, const Pair& x, const Rotation& rotation, Direction direction,
-                 Stream stream) {
+void rotate_pair(const char* name, const QueryKey& x, const Rotation& rotation,
+                 Direction direction, Stream stream) {
   check_enums(rotation.pairing, direction);
   Arguments arguments(operation);
   arguments.check_rows("cos", rotation.cos, 2, 3);
   const std::int64_t pairs = axis_from_last(rotation.cos, 0).extent;
-  const Rows rows = check_pair(arguments, name, x, rotation.head_offset, 2 * pairs);
+  const TokenShape rows = check_pair(arguments, name, x, rotation.head_offset, 2 * pairs);
   const TableAngles angles = check_table(arguments, rotation, rows);
   int width = width_of({&x.q, &x.k}, pairs, rotation.head_offset);
   // The table is read in vectors of up to 16 bytes, too.
@@ -116,12 +118,12 @@ void rotate_pair(const char* name, const Pair& x, const Rotation& rotation, Dire
         arguments.device(), stream);
 }
 
-void rotate_pair_at(const char* name, const Pair& x, const ConstTensor& positions,
+void rotate_pair_at(const char* name, const QueryKey& x, const ConstTensor& positions,
                     const Frequencies& frequencies, Direction direction, Stream stream) {
   const RotaryFrequencies& host = frequencies.host();
   check_enums(host.pairing, direction);
   Arguments arguments(operation);
-  const Rows rows = check_pair(arguments, name, x, host.head_offset, host.rotary_dim());
+  const TokenShape rows = check_pair(arguments, name, x, host.head_offset, host.rotary_dim());
   const ComputedAngles angles = check_positions(arguments, positions, frequencies, rows);
   const std::int64_t pairs = host.rotary_dim() / 2;
   start(x, angles, rows, host.pairing, host.head_offset, pairs,
@@ -130,8 +132,8 @@ void rotate_pair_at(const char* name, const Pair& x, const ConstTensor& position
 
 template <typename T, Pairing pairing, int width>
 void launch_to(const ConstTensor& x, const Tensor& out, const SharedAngles& angles,
-               const Rows& rows, std::int64_t offset, std::int64_t pairs, Direction direction,
-               int device, Stream stream) {
+               const TokenShape& rows, std::int64_t offset, std::int64_t pairs,
+               Direction direction, int device, Stream stream) {
   RotateToKernel<T, pairing, width> kernel{};
   kernel.x = heads_of<const T>(x, 0);
   kernel.out = heads_of<T>(out, 0);
@@ -161,7 +163,7 @@ void rotate_to(const ConstTensor& x, const Tensor& out, Pairing pairing, std::in
                Stream stream) {
   check_enums(pairing, direction);
   Arguments arguments(operation);
-  const Rows rows = check_heads(arguments, "x", x, offset, 2 * pairs);
+  const TokenShape rows = check_heads(arguments, "x", x, offset, 2 * pairs);
   arguments.check_rows("out", out, x.rank, x.rank);
   arguments.check_type("out", out, x.dtype);
   for (std::int32_t axis = 0; axis < x.rank; ++axis)
@@ -186,8 +188,8 @@ void rotate_to(const ConstTensor& x, const Tensor& out, Pairing pairing, std::in
 
 }  // namespace
 
-Rows check_heads(Arguments& arguments, std::string_view name, const ConstTensor& x,
-                 std::int64_t head_offset, std::int64_t rotary_dim) {
+TokenShape check_heads(Arguments& arguments, std::string_view name, const ConstTensor& x,
+                       std::int64_t head_offset, std::int64_t rotary_dim) {
   arguments.check_rows(name, x, 3, 4);
   const std::int64_t size = axis_from_last(x, 0).extent;
   if (head_offset < 0)
@@ -204,14 +206,15 @@ Rows check_heads(Arguments& arguments, std::string_view name, const ConstTensor&
       rotary_dim > 12 << 10)
     arguments.refuse_shape(
         name, "of at most 2^28 elements per token, with rotary_dim at most 12288", x);
-  const Rows rows{axis_from_last(x, 3).extent, axis_from_last(x, 2).extent};
+  const TokenShape rows{axis_from_last(x, 3).extent, axis_from_last(x, 2).extent};
   constexpr std::int64_t most = 0x7fffffff;
   if (rows.batch > most || (rows.batch > 0 && rows.tokens > most / rows.batch))
     arguments.refuse_shape(name, "of fewer than 2^31 tokens", x);
   return rows;
 }
 
-TableAngles check_table(Arguments& arguments, const Rotation& rotation, const Rows& rows) {
+TableAngles check_table(Arguments& arguments, const Rotation& rotation,
+                        const TokenShape& rows) {
   const ConstTensor &cos = rotation.cos, &sin = rotation.sin, &positions = rotation.positions;
   arguments.check_rows("cos", cos, 2, 3);
   arguments.check_type("cos", cos, data_type_of<float>);
@@ -255,7 +258,7 @@ TableAngles check_table(Arguments& arguments, const Rotation& rotation, const Ro
 }
 
 ComputedAngles check_positions(Arguments& arguments, const ConstTensor& positions,
-                               const Frequencies& frequencies, const Rows& rows) {
+                               const Frequencies& frequencies, const TokenShape& rows) {
   arguments.check("positions", positions, 1, 3);
   arguments.check_type("positions", positions, data_type_of<std::int64_t>);
   const Axis token = axis_from_last(positions, 0), row = axis_from_last(positions, 1),
@@ -360,7 +363,7 @@ void rotate(const ConstTensor& x, const Rotation& rotation, Direction direction,
   rotate_to(
       x, out, rotation.pairing, rotation.head_offset, axis_from_last(rotation.cos, 0).extent,
       direction,
-      [&](Arguments& arguments, const Rows& rows) {
+      [&](Arguments& arguments, const TokenShape& rows) {
         return SharedAngles{check_table(arguments, rotation, rows), {}, 1};
       },
       stream);
@@ -371,7 +374,7 @@ void rotate_at(const ConstTensor& x, const ConstTensor& positions,
   const RotaryFrequencies& host = frequencies.host();
   rotate_to(
       x, out, host.pairing, host.head_offset, host.rotary_dim() / 2, direction,
-      [&](Arguments& arguments, const Rows& rows) {
+      [&](Arguments& arguments, const TokenShape& rows) {
         return SharedAngles{{}, check_positions(arguments, positions, frequencies, rows), 0};
       },
       stream);

@@ -11,15 +11,15 @@
 namespace gnomon::cuda {
 
 // The batch and the tokens of head vectors [B, T, H, D] or [T, H, D].
-struct Rows {
+struct TokenShape {
   std::int64_t batch = 0, tokens = 0;
-  bool operator==(const Rows&) const = default;
+  bool operator==(const TokenShape&) const = default;
 };
 
 // Checks head vectors, and returns their batch and tokens. Throws std::invalid_argument unless
 // a head contains R elements from `head_offset` on.
-Rows check_heads(Arguments& arguments, std::string_view name, const ConstTensor& x,
-                 std::int64_t head_offset, std::int64_t rotary_dim);
+TokenShape check_heads(Arguments& arguments, std::string_view name, const ConstTensor& x,
+                       std::int64_t head_offset, std::int64_t rotary_dim);
 template <typename T>
 Heads<T> heads_of(const ConstTensor& x, std::int64_t head_offset) {
   const Axis head = axis_from_last(x, 1), token = axis_from_last(x, 2),
@@ -29,13 +29,13 @@ Heads<T> heads_of(const ConstTensor& x, std::int64_t head_offset) {
 }
 
 // Checks the table of a rotation, and returns it. rows: those of the head vectors.
-TableAngles check_table(Arguments& arguments, const Rotation& rotation, const Rows& rows);
+TableAngles check_table(Arguments& arguments, const Rotation& rotation, const TokenShape& rows);
 // Checks positions for angles that the kernel computes.
 ComputedAngles check_positions(Arguments& arguments, const ConstTensor& positions,
-                               const Frequencies& frequencies, const Rows& rows);
+                               const Frequencies& frequencies, const TokenShape& rows);
 
-// The largest number of pairs that a work item can have, for loads of up to 16 bytes: `bytes` of
-// each tensor must be aligned, and pairs and head_offset must be multiples.
+// The largest number of pairs that a work item can have, for loads of up to 16 bytes: `bytes`
+// of each tensor must be aligned, and pairs and head_offset must be multiples.
 int width_of(std::initializer_list<const ConstTensor*> tensors, std::int64_t pairs,
              std::int64_t head_offset);
 
@@ -44,7 +44,7 @@ struct Division {
   std::int64_t blocks = 0;
   int threads = 0, tokens_per_block = 0;
 };
-// items: of one token. most_tokens: in one block, at least 1.
+// items: those of one token. most_tokens: limit of a block, at least 1.
 Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_tokens);
 
 }  // namespace gnomon::cuda

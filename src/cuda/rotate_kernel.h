@@ -21,7 +21,7 @@ struct Token {
 // Heads of all tokens. Strides are in elements.
 template <typename T>
 struct Heads {
-  T* first = nullptr;  // of head 0 of token 0 of row 0
+  T* first = nullptr;  // head 0 of token 0 of row 0
   std::int64_t row = 0, token = 0, head = 0;
   std::int32_t count = 0;  // H
 
@@ -29,7 +29,7 @@ struct Heads {
     return first + of.row * row + of.index * token + h * head;
   }
 };
-// token: of all rows. 32 bits: a division of 64 bits takes longer than a rotation.
+// token: number among all rows. 32 bits: a division of 64 bits takes longer than a rotation.
 GNOMON_DEVICE Token token_of(std::uint32_t token, std::uint32_t tokens_per_row) {
   const std::uint32_t row = token / tokens_per_row;
   return {row, token - row * tokens_per_row};
@@ -181,7 +181,7 @@ struct RotateKernel {
   std::uint32_t tokens_per_row;  // T
   std::int32_t tokens_per_block;
   std::int32_t pairs;             // R/2
-  std::int32_t q_groups, groups;  // of heads: of q, and of both
+  std::int32_t q_groups, groups;  // groups of heads: of q, and of both
   float sign;                     // -1: inverse
 
   template <class Context>
@@ -240,7 +240,7 @@ template <typename T, Pairing pairing, int width>
 struct RotateToKernel {
   static constexpr bool synchronizes = true;
   static constexpr int max_threads = 256;
-  Heads<const T> x;  // of all elements
+  Heads<const T> x;  // all elements
   Heads<T> out;
   SharedAngles angles;
   std::uint32_t tokens, tokens_per_row;

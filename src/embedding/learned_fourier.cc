@@ -17,7 +17,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr int64_t most_size = int64_t{1} << 24;  // of a layer; the product of two fits in
+constexpr int64_t most_size = int64_t{1} << 24;  // limit of a layer; the product of two fits in
                                                  // int64_t
 constexpr int64_t grain_units = 1 << 10;         // waves or units; minimum work of a parallel
                                                  // piece

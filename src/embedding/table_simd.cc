@@ -99,7 +99,7 @@ using std::int64_t;
 
 constexpr int64_t grain_elements = 1 << 14;  // minimum work of a parallel piece
 constexpr int64_t piece_elements = 1 << 18;  // maximum work of a parallel piece
-constexpr int64_t block_elements = 1 << 16;  // of the table: 256 KB, which fits a second-level
+constexpr int64_t block_elements = 1 << 16;  // 256 KB of the table, which fit a second-level
                                              // cache
 
 int64_t grain(int64_t channels) {

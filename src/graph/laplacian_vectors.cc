@@ -16,11 +16,11 @@ namespace {
 using std::int64_t;
 
 // An eigenpair of one component.
-struct Pair {
+struct Eigenpair {
   double value = 0;
   bool null = false;  // the pair of eigenvalue 0
   int64_t component = 0;
-  std::vector<double> entries;  // at the nodes of the component, in their order
+  std::vector<double> entries;  // values at the nodes of the component, in their order
 };
 
 // Returns the matrix of a component of several nodes. place[node]: row of the node.
@@ -49,7 +49,7 @@ internal::SparseMatrix matrix_of(const Laplacian& spec, const Graph& graph,
 // Returns the lowest pairs of one component, at most `most`.
 void add_pairs(const Laplacian& spec, const Graph& graph, const std::vector<int64_t>& nodes,
                const std::vector<int64_t>& degrees, const std::vector<int64_t>& place,
-               int64_t component, int64_t most, std::vector<Pair>& pairs) {
+               int64_t component, int64_t most, std::vector<Eigenpair>& pairs) {
   const bool symmetric = spec.kind == LaplacianKind::symmetric;
   const bool alone = degrees[to_size(nodes.front())] == 0;
   std::vector<double> null;
@@ -91,14 +91,14 @@ LaplacianVectors laplacian_vectors(const Laplacian& laplacian, const Graph& grap
     place[to_size(node)] = static_cast<int64_t>(nodes[to_size(number)].size());
     nodes[to_size(number)].push_back(node);
   }
-  std::vector<Pair> pairs;
+  std::vector<Eigenpair> pairs;
   for (int64_t c = 0; c < static_cast<int64_t>(nodes.size()); ++c)
     add_pairs(laplacian, graph, nodes[to_size(c)], degrees, place, c, laplacian.vectors + 1,
               pairs);
   std::stable_sort(pairs.begin(), pairs.end(),
-                   [](const Pair& a, const Pair& b) { return a.value < b.value; });
-  const auto zeros =
-      std::count_if(pairs.begin(), pairs.end(), [](const Pair& pair) { return pair.null; });
+                   [](const Eigenpair& a, const Eigenpair& b) { return a.value < b.value; });
+  const auto zeros = std::count_if(pairs.begin(), pairs.end(),
+                                   [](const Eigenpair& pair) { return pair.null; });
   const int64_t all = static_cast<int64_t>(pairs.size());
   const int64_t skipped =
       laplacian.zeros == LaplacianZeros::skip_all ? int64_t{zeros} : std::min<int64_t>(1, all);
@@ -106,7 +106,7 @@ LaplacianVectors laplacian_vectors(const Laplacian& laplacian, const Graph& grap
   LaplacianVectors vectors = internal::zero_vectors(laplacian, graph.nodes());
   vectors.found = std::min(laplacian.vectors, all - skipped);
   for (int64_t k = 0; k < vectors.found; ++k) {
-    const Pair& pair = pairs[to_size(skipped + k)];
+    const Eigenpair& pair = pairs[to_size(skipped + k)];
     vectors.eigenvalues[to_size(k)] = pair.value;
     const std::vector<int64_t>& own = nodes[to_size(pair.component)];
     for (std::size_t i = 0; i < own.size(); ++i)

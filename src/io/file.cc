@@ -49,7 +49,7 @@ class Descriptor {
   int number_;
 };
 
-// Waits until the file or folder is on the disk. Some file systems cannot sync folders (EINVAL).
+// Waits until the file or folder is on disk. Some file systems cannot sync folders (EINVAL).
 void sync(const Descriptor& file, const std::string& name) {
   while (::fsync(file.number()) != 0)
     if (errno != EINTR) {
@@ -176,8 +176,8 @@ class Aside {
   Aside(const Aside&) = delete;
   Aside& operator=(const Aside&) = delete;
 
-  // The data are on the disk before the name is, so that a power failure leaves the old or the new
-  // file.
+  // The data are on the disk before the name is, so that a power failure leaves the old or the
+  // new file.
   void take_the_place_of(const std::filesystem::path& target, Descriptor& file) {
     sync(file, name_);
     if (path_.empty()) {
@@ -204,7 +204,8 @@ class Aside {
 
 }  // namespace
 
-void write_aside(const std::filesystem::path& path, const std::function<void(Output&)>& body) {
+void write_atomically(const std::filesystem::path& path,
+                      const std::function<void(Output&)>& body) {
   Output::State state;
   state.name = path.string();
   Output output(state);
@@ -236,12 +237,12 @@ void write_aside(const std::filesystem::path& path, const std::function<void(Out
   aside.take_the_place_of(target, state.file);
 }
 
-void write_aside(const std::filesystem::path& path, std::string_view text) {
-  write_aside(path, [text](Output& output) { output.write(text); });
+void write_atomically(const std::filesystem::path& path, std::string_view text) {
+  write_atomically(path, [text](Output& output) { output.write(text); });
 }
 
-void write_aside(const std::filesystem::path& path, std::span<const std::byte> bytes) {
-  write_aside(path, [bytes](Output& output) { output.write(bytes); });
+void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes) {
+  write_atomically(path, [bytes](Output& output) { output.write(bytes); });
 }
 
 }  // namespace gnomon::io

@@ -169,7 +169,7 @@ class JsonDocument::Scanner {
     at_ += wanted.size();
     return true;
   }
-  void number() {  // after the minus sign
+  void number() {  // reads a number after its minus sign
     if (!take('0')) digits();
     if (take('.')) digits();
     if (take('e') || take('E')) {

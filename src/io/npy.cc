@@ -304,7 +304,7 @@ Array read_npy(const std::filesystem::path& path) {
 
 void write_npy(const std::filesystem::path& path, const Array& array) {
   const std::string header = header_of(path.string(), array);
-  write_aside(path, [&](Output& output) {
+  write_atomically(path, [&](Output& output) {
     output.write(header);
     output.write(array.bytes());
   });

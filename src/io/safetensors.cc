@@ -90,7 +90,7 @@ void write_safetensors(const std::filesystem::path& path, std::span<const NamedA
     refuse(path.string(), "must have a header of at most 100 MB",
            static_cast<std::int64_t>(text.size()));
   const std::uint64_t length = text.size();
-  write_aside(path, [&](Output& output) {
+  write_atomically(path, [&](Output& output) {
     output.write(std::as_bytes(std::span(&length, 1)));
     output.write(text);
     for (const NamedArray& tensor : tensors) output.write(tensor.array.bytes());

@@ -18,7 +18,7 @@ std::string bars(const BarChart& chart) {
   std::set<std::string> seen;
   std::vector<std::string> colours;
   Json rows = Json::array(), order = Json::array();
-  bool own_colours = true;  // if so, a legend would repeat the names
+  bool own_colours = true;  // if true, a legend would repeat the names
   for (const Bar& bar : chart.bars) {
     if (!seen.insert(bar.name).second)
       refuse("chart", "names of bars must be unique", bar.name);
@@ -33,8 +33,9 @@ std::string bars(const BarChart& chart) {
   }
   if (low == high) high = 1;
   // Space for the numbers at the ends, also on a phone.
-  const double room = 0.24 * (high - low);
-  const Json domain = {number(low < 0 ? low - room : 0), number(high > 0 ? high + room : 0)};
+  const double margin = 0.24 * (high - low);
+  const Json domain = {number(low < 0 ? low - margin : 0),
+                       number(high > 0 ? high + margin : 0)};
   Json colour = internal::name_channel(colours, chart.names);
   if (own_colours) colour["legend"] = nullptr;
   const Json x = {{"field", "value"},

@@ -13,9 +13,9 @@
 namespace gnomon::plot {
 namespace {
 
-constexpr double constant = 1e-3;      // of the range: differences that a picture does not show
-constexpr double sum_rounding = 1e-5;  // of a row of weights
-constexpr double rounding = 1e-12;     // of the largest magnitude: equal values
+constexpr double constant = 1e-3;      // share of the range that a picture does not show
+constexpr double sum_rounding = 1e-5;  // tolerance of the sum of a row of weights
+constexpr double rounding = 1e-12;     // share of the largest magnitude: equal values
 
 std::string digits(double value) {
   char text[32];
@@ -137,7 +137,7 @@ std::string similarity_caption(const Matrix& similarity, std::int64_t step) {
   const std::int64_t n = similarity.rows;
   const auto range = internal::extent(similarity.values);
   if (similarity.columns != n || !range) return "No value is finite.";
-  std::vector<double> distances, means;  // of the pairs with at least one finite value
+  std::vector<double> distances, means;  // pairs with at least one finite value
   double spread = 0;
   for (std::int64_t d = 0; d < n; ++d) {
     std::vector<double> here;

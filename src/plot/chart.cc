@@ -179,7 +179,7 @@ Json stroke_channel(const LineChart& chart) {
           {"legend", legend}};
 }
 
-// Horizontal place of a rule, 0 to 1. Its label is on the side with more room.
+// Horizontal place of a rule, 0 to 1. Its label is on the side with more space.
 double place_of(const Rule& rule, const LineChart& chart) {
   double low = rule.x, high = rule.x;
   for (const Series& series : chart.series)

@@ -1,5 +1,6 @@
-// The numbers of a spec as a table. The specs of chart.h and pictures.h have three kinds of data:
-// series with the arrays x and y, cells with one array, and rows with one number per field.
+// The numbers of a spec as a table. The specs of chart.h and pictures.h have three kinds of
+// data: series with the arrays x and y, cells with one array, and rows with one number per
+// field.
 #include <algorithm>
 #include <cmath>
 #include <map>

@@ -78,8 +78,8 @@ const std::array<std::string, 2>& scripts() {
 
 enum class Scripts { none = 1, pictures };
 
-// The page runs its own scripts, named by their hashes, and connects to nothing. Styles are inline,
-// because charts and tooltips set them; pictures are data of the page.
+// The page runs its own scripts, named by their hashes, and connects to nothing. Styles are
+// inline, because charts and tooltips set them; pictures are data of the page.
 std::string policy(Scripts which) {
   static const std::string sources =
       joined("'sha256-", internal::sha256_base64(scripts()[0]), "' 'sha256-",
@@ -117,8 +117,8 @@ bool is_id(std::string_view id) {
   });
 }
 
-// Whether a link is a relative path, a place on the page, or an https address. A colon before the
-// first slash would begin a scheme, such as javascript:.
+// Whether a link is a relative path, a place on the page, or an https address. A colon before
+// the first slash would begin a scheme, such as javascript:.
 bool is_target(std::string_view target) {
   if (target.empty() || target.starts_with("//")) return false;
   return target.starts_with("https://") ||

@@ -86,11 +86,12 @@ th,td{padding:.35rem .4rem}td:not(.n){min-width:5.5rem}.scroll table{font-size:.
 .scroll td:first-child:not(.best),.scroll th:first-child{background:var(--paper)}
 .scroll td:first-child{max-width:7rem}
 .picture.vega-embed.has-actions{padding-right:0}.picture.vega-embed details{display:none}}
-@media print{.picture.vega-embed details,.names button,.names input{display:none}details.fold{border:0;padding:0}}
+@media print{.picture.vega-embed details,.names button,.names input{display:none}
+details.fold{border:0;padding:0}}
 )css";
 
-// Colours of charts, as config.range of a Vega-Lite spec: names, values around 0, values of cells,
-// values of lines.
+// Colours of charts, as config.range of a Vega-Lite spec: names, values around 0, values of
+// cells, values of lines.
 inline constexpr std::string_view dark_colours = R"({
   "category": ["#6cb2f7", "#f59b42", "#3fb57e", "#c774e0", "#b5785a",
                "#91eef8", "#6c76f0", "#ffa0b4", "#d8ea66", "#a0a7b2"],
@@ -130,8 +131,9 @@ inline constexpr std::string_view script = R"js(
       axis: {labelColor: muted, titleColor: ink, gridColor: line, domainColor: muted,
              tickColor: muted, titleFontWeight: 'normal', labelFontSize: 12, titleFontSize: 13},
       legend: {labelColor: ink, titleColor: ink, titleFontWeight: 'normal', labelFontSize: 12,
-               titleFontSize: 13, labelLimit: Math.max(60, Math.min(320, width - 70)), symbolBaseFillColor: muted,
-               symbolBaseStrokeColor: muted, layout: {bottom: {direction: 'vertical'}},
+               titleFontSize: 13, labelLimit: Math.max(60, Math.min(320, width - 70)),
+               symbolBaseFillColor: muted, symbolBaseStrokeColor: muted,
+               layout: {bottom: {direction: 'vertical'}},
                columns: Math.max(1, Math.floor((width - 70) / (7 * letters + 30)))},
       header: {labelColor: ink, titleColor: ink, labelFontSize: 12, titleFontSize: 13,
                titleFontWeight: 'normal'},
@@ -147,16 +149,16 @@ inline constexpr std::string_view script = R"js(
     }
     const own = (spec.usermeta || {}).gnomon || {};
     if (!own.tall) return spec;
-    let room = width - own.margin;
+    let space = width - own.margin;
     if (own.count) {
       const gap = spec.spacing ?? 20;
-      const columns = Math.max(1, Math.min(own.count, Math.floor((room + gap) /
+      const columns = Math.max(1, Math.min(own.count, Math.floor((space + gap) /
                                                                  (own.narrowest + gap))));
       spec.columns = columns;
-      room = (room + gap) / columns - gap;
+      space = (space + gap) / columns - gap;
     }
     const one = spec.spec || spec;
-    one.width = Math.max(40, Math.floor(Math.min(room, own.widest)));
+    one.width = Math.max(40, Math.floor(Math.min(space, own.widest)));
     one.height = Math.max(1, Math.min(2000, Math.round(one.width * own.tall)));
     return spec;
   };
@@ -172,7 +174,8 @@ inline constexpr std::string_view script = R"js(
     'triangle-up': 'M0,-5.5L6,5H-6Z', 'triangle-down': 'M0,5.5L6,-5H-6Z',
     'triangle-right': 'M5.5,0L-5,6V-6Z', 'triangle-left': 'M-5.5,0L5,6V-6Z'
   };
-  const signal = (box, name, value) => box.drawn && box.drawn.view.signal(name, value).runAsync();
+  const signal = (box, name, value) =>
+      box.drawn && box.drawn.view.signal(name, value).runAsync();
   const focus = (box, name) => {
     if (name && !box.shown.has(name)) name = '';
     if (box.focused === name) return;

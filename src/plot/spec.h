@@ -57,7 +57,7 @@ inline constexpr std::int64_t most_cells = 300'000;
 Json cell_transform(const Cells& rows, const Cells& columns, std::int64_t row_count,
                     std::int64_t column_count);
 Json cell_mark();
-// Returns the object of a spec with what a page reads. It is made if it is missing.
+// Returns the object of a spec with the data for a page. It is made if it is missing.
 Json& notes(Json& spec);
 // Describes the data for the table of numbers (numbers.cc).
 enum class Data { series = 1, cells, rows };

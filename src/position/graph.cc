@@ -168,7 +168,7 @@ ShortestPaths shortest_paths(const Graph& graph, int64_t limit) {
                       .limit = static_cast<int32_t>(limit),
                       .distances = std::vector<int32_t>(to_size(nodes * nodes)),
                       .between = std::vector<int32_t>(to_size(nodes * nodes))};
-  // At most 64 pieces, each with its own queue and large enough for a thread.
+  // There are at most 64 pieces, each with its own queue and large enough for a thread.
   const int64_t grain = std::max((nodes + pieces - 1) / pieces, piece_pairs / (nodes + 1) + 1);
   std::vector<int32_t> queues(to_size((nodes + grain - 1) / grain * nodes));
   parallel_for(nodes, grain, [&](int64_t begin, int64_t end) {

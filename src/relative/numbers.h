@@ -1,4 +1,4 @@
-// Helpers of the lowerings of this room: parameters as doubles, checks of distances, and
+// Helpers of the lowerings of this module: parameters as doubles, checks of distances, and
 // gradients.
 #pragma once
 
@@ -17,10 +17,10 @@
 namespace gnomon::internal {
 
 template <typename T>
-void check_matrix(std::string_view room, std::string_view what, const View<T, 2>& matrix,
+void check_matrix(std::string_view operation, std::string_view what, const View<T, 2>& matrix,
                   std::int64_t rows, std::int64_t columns) {
   if (const std::array<std::ptrdiff_t, 2> extents{rows, columns}; matrix.extents() != extents)
-    refuse(room, std::string(what) + " must be " + shape_text(extents),
+    refuse(operation, std::string(what) + " must be " + shape_text(extents),
            shape_text(matrix.extents()));
 }
 
@@ -59,23 +59,24 @@ inline void add_rounded(std::span<const double> numbers, View<float, 2> matrix) 
 
 // Throws if there are no `count` distances from `min_distance` on, or one does not fit in 64
 // bits.
-inline void check_vector_distances(std::string_view room, std::int64_t min_distance,
+inline void check_vector_distances(std::string_view operation, std::int64_t min_distance,
                                    std::int64_t count) {
-  if (count < 1) refuse(room, "count of distances must be at least 1", count);
+  if (count < 1) refuse(operation, "count of distances must be at least 1", count);
   if (min_distance > std::numeric_limits<std::int64_t>::max() - (count - 1))
-    refuse(room, "min_distance + count - 1 must fit in 64 bits; min_distance", min_distance);
+    refuse(operation, "min_distance + count - 1 must fit in 64 bits; min_distance",
+           min_distance);
 }
 
 // Returns the gradient of the only table of a part; throws if the number of tables or elements
 // differs.
-inline const std::vector<double>& only(std::string_view room, std::string_view part,
+inline const std::vector<double>& only(std::string_view operation, std::string_view part,
                                        const std::vector<std::vector<double>>& grads,
                                        std::int64_t numbers) {
   if (grads.size() != 1)
-    refuse(room, "the gradient must have one table of " + std::string(part),
+    refuse(operation, "the gradient must have one table of " + std::string(part),
            static_cast<std::int64_t>(grads.size()));
   if (grads[0].size() != to_size(numbers))
-    refuse(room,
+    refuse(operation,
            "the gradient of " + std::string(part) + " must have " + std::to_string(numbers) +
                " numbers",
            static_cast<std::int64_t>(grads[0].size()));

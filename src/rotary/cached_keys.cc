@@ -28,11 +28,11 @@ std::int32_t axis_of(const RotaryFrequencies& frequencies, std::size_t pair) {
 }
 
 // Cosines and sines of the difference between two rotations, for a chunk of tokens at a time.
-class Rows {
+class DifferenceAngles {
  public:
   // Reads only the axes of `frequencies`. frequencies: [R/2].
-  Rows(const RotaryFrequencies& frequencies, const std::vector<double>& inv_freq,
-       std::int64_t tokens)
+  DifferenceAngles(const RotaryFrequencies& frequencies, const std::vector<double>& inv_freq,
+                   std::int64_t tokens)
       : pairs_(std::ssize(inv_freq)), tokens_(std::min(tokens, chunk)) {
     for (std::size_t i = 0; i < inv_freq.size(); ++i) {
       const std::size_t axis = to_size(axis_of(frequencies, i));
@@ -115,7 +115,7 @@ void shift(View<U, 4> cached, const RotaryFrequencies& frequencies,
   for (std::size_t i = 0; i < frequencies.growth.size(); ++i)
     check_factor("the growth factor of a pair must fit in float",
                  factor(i, deltas[to_size(axis_of(frequencies, i))]));
-  Rows row(frequencies, frequencies.inv_freq, 1);
+  DifferenceAngles row(frequencies, frequencies.inv_freq, 1);
   row.fill(1, [&](std::size_t a) { return deltas.subspan(a, 1); }, factor);
   rotary_internal::rotate_together(frequencies,
                                    row.first_for_all(cached.extent(0), cached.extent(1)),
@@ -178,7 +178,7 @@ void rerotate(View<U, 4> cached, const RotaryFrequencies& from, const RotaryFreq
         for (const std::int64_t p : {least, greatest})
           check_factor("the factor on the keys must fit in float", factor(i, p));
   }
-  Rows scratch(to, differences, tokens);
+  DifferenceAngles scratch(to, differences, tokens);
   for (std::int64_t b = 0; b < rows; ++b) {
     const View<U, 4> row = rows == 1 ? cached : cached.slice(0, b, 1);
     for (std::int64_t begin = 0; begin < tokens; begin += chunk) {

@@ -78,7 +78,7 @@ using std::int64_t;
 using Slots = View<std::int8_t, 4>;
 using Scales = View<float, 3>;
 
-constexpr int64_t room = 4096;  // buffer for rotated heads, in floats: 16 KB
+constexpr int64_t buffer_elements = 4096;  // buffer for rotated heads, in floats: 16 KB
 
 template <typename T>
 void check(const View<const T, 4>& x, const Slots& slot, const Scales& scales) {
@@ -87,9 +87,10 @@ void check(const View<const T, 4>& x, const Slots& slot, const Scales& scales) {
   if (scales.extents() != heads)
     refuse("rotary", "scales must be [B, T, H] = " + shape_text(heads),
            shape_text(scales.extents()));
-  if (x.extent(3) > room)
+  if (x.extent(3) > buffer_elements)
     refuse("rotary",
-           "head_dim of 8-bit keys must be at most " + std::to_string(room) + " elements",
+           "head_dim of 8-bit keys must be at most " + std::to_string(buffer_elements) +
+               " elements",
            std::int64_t{x.extent(3)});
 }
 
@@ -99,10 +100,10 @@ void quantize(const View<const T, 4>& x, const Slots& slot, const Scales& scales
               const Make& make) {
   const auto quantize_head = GNOMON_DISPATCH(QuantizeHead);
   const int64_t heads = x.extent(2), size = x.extent(3);
-  const int64_t at_once = size ? room / size : heads;
+  const int64_t at_once = size ? buffer_elements / size : heads;
   rotary_internal::for_tokens(
       [&](int64_t b, int64_t t, int64_t count) {
-        alignas(64) float rotated[room];
+        alignas(64) float rotated[buffer_elements];
         for (const int64_t last = t + count; t < last; ++t)
           for (int64_t first = 0; first < heads; first += at_once) {
             const int64_t some = std::min(at_once, heads - first);

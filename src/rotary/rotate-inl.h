@@ -1,5 +1,5 @@
-// Rotation of heads by given cosines and sines, for rotate_*_simd.cc. Other files include pair-inl.h,
-// which compiles in much less time.
+// Rotation of heads by given cosines and sines, for rotate_*_simd.cc. Other files include
+// pair-inl.h, which compiles in much less time.
 //
 // The factors (cosines and sines) of a token are stored in the order of the vectors of a head.
 // For `adjacent` this is [c0 c0 c1 c1 ...] and [-s0 s0 -s1 s1 ...], so that one shuffle of x is
@@ -65,8 +65,9 @@ class PairRotator {
  public:
   using A = Accumulator<T>;
 
-  static constexpr std::int64_t chunk = 256;                                  // pairs at a time
-  static constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;  // between pairs
+  static constexpr std::int64_t chunk = 256;  // pairs at a time
+  // Distance between pairs.
+  static constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;
   // Number of cosines (and of sines) for `pairs` pairs.
   static constexpr std::int64_t Factors(std::int64_t pairs) { return spread * pairs; }
 
@@ -137,13 +138,13 @@ class PairRotator {
   static HWY_INLINE void Rows(const HeadRows<T, U>& rows, std::ptrdiff_t half,
                               const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
                               std::int64_t pairs) {
-    RowsOf<spelt_out, true>(rows, half, cos, sin, 0, pairs);
+    RowsOf<most_unrolled, true>(rows, half, cos, sin, 0, pairs);
   }
   // Rotates several heads; the factors of two heads are factor_step apart.
   static HWY_INLINE void RowsApart(const HeadRows<T, U>& rows, std::ptrdiff_t half,
                                    const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
                                    std::ptrdiff_t factor_step, std::int64_t pairs) {
-    RowsOf<spelt_out, false>(rows, half, cos, sin, factor_step, pairs);
+    RowsOf<most_unrolled, false>(rows, half, cos, sin, factor_step, pairs);
   }
 
  private:
@@ -157,13 +158,13 @@ class PairRotator {
       std::is_same_v<T, BFloat16> && std::is_same_v<U, BFloat16> && lanes > 1;
   static constexpr std::int64_t least = halves || split ? 1 : 2;   // lanes per pair
   static constexpr std::int64_t spread = halves || split ? 1 : 2;  // cosines per pair
-  static constexpr int vectors = halves && split ? 2 : 1;          // of cosines per block
+  static constexpr int vectors = halves && split ? 2 : 1;          // cosine vectors per block
   static constexpr std::int64_t block = lanes * vectors / spread;  // pairs
   // Maximum number of unrolled blocks of a head: as many as fit into registers. 0 for one lane,
   // and for 16-bit to float (used by 8-bit keys).
-  static constexpr int spelt_out = lanes == 1 || (sizeof(T) < sizeof(U)) ? 0
-                                   : lanes * sizeof(A) >= 32             ? 8 / vectors
-                                                                         : 4 / vectors;
+  static constexpr int most_unrolled = lanes == 1 || (sizeof(T) < sizeof(U)) ? 0
+                                       : lanes * sizeof(A) >= 32             ? 8 / vectors
+                                                                             : 4 / vectors;
 
   // User-provided constructors, since implicit ones are not compiled for the target instruction
   // set.
@@ -336,8 +337,9 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
                   std::int64_t end, std::int64_t tokens) {
   using Rotator = PairRotator<pairing, T, U>;
   using A = typename Rotator::A;
-  constexpr std::int64_t room = 2048;  // cosines, and sines; together 16 KB of L1 with 4 bytes
-  HWY_ALIGN A cos[room], sin[room];
+  constexpr std::int64_t buffer_elements =
+      2048;  // cosines, and sines; together 16 KB of L1 with 4 bytes
+  HWY_ALIGN A cos[buffer_elements], sin[buffer_elements];
   constexpr std::int64_t stride = Rotator::stride;
   const std::ptrdiff_t half = pairing == Pairing::halves ? heads.pairs : 1;
   // If the tokens of a head are consecutive in memory, they are processed in blocks, so that
@@ -346,7 +348,7 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
   for (std::int64_t first = begin; first < end; first += Rotator::chunk) {
     const std::int64_t pairs = HWY_MIN(Rotator::chunk, end - first);
     const std::int64_t each = factors.token == 0 ? 0 : Rotator::Factors(pairs);
-    const std::int64_t block = !by_head ? 1 : each == 0 ? tokens : room / each;
+    const std::int64_t block = !by_head ? 1 : each == 0 ? tokens : buffer_elements / each;
     const auto prepare = [&](std::int64_t t, std::int64_t slot) HWY_ATTR {
       const std::ptrdiff_t at = t * factors.token + first - begin;
       if (t + 2 < tokens)  // the factors of a token are needed before its first head

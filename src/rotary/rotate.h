@@ -104,7 +104,7 @@ void check_heads(const View<T, 4>& x, const RotaryFrequencies& frequencies) {
   check_heads(x.extents(), x.stride(3), frequencies);
 }
 
-// Also throws unless x has the tokens and rows of the table.
+// Throws also unless x has the tokens and rows of the table.
 void check_fits(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stride,
                 const RotaryTable& table);
 template <typename T>

@@ -30,7 +30,7 @@ RotaryTable angles_on(const Vjepa2& vjepa2, std::span<const Positions> axes, Ang
 
 // Repeats the angles of each block, a b c a b c: cosines of all tokens, then sines.
 std::vector<float> tiled(const RotaryTable& angles) {
-  const std::int64_t pairs = angles.frequencies().rotary_dim() / 6;  // of a block
+  const std::int64_t pairs = angles.frequencies().rotary_dim() / 6;  // pairs per block
   std::vector<float> values;
   values.reserve(static_cast<std::size_t>(12 * pairs * angles.batch() * angles.tokens()));
   for (const View<const float, 3>& part : {angles.cos(), angles.sin()})

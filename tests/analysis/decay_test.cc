@@ -59,7 +59,7 @@ TEST(Decay, TiesTakeTheMeanOfTheirRanks) {
 TEST(Decay, LeavesOutNaN) {
   const Decay found = decay(std::vector<double>{4, NAN, 2, 1});
   EXPECT_DOUBLE_EQ(found.rank_correlation, -1);
-  EXPECT_EQ(found.falling, 1);  // of the only step with two finite ends
+  EXPECT_EQ(found.falling, 1);  // counts the only step with two finite ends
   EXPECT_EQ(message_of([] { decay(std::vector<double>{1, NAN}); }),
             "[decay] there must be scores at two or more distances, got 1");
 }

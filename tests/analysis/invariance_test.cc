@@ -177,8 +177,8 @@ TEST(Invariance, RefusesWhatDoesNotFit) {
   constexpr std::int64_t wide = std::int64_t{1} << 32;
   EXPECT_EQ(message_of(
                 [] { reversal_deviation({.tokens = 2, .heads = wide, .head_dim = wide}, {}); }),
-            "[invariance] tokens x heads x head_dim must fit in memory, got 2 x 4294967296 x "
-            "4294967296");
+            "[invariance] tokens x heads x head_dim must fit in memory, "
+            "got 2 x 4294967296 x 4294967296");
   EXPECT_EQ(message_of([] { shift_deviation(content, {}, {}, INT64_MAX); }),
             "[invariance] offset + tokens must fit 64 bits, got 9223372036854775807 + 12");
   EXPECT_EQ(message_of([] { shift_deviation(content, {}, {}, INT64_MAX - 15); }),

@@ -52,7 +52,7 @@ TEST(LastAttentionWeights, AreTheSoftmaxOfABias) {
   // Queries of zeros: the bias alone decides. ALiBi of 2 heads has the slopes 1/16 and 1/256.
   const OrderContent zeros{.tokens = 12, .heads = 2, .head_dim = 8, .seed = 3, .shared = 0};
   LayerPlan plan{{.bias = lower(Alibi{.heads = 2})}};
-  plan.softmax.factor = 0;  // of q.k; the bias is added after it
+  plan.softmax.factor = 0;  // scale of q.k; the bias is added after it
   Tensor<double, 2> weights({2, 12});
   last_attention_weights(zeros, plan, weights.view());
   for (int h = 0; h < 2; ++h) {
@@ -167,8 +167,8 @@ TEST(OrderSensitivity, RefusesWhatDoesNotFit) {
   constexpr std::int64_t wide = std::int64_t{1} << 32;
   EXPECT_EQ(
       message_of([] { order_sensitivity({.tokens = 2, .heads = wide, .head_dim = wide}, {}); }),
-      "[order] tokens x heads x head_dim must fit in memory, got 2 x 4294967296 x "
-      "4294967296");
+      "[order] tokens x heads x head_dim must fit in memory, "
+      "got 2 x 4294967296 x 4294967296");
   EXPECT_EQ(
       message_of([] {
         order_sensitivity(

@@ -47,7 +47,7 @@ Tensor<double, 2> six_weights() {
 
 TEST(Beyond, CountsFarKeysAndNewDistances) {
   const auto weights = six_weights();
-  // Distances 0 to 5 have the rows 0, 1, 2, 2, 7, 1: of those from 3 on, 4 alone is new.
+  // Distances 0 to 5 have the rows 0, 1, 2, 2, 7, 1: from 3 on, only that of 4 is new.
   const auto rows = filled(6, 1, [](auto t, auto) {
     constexpr double values[] = {0, 1, 2, 2, 7, 1};
     return values[t];

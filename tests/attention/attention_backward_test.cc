@@ -17,8 +17,8 @@ using testing::Tensor;
 
 template <typename T>
 class AttentionBackward : public ::testing::Test {};
-using Elements = ::testing::Types<float, Half, BFloat16, double>;
-TYPED_TEST_SUITE(AttentionBackward, Elements);
+using ElementTypes = ::testing::Types<float, Half, BFloat16, double>;
+TYPED_TEST_SUITE(AttentionBackward, ElementTypes);
 
 // The error bounds of the header, for the accumulator of this element type.
 template <typename T>

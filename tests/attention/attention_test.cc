@@ -19,8 +19,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 
 template <typename T>
 class Attention : public ::testing::Test {};
-using Elements = ::testing::Types<float, Half, BFloat16, double>;
-TYPED_TEST_SUITE(Attention, Elements);
+using ElementTypes = ::testing::Types<float, Half, BFloat16, double>;
+TYPED_TEST_SUITE(Attention, ElementTypes);
 
 template <typename T>
 struct Pass {
@@ -76,7 +76,7 @@ TYPED_TEST(Attention, SurvivesScoresOfTenThousand) {
             out.view(), lse.view());
   EXPECT_EQ(as_double(out.values[0]), 3);  // keys 0 and 2 at 1e4; key 3 is lower by 100
   EXPECT_EQ(as_double(out.values[1]), 4);
-  EXPECT_EQ(as_double(out.values[2]), 3);  // only key 1
+  EXPECT_EQ(as_double(out.values[2]), 3);  // sees only key 1
   EXPECT_EQ(as_double(out.values[3]), 4);
   EXPECT_NEAR(static_cast<double>(lse.values[0]), 1e4 + std::log(2), 1e-3);
   EXPECT_NEAR(static_cast<double>(lse.values[1]), 1e4, 1e-3);
@@ -198,7 +198,7 @@ TYPED_TEST(Attention, AfterACacheGivesTheBitsOfTheFullPass) {
     }
 }
 
-// Also for more than one part of the keys, however threads share them: pieces of more than 8
+// Holds for more than one part of the keys, however threads share them: pieces of more than 8
 // rows for a key head.
 TYPED_TEST(Attention, InPiecesGivesTheBitsOfTheFullPassBeyondOnePartOfTheKeys) {
   using T = TypeParam;

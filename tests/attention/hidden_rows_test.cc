@@ -1,5 +1,5 @@
-// A row that a query does not see never reaches its results, whatever the row holds: every mask,
-// every form of bias, every path, every element type.
+// A row that a query does not see never reaches its results, whatever the row holds: every
+// mask, every form of bias, every path, every element type.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -48,7 +48,7 @@ Positions sequences(int64_t rows, int64_t (*of_row)(int64_t)) {
 struct Mask {
   const char* name;
   AttentionMask mask;
-  int64_t (*sequence)(int64_t) = nullptr;  // of a row
+  int64_t (*sequence)(int64_t) = nullptr;  // sequence of a row
   bool additive = false;                   // a dense bias of -infinity
 };
 constexpr Visibility causal = Visibility::causal, bidirectional = Visibility::bidirectional;
@@ -236,8 +236,8 @@ std::vector<int64_t> some_rows(int64_t count) {
 
 template <typename T>
 class HiddenRows : public ::testing::Test {};
-using Elements = ::testing::Types<float, Half, BFloat16, double>;
-TYPED_TEST_SUITE(HiddenRows, Elements);
+using ElementTypes = ::testing::Types<float, Half, BFloat16, double>;
+TYPED_TEST_SUITE(HiddenRows, ElementTypes);
 
 // Keys and values that a query does not see.
 TYPED_TEST(HiddenRows, OfKeysNeverReachAQuery) {

@@ -172,8 +172,8 @@ KvCache<T> cache_for(std::int64_t capacity, const RotaryFrequencies& s) {
 
 template <typename T>
 class KvCacheDecoding : public ::testing::Test {};
-using Elements = ::testing::Types<float, Half, BFloat16>;
-TYPED_TEST_SUITE(KvCacheDecoding, Elements);
+using ElementTypes = ::testing::Types<float, Half, BFloat16>;
+TYPED_TEST_SUITE(KvCacheDecoding, ElementTypes);
 
 constexpr Pairing pairings[] = {Pairing::halves, Pairing::adjacent};
 

@@ -288,7 +288,7 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
 struct AttentionGradients {
   Tensor<double, 4> q, k, v;
   Tensor<double, 4> scores;     // [B, Hq, T, S]: for a dense bias
-  std::vector<double> numbers;  // of the bias, as in BiasGradient
+  std::vector<double> numbers;  // gradient of the bias numbers, as in BiasGradient
   std::vector<double> weight;   // the sum of the softmax weights for each of them
   std::vector<double> sinks, sinks_weight;
   Tensor<double, 4> weights;  // as in AttentionOracle

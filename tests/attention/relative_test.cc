@@ -36,8 +36,8 @@ std::vector<double> all(const BackwardPass<float>& pass) {
 
 template <typename T>
 class AttentionRelative : public ::testing::Test {};
-using Elements = ::testing::Types<float, Half, BFloat16, double>;
-TYPED_TEST_SUITE(AttentionRelative, Elements);
+using ElementTypes = ::testing::Types<float, Half, BFloat16, double>;
+TYPED_TEST_SUITE(AttentionRelative, ElementTypes);
 
 // Expects |got - exact| <= bound times the sum of the softmax weights, for each element of each
 // vector.

@@ -60,7 +60,7 @@ struct Placed {
 struct Encoding {
   std::string name;
   std::optional<RotaryFrequencies> on_the_way_in;
-  // For keys first, first + 1, ... and the last `queries` of them.
+  // Returns positions for keys first, first + 1, ... and the last `queries` of them.
   std::function<Placed(std::int64_t first, std::int64_t keys, std::int64_t queries)> place;
 };
 
@@ -349,8 +349,8 @@ TEST(SegmentMemory, RefusesWhatDoesNotFit) {
       message_of([&] { past.append(longer.view(), Tensor<float, 4>({1, 4, 2, 2}).view()); }),
       "[segment_memory] a segment must have at most 3 tokens, got 4");
   EXPECT_EQ(message_of([&] { past.append(k.view(), v.view(), &table); }),
-            "[segment_memory] a memory without frequencies cannot take a rotary table, got a "
-            "table");
+            "[segment_memory] a memory without frequencies cannot take a rotary table, "
+            "got a table");
   EXPECT_EQ(message_of([&] { turned.append(k.view(), v.view(), &other); }),
             "[segment_memory] the table must be of 1 or 1 rows of 3 tokens, got 1 of 2");
   const RotaryTable wrong(

@@ -165,7 +165,7 @@ TEST(Graphormer, IsWhatTheReleasedModelComputes) {
   }
 }
 
-// By hand: two distant nodes, two nodes that are not connected, a node and itself.
+// Pairs: two distant nodes, two nodes that are not connected, a node and itself.
 TEST(Graphormer, RowsOfTheSpatialTableByHand) {
   const Graphormer spec{
       .heads = 1, .unreachable = 4, .token = GraphToken::none, .given = GivenBias::once};

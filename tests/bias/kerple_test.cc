@@ -21,9 +21,9 @@ long double kernel(KerpleKernel kind, long double r1, long double r2, long doubl
   return -r1 * std::pow(distance, std::min(r2, 2.0L));
 }
 
-struct Pair {
+struct KerpleTensors {
   Tensor<float, 1> r1, r2;
-  explicit Pair(std::vector<float> one = {}, std::vector<float> two = {})
+  explicit KerpleTensors(std::vector<float> one = {}, std::vector<float> two = {})
       : r1({std::ssize(one)}), r2({std::ssize(two)}) {
     r1.values = one, r2.values = two;
   }
@@ -34,7 +34,7 @@ struct Pair {
 constexpr KerpleKernel kernels[] = {KerpleKernel::power, KerpleKernel::logarithmic};
 
 TEST(Kerple, StripIsTheKernel) {
-  const Pair pair({0.3f, 1.7f, 0.01f, -2.0f, 0.5f}, {0.9f, 0.02f, 1.99f, 3.5f, -1.0f});
+  const KerpleTensors pair({0.3f, 1.7f, 0.01f, -2.0f, 0.5f}, {0.9f, 0.02f, 1.99f, 3.5f, -1.0f});
   for (const KerpleKernel kind : kernels)
     for (const auto& [first, count] : {std::pair{-1000, 1301}, {5, 7}, {-9, 3}, {0, 0}}) {
       const Kerple kerple{.heads = 5, .kernel = kind};
@@ -58,7 +58,7 @@ TEST(Kerple, StripIsTheKernel) {
 // The power kernel with r2 = 1 is ALiBi. For large r2 the logarithmic kernel is -r1 ln |d| plus
 // a constant.
 TEST(Kerple, PowerOneIsALine) {
-  const Pair pair({0.25f}, {1.0f});
+  const KerpleTensors pair({0.25f}, {1.0f});
   const StripBias form =
       lower(Kerple{.heads = 1, .kernel = KerpleKernel::power}, pair.read(), -9, 10);
   for (int n = 0; n < 10; ++n)
@@ -66,12 +66,12 @@ TEST(Kerple, PowerOneIsALine) {
 }
 
 TEST(Kerple, GradientsByDifferences) {
-  const Pair pair({0.3f, 1.7f, 0.6f}, {0.9f, 0.05f, 1.9f});
+  const KerpleTensors pair({0.3f, 1.7f, 0.6f}, {0.9f, 0.05f, 1.9f});
   constexpr int first = -40, count = 60;
   const auto grad = testing::random_numbers(3 * count, 7);
   for (const KerpleKernel kind : kernels) {
     const Kerple kerple{.heads = 3, .kernel = kind};
-    Pair grads({0, 0, 0}, {1, 1, 1});
+    KerpleTensors grads({0, 0, 0}, {1, 1, 1});
     lower_backward(kerple, pair.read(), grad, first, count, grads.views());
     for (int h = 0; h < 3; ++h) {
       const auto loss = [&](long double r1, long double r2) {
@@ -99,8 +99,8 @@ TEST(Kerple, GradientBeyondTheBoundsOnlyLeadsBack) {
   for (const double sign : {1.0, -1.0}) {
     const std::vector<double> grad = {sign};  // distance 3: the bias falls as r1, r2 grow
     const auto grads_of = [&](float r1, float r2) {
-      Pair grads({0}, {0});
-      lower_backward(kerple, Pair({r1}, {r2}).read(), grad, 3, 1, grads.views());
+      KerpleTensors grads({0}, {0});
+      lower_backward(kerple, KerpleTensors({r1}, {r2}).read(), grad, 3, 1, grads.views());
       return std::pair(grads.r1.values[0], grads.r2.values[0]);
     };
     const auto [low1, low2] = grads_of(-1, -1);
@@ -112,7 +112,7 @@ TEST(Kerple, GradientBeyondTheBoundsOnlyLeadsBack) {
 }
 
 TEST(Kerple, SameBitsForAnyNumberOfThreads) {
-  const Pair pair({0.3f, 1.7f}, {0.9f, 0.02f});
+  const KerpleTensors pair({0.3f, 1.7f}, {0.9f, 0.02f});
   const Kerple kerple{.heads = 2, .kernel = KerpleKernel::logarithmic};
   const auto grad = testing::random_numbers(2 * 3000, 2);
   const int before = threads();
@@ -121,7 +121,7 @@ TEST(Kerple, SameBitsForAnyNumberOfThreads) {
   for (const int count : {1, 2, 7}) {
     set_threads(count);
     const StripBias form = lower(kerple, pair.read(), -1500, 3000);
-    Pair grads({0, 0}, {0, 0});
+    KerpleTensors grads({0, 0}, {0, 0});
     lower_backward(kerple, pair.read(), grad, -1500, 3000, grads.views());
     if (values.empty()) values = form.values, sums = grads.r2.values;
     EXPECT_EQ(form.values, values);
@@ -131,8 +131,8 @@ TEST(Kerple, SameBitsForAnyNumberOfThreads) {
 }
 
 TEST(Kerple, RefusesWhatBreaksItsBounds) {
-  const Pair pair({1, 1}, {1, 1});
-  const auto says = [&](Kerple spec, const Pair& parameters, int count = 1) {
+  const KerpleTensors pair({1, 1}, {1, 1});
+  const auto says = [&](Kerple spec, const KerpleTensors& parameters, int count = 1) {
     return message_of([&] { lower(spec, parameters.read(), 0, count); });
   };
   const Kerple kerple{.heads = 2, .kernel = KerpleKernel::power};
@@ -140,10 +140,11 @@ TEST(Kerple, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(says({.heads = 2}, pair), "[kerple] kernel must be power or logarithmic, got 0");
   EXPECT_EQ(says({.heads = 3, .kernel = KerpleKernel::power}, pair),
             "[kerple] r1 must be [3], got [2]");
-  EXPECT_EQ(says(kerple, Pair({1, 1}, {1})), "[kerple] r2 must be [2], got [1]");
-  EXPECT_EQ(says(kerple, Pair({1, 1}, {1, NAN})), "[kerple] r2 must be finite, got nan");
+  EXPECT_EQ(says(kerple, KerpleTensors({1, 1}, {1})), "[kerple] r2 must be [2], got [1]");
+  EXPECT_EQ(says(kerple, KerpleTensors({1, 1}, {1, NAN})),
+            "[kerple] r2 must be finite, got nan");
   EXPECT_EQ(says(kerple, pair, -1), "[kerple] count of distances must not be negative, got -1");
-  Pair grads({0, 0}, {0, 0});
+  KerpleTensors grads({0, 0}, {0, 0});
   EXPECT_EQ(message_of([&] {
               lower_backward(kerple, pair.read(), std::vector<double>(3), 0, 2, grads.views());
             }),

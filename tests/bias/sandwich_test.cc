@@ -44,7 +44,7 @@ TEST(Sandwich, IsTheProductOfSinusoidalEmbeddings) {
     }
 }
 
-// As in the paper: eight heads have the ratios 1 to 8.
+// Eight heads have the ratios 1 to 8, as in the paper.
 TEST(Sandwich, RatiosRunToEight) {
   EXPECT_EQ(compression_ratios({.heads = 8}), (std::vector<double>{1, 2, 3, 4, 5, 6, 7, 8}));
   EXPECT_EQ(compression_ratios({.heads = 4}), (std::vector<double>{2, 4, 6, 8}));

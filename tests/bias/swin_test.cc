@@ -11,9 +11,9 @@ namespace swin_test {
 using testing::message_of;
 using testing::Tensor;
 
-// As in the released models: the coordinates of all cells, their differences shifted to start
-// at 0, the row differences multiplied by the number of columns; then BEiT's three additional
-// indices.
+// Indices of the released models: the coordinates of all cells, their differences shifted to
+// start at 0, the row differences multiplied by the number of columns; then BEiT's three
+// additional indices.
 std::vector<std::int64_t> released_indices(std::int64_t height, std::int64_t width,
                                            bool class_token) {
   const std::int64_t cells = height * width, border = class_token ? 1 : 0;

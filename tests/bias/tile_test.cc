@@ -103,8 +103,8 @@ std::vector<Tile> tiles() {
 template <typename A>
 constexpr double bound = std::is_same_v<A, double> ? 0x1p-50 : 0x1p-22;
 
-// For each ISA and type: values are within the error bound, nothing is written outside the
-// rows, and the gradient of each value is correct.
+// Checks for each ISA and type: values are within the error bound, nothing is written outside
+// the rows, and the gradient of each value is correct.
 template <typename A>
 void piecewise_log_tiles() {
   for (const auto& [pieces, threshold] :

@@ -1,4 +1,4 @@
-// Drawn arguments for every function of gnomon.h in gnomon::model. Each call must return a status.
+// Drawn arguments for every function of gnomon.h in gnomon::model. Each returns a status.
 #include <gtest/gtest.h>
 
 #include "c/drawn.h"
@@ -41,7 +41,8 @@ void Attack::model(int which) {
   static const std::vector<const char*> texts = {
       R"({"kind": "rotary", "rotary_dim": 4, "pairing": "halves"})",
       R"({"kind": "alibi", "heads": 9223372036854775807})",
-      R"({"kind": "clipped", "heads": 2, "left": 9223372036854775807, "right": 9223372036854775807})",
+      R"({"kind": "clipped", "heads": 2, "left": 9223372036854775807,
+          "right": 9223372036854775807})",
       R"({"kind": "shaw", "heads": 4611686018427387904, "head_dim": 4, "left": 1, "right": 2})",
       R"({"kind": "learned", "rows": 4611686018427387904, "width": 4})",
       R"({"kind": "sinusoidal", "width": 4611686018427387904, "recipe": "half_split"})",
@@ -50,8 +51,8 @@ void Attack::model(int which) {
       "{}",
       ""};
   static const std::vector<const char*> configs = {
-      R"({"model_type": "llama", "num_attention_heads": 2, "hidden_size": 8, "num_hidden_layers": 2,
-          "max_position_embeddings": 16})",
+      R"({"model_type": "llama", "num_attention_heads": 2, "hidden_size": 8,
+          "num_hidden_layers": 2, "max_position_embeddings": 16})",
       R"({"model_type": "llama", "num_attention_heads": 9223372036854775807, "hidden_size": 8,
           "num_hidden_layers": 4611686018427387904})",
       R"({"model_type": "t5", "num_heads": 2, "d_kv": 4, "d_model": 8, "num_layers": 1})",

@@ -1,4 +1,4 @@
-// Drawn arguments for every function of gnomon.h in gnomon::core. Each call must return a status.
+// Drawn arguments for every function of gnomon.h in gnomon::core. Each returns a status.
 #include <gtest/gtest.h>
 
 #include "c/drawn.h"

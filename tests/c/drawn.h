@@ -1,5 +1,5 @@
-// Drawn arguments for the functions of gnomon.h. The buffer of a drawn tensor is exactly as long
-// as the tensor says, so that the sanitized program finds any access outside it.
+// Drawn arguments for the functions of gnomon.h. The buffer of a drawn tensor is exactly as
+// long as the tensor says, so that the sanitized program finds any access outside it.
 #pragma once
 
 #include <gtest/gtest.h>

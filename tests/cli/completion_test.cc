@@ -1,5 +1,5 @@
-// Completion scripts in their shells, and manual pages in groff. A shell that is not installed is
-// skipped with a message.
+// Completion scripts in their shells, and manual pages in groff. A shell that is not installed
+// is skipped with a message.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

@@ -139,9 +139,9 @@ TEST_F(ConvertProgram, ScoresOfLatentAttentionAreTheSame) {
   write_layer(file("in.safetensors"), layer);
   put(file("config.json"),
       R"({"model_type": "deepseek_v3", "num_hidden_layers": 1, "num_attention_heads": 3,
-          "num_key_value_heads": 3, "hidden_size": 12, "qk_nope_head_dim": 16, "q_lora_rank": 12,
-          "qk_rope_head_dim": 8, "v_head_dim": 24, "kv_lora_rank": 10, "rope_theta": 10000.0,
-          "max_position_embeddings": 64, "rope_interleave": true})");
+          "num_key_value_heads": 3, "hidden_size": 12, "qk_nope_head_dim": 16,
+          "q_lora_rank": 12, "qk_rope_head_dim": 8, "v_head_dim": 24, "kv_lora_rank": 10,
+          "rope_theta": 10000.0, "max_position_embeddings": 64, "rope_interleave": true})");
   const std::string said =
       done({"convert", file("in.safetensors"), "--to", "halves", "-o", file("o.safetensors")});
   EXPECT_THAT(said, HasSubstr("note: config.json has rope_interleave: true"));
@@ -161,7 +161,7 @@ TEST_F(ConvertProgram, AFolderComesWholeWithItsIndexAndCompanions) {
                                         "model.safetensors.index.json", "tokenizer.json"));
   EXPECT_THAT(names(), ElementsAre("in", "out"));
   EXPECT_NE(contents(file("out/" + shard_name(1))), contents(file("in/" + shard_name(1))));
-  // By the index, into an existing empty folder.
+  // Convert by the index, into an existing empty folder.
   fs::create_directory(file("back"));
   done({"convert", file("out/model.safetensors.index.json"), "--to", "halves", "-o",
         file("back")});
@@ -309,12 +309,10 @@ TEST_F(ConvertProgram, OptionsDoWithoutAConfig) {
                          "--kv-heads", "2", "--family", "llama", "--kv-lora-rank", "3"})),
               HasSubstr("4 x 4\nllama: 4 query heads, 2 key heads; 4 of 8 elements rotate"));
   put(file("elsewhere.json"), llama_config);
-  EXPECT_THAT(
-      done(with({"--config", file("elsewhere.json")})),
-      AllOf(
-          HasSubstr("llama: 4 query heads"),
-          HasSubstr("note: llama is published with pairing halves: IN is assumed to have been "
-                    "converted\n")));
+  EXPECT_THAT(done(with({"--config", file("elsewhere.json")})),
+              AllOf(HasSubstr("llama: 4 query heads"),
+                    HasSubstr("note: llama is published with pairing halves: "
+                              "IN is assumed to have been converted\n")));
   EXPECT_THAT(refused(with({"--config", file("elsewhere.json"), "--family", "llama", "--heads",
                             "4", "--kv-heads", "4", "--head-dim", "8", "--rotary-dim", "8"})),
               HasSubstr("--config must not be given with --family and all sizes"));

@@ -37,8 +37,8 @@ TEST_F(CommandOptions, WithoutEffectAreRefused) {
   expect_table({"timestep", "--angles", "exact"},
                "--angles applies to rotary and xpos, got timestep");
   expect_table({"grid2d", "--grid", "2x2"},
-               "--positions applies to sinusoidal, timestep, universal, rotary and xpos, got "
-               "grid2d");
+               "--positions applies to sinusoidal, timestep, universal, rotary and xpos, "
+               "got grid2d");
 
   const auto expect_bias = [&](Words words, const std::string& message) {
     words.insert(words.begin(), "bias");

@@ -8,7 +8,8 @@
 // Files that a command reads are put into its folder by their names. Not run:
 //
 //   bench                             takes long; its options and NAME are checked
-//   lab, generate, evaluate, compare  train models or read trained ones; their options must be in
+//   lab, generate, evaluate, compare  train models or read trained ones; their options must be
+//   in
 //                                     the help of the command
 //   check --all                       takes long (check_test.cc); runs without --all
 //   images (.png, .svg)               require vl-convert
@@ -138,8 +139,8 @@ class Pages : public ConvertProgram {
     const std::string &word = words[i], &before = words[i - 1];
     static const std::set<std::string> models{"path/to/model", "Llama-3.1-8B", "Qwen3-8B",
                                               "~/models/Llama-3.1-8B"};
-    const std::string path =
-        folder + "/" + (word.starts_with("~/") ? word.substr(2) : word);  // HOME is the folder
+    // HOME is the folder.
+    const std::string path = folder + "/" + (word.starts_with("~/") ? word.substr(2) : word);
     if (fs::exists(file(path))) return;
     if (models.contains(word)) {
       fs::create_directories(file(path));
@@ -158,9 +159,8 @@ class Pages : public ConvertProgram {
           safetensors(
               {{"vision_model.embeddings.position_embedding.weight", "F32", {256, 8}, 4}}));
     } else if (word.ends_with(".npy") && before != "-o") {
-      const bool is_query =
-          word == "q.npy";  // else a table: of a class token and 14 x 14 cells,
-                            // or of 512 positions
+      // Other files are tables: a class token and 14 x 14 cells, or 512 positions.
+      const bool is_query = word == "q.npy";
       const io::Array::Shape shape = is_query            ? io::Array::Shape{512, 4, 8}
                                      : word == "vit.npy" ? io::Array::Shape{197, 8}
                                                          : io::Array::Shape{512, 8};
@@ -173,7 +173,7 @@ class Pages : public ConvertProgram {
       put_parameters(path, words[2]);
     }
   }
-  // As `gnomon bias` reads them, for 8 heads.
+  // Parameters for 8 heads, in the form that `gnomon bias` reads.
   void put_parameters(const std::string& path, const std::string& kind) const {
     std::vector<Piece> pieces;
     const model::EncodingInfo& info = model::find_encoding(kind);

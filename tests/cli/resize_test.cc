@@ -158,7 +158,7 @@ TEST_F(ResizeProgram, OneTensorOfAFileIsReplaced) {
             widened(rounded<BFloat16>(by_library(resize_vit(), widened(table),
                                                  {.height = 2, .width = 2},
                                                  {.height = 3, .width = 3}))));
-  // In place, and without --tensor, because the file has only one tensor.
+  // Resize in place, without --tensor, because the file has only one tensor.
   io::write_safetensors(file("one.safetensors"), std::span(tensors).subspan(1, 1));
   done({"resize", file("one.safetensors"), "--preset", "vit", "--to", "1x4", "-o",
         file("one.safetensors")});

@@ -28,7 +28,7 @@ constexpr const char* config = R"({"model_type": "llama", "hidden_size": 4096,
 
 enum class NoColor { unset = 1, set };
 
-// Runs the program on a terminal of that many columns. Returns what it prints.
+// Runs the program on a terminal of that many columns. Returns its output.
 std::string on_terminal(const std::vector<std::string>& arguments, int columns,
                         NoColor no_color) {
   const int terminal = ::posix_openpt(O_RDWR | O_NOCTTY);

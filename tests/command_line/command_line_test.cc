@@ -1,5 +1,5 @@
-// The parser of options: values, every class of errors with its whole message, and the rules for
-// options that have an effect in some calls only.
+// The parser of options: values, every class of errors with its whole message, and the rules
+// for options that have an effect in some calls only.
 #include "apps/command_line/command_line.h"
 
 #include <gmock/gmock.h>

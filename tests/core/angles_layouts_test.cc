@@ -146,8 +146,8 @@ TYPED_TEST(AnglesOf, EntriesAreRoundedOnceToNearestEven) {
     for (const double scale : {number, tie, std::nextafter(tie, 0), std::nextafter(tie, 1e9),
                                tie * (1 - 0x1p-30), tie * (1 + 0x1p-30)})
       scales.push_back(scale);
-    const double unit =
-        std::ldexp(1.0, std::is_same_v<T, Half> ? -25 : -134);  // half the least
+    // Half of the least positive number.
+    const double unit = std::ldexp(1.0, std::is_same_v<T, Half> ? -25 : -134);
     if (exponent < -14) scales.push_back(unit * std::floor(number / unit));
   }
   for (const Isa isa : available_isas()) {

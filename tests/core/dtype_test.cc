@@ -23,7 +23,7 @@ void round_trips() {
 TEST(Half, RoundTripsEveryPattern) { round_trips<Half>(); }
 TEST(BFloat16, RoundTripsEveryPattern) { round_trips<BFloat16>(); }
 
-// Between two neighbours: below, at and above the midpoint. A tie is rounded to even.
+// Numbers between two neighbours: below, at and above the midpoint. A tie is rounded to even.
 template <typename T>
 void rounds_to_nearest_even(unsigned infinity) {
   for (unsigned bits = 0; bits + 1 < infinity; ++bits) {

@@ -21,7 +21,7 @@ using internal::may_overlap;
 using internal::overlaps_itself;
 using Heads = View<float, 4>;
 
-std::vector<float> room(std::size_t count) {
+std::vector<float> pattern(std::size_t count) {
   std::vector<float> values(count);
   for (std::size_t i = 0; i < count; ++i) values[i] = static_cast<float>(i % 17);
   return values;
@@ -82,7 +82,7 @@ std::vector<Packed> packed(float* x) {
 }
 
 TEST(Overlap, SlicesOfOneArrayAreDisjoint) {
-  std::vector<float> x = room(4096);
+  std::vector<float> x = pattern(4096);
   const RotaryTable table(Rotary{.rotary_dim = 8, .pairing = Pairing::halves}, consecutive(3));
   const RotaryTable one(Rotary{.rotary_dim = 8, .pairing = Pairing::halves}, consecutive(1));
   for (const auto& [name, q, k] : packed(x.data())) {
@@ -97,7 +97,7 @@ TEST(Overlap, SlicesOfOneArrayAreDisjoint) {
 }
 
 TEST(Overlap, OneElementInCommonIsFound) {
-  std::vector<float> x = room(4096);
+  std::vector<float> x = pattern(4096);
   for (const auto& [name, q, k] : packed(x.data())) {
     EXPECT_TRUE(may_overlap(q, q)) << name;
     for (const std::ptrdiff_t by : {-1, 1}) {  // k moves by an element, into q or another head
@@ -173,7 +173,7 @@ TEST(Overlap, AgreesWithTheElementsOfDrawnViews) {
 }
 
 TEST(Overlap, RotationsOfOverlappingArraysAreRefused) {
-  std::vector<float> x = room(512);
+  std::vector<float> x = pattern(512);
   const RotaryTable table(Rotary{.rotary_dim = 8, .pairing = Pairing::halves}, consecutive(3));
   const std::array<std::ptrdiff_t, 4> shape{2, 3, 4, 8};
   const Heads q(x.data(), shape), shifted(x.data() + 8, shape),
@@ -199,7 +199,7 @@ TEST(Overlap, RotationsOfOverlappingArraysAreRefused) {
   EXPECT_EQ(message([&] { rotate(expanded, table); }),
             "[rotary] x must not overlap itself, since it is changed in place, strides, got "
             "[0, 32, 8, 1]");
-  EXPECT_EQ(x, room(512));  // nothing is written before a refusal
+  EXPECT_EQ(x, pattern(512));  // nothing is written before a refusal
   EXPECT_EQ(message([&] { rotate(q, table, Direction::forward, q); }), "");  // in place
 }
 

@@ -147,7 +147,7 @@ TEST(ThreadPool, ServesSeveralCallersAtTheSameTime) {
   EXPECT_EQ(sum, 4 * 300 * 64);
 }
 
-// As multiprocessing of Python does. The threads of the parent do not exist in the child.
+// Python's multiprocessing forks, too. The threads of the parent do not exist in the child.
 TEST(ParallelFor, WorksInAForkedChild) {
   if (*GNOMON_EMULATOR) GTEST_SKIP() << "qemu-user 7.2 cannot start threads in a forked child";
   const Restored restored;

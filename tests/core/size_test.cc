@@ -35,7 +35,7 @@ TEST(Size, MultipliesUnlessTheProductIsTooLarge) {
             "[a] b x c must fit in memory, got 2147483648 x 268435456");
   EXPECT_EQ(message([] { checked_product("a", "b x c", {7, 7905747460161236407}); }),
             "[a] b x c must fit in memory, got 7 x 7905747460161236407");
-  // In any order, and with an extent of 0 too: an index of the other axes would overflow.
+  // Any order is refused, with an extent of 0 too: an index of the other axes would overflow.
   EXPECT_THROW(checked_product("a", "b", {0, 1LL << 40, 1LL << 40}), std::invalid_argument);
   EXPECT_THROW(checked_product("a", "b", {1LL << 40, 1LL << 40, 0}), std::invalid_argument);
   EXPECT_EQ(message([] { checked_product("a", "b x c", {3, -1}); }),

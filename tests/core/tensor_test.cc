@@ -148,8 +148,8 @@ TEST(CheckTensor, RefusesElementsThatAreNotAligned) {
   EXPECT_EQ(message(tensor, 1), "");
   tensor.byte_offset = 2;
   EXPECT_EQ(message(tensor, 1),
-            "[rotary] the elements of x must be aligned to their size, 4 bytes, got another "
-            "address");
+            "[rotary] the elements of x must be aligned to their size, 4 bytes, "
+            "got another address");
 }
 
 }  // namespace tensor_test

@@ -288,8 +288,8 @@ TEST(CudaAppendErrors, NameTheRule) {
             "[rotate_append] slots must be [B, T] with B = 1 and T = 2, got [3]");
   cache.slots = {};
   EXPECT_EQ(says(cache, {}),
-            "[rotate_append] either slots, or block_table and entries must be given, got no "
-            "block_table");
+            "[rotate_append] either slots, or block_table and entries must be given, "
+            "got no block_table");
   cache = {.keys = cuda::on_device(other), .slots = cuda::on_device(slots)};
   EXPECT_EQ(
       says(cache, {}),

@@ -46,7 +46,7 @@ TEST(CudaTensors, AreOnADevice) {
   EXPECT_GE(cuda::device_count(), 0);
 }
 
-// In the program of the component, with no visible GPU.
+// Runs in the program of the component, with no visible GPU.
 TEST(CudaNoDevice, IsAnErrorWithTheNameOfTheCall) {
   if (cuda::device_count() > 0) {
     EXPECT_EQ(cuda::Array<int>(3).size(), 3u);

@@ -135,12 +135,12 @@ class CudaEmbedding : public ::testing::Test {
   }
 };
 template <typename X, typename T>
-using Pair = std::tuple<X, T>;
-using Pairs =
-    ::testing::Types<Pair<float, float>, Pair<float, Half>, Pair<float, BFloat16>,
-                     Pair<Half, float>, Pair<Half, Half>, Pair<Half, BFloat16>,
-                     Pair<BFloat16, float>, Pair<BFloat16, Half>, Pair<BFloat16, BFloat16>>;
-TYPED_TEST_SUITE(CudaEmbedding, Pairs);
+using Mixed = std::tuple<X, T>;  // types of x and of the table
+using TypesOfTests =
+    ::testing::Types<Mixed<float, float>, Mixed<float, Half>, Mixed<float, BFloat16>,
+                     Mixed<Half, float>, Mixed<Half, Half>, Mixed<Half, BFloat16>,
+                     Mixed<BFloat16, float>, Mixed<BFloat16, Half>, Mixed<BFloat16, BFloat16>>;
+TYPED_TEST_SUITE(CudaEmbedding, TypesOfTests);
 
 TYPED_TEST(CudaEmbedding, AddsATable) {
   for (const Shape& one : shapes) {

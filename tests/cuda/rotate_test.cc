@@ -78,7 +78,7 @@ void check(const Case& one, Pairing pairing, Direction direction) {
   const cuda::Array<int64_t> ids{std::span<const int64_t>(positions)};
   const cuda::Frequencies frequencies(f);
 
-  // To another tensor: the elements that are not rotated are copied.
+  // Rotation to another tensor copies the elements that are not rotated.
   const auto to_other = [&](bool computed) {
     const cuda::Array<T> from{std::span<const T>(q)};
     const cuda::Array<T> out{std::span<const T>(std::vector<T>(q.size()))};

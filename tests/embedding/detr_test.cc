@@ -69,7 +69,7 @@ TEST(Detr, CoordinatesAreTheReleasedOnes) {
     }
 }
 
-// By hand: the second row is padding from its second pixel on and keeps the last count.
+// The second row is padding from its second pixel on and keeps the last count.
 TEST(Detr, PaddingKeepsTheCount) {
   const std::uint8_t mask[] = {1, 1, 1, 1, 0, 0};
   EXPECT_THAT(detr_coordinates(View<const std::uint8_t, 2>(mask, {2, 3}), DetrScale::cells),

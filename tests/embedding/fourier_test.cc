@@ -35,7 +35,7 @@ testing::Wave true_waves(std::span<const double> at, std::span<const double> f, 
   return {sine.rounded(), cosine.rounded()};
 }
 
-// As in the released implementations: lists of columns, concatenated.
+// Features of the released implementations: lists of columns, concatenated.
 std::vector<long double> perceiver_row(std::span<const double> p,
                                        std::span<const double> resolution, int bands) {
   std::vector<long double> row(p.begin(), p.end()), cosines;

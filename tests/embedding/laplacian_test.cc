@@ -87,7 +87,7 @@ TEST(PathLaplacianVectors, HaveTheSignsOfSpecAndSeed) {
       EXPECT_EQ(sizes.view()(i, k), std::fabs(fixed.view()(i, k)));
     }
   }
-  EXPECT_GT(turned, 5);  // of 24 coins
+  EXPECT_GT(turned, 5);  // out of 24 coins
   EXPECT_LT(turned, 19);
 }
 

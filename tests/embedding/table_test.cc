@@ -16,7 +16,7 @@ using testing::half_ulp;
 using testing::message_of;
 using testing::random_tensor;
 using testing::Tensor;
-using Rows = View<const std::int64_t, 2>;
+using RowIds = View<const std::int64_t, 2>;
 
 constexpr float nan = std::numeric_limits<float>::quiet_NaN();
 
@@ -106,7 +106,7 @@ TYPED_TEST(TableOf, BlocksOfTokensMissNoneAndTakeNoneTwice) {
     const auto rows = some_rows(batch * tokens, tokens);
     auto x = before, by_row = before;
     add_table(x.view(), table.view());
-    add_rows(by_row.view(), table.view(), Rows(rows.data(), {batch, tokens}));
+    add_rows(by_row.view(), table.view(), RowIds(rows.data(), {batch, tokens}));
     for (std::ptrdiff_t b = 0; b < batch; ++b)
       for (std::ptrdiff_t t = 0; t < tokens; ++t)
         for (std::ptrdiff_t c = 0; c < width; ++c) {
@@ -153,13 +153,13 @@ TYPED_TEST(TableOf, AddsTheRowOfEachToken) {
       const auto table = random_tensor<float, 2>({9, width}, 2);
       const auto rows = some_rows(12, 9);
       auto x = before;
-      add_rows(x.view(), table.view(), Rows(rows.data(), {3, 4}));
+      add_rows(x.view(), table.view(), RowIds(rows.data(), {3, 4}));
       Gapped<T> gapped(4, 3, width);  // the same tokens in another order: a transposed view
       const View<T, 3> transposed(
           gapped.view.data(), {3, 4, width},
           {gapped.view.stride(1), gapped.view.stride(0), gapped.view.stride(2)});
       copy(before.view(), transposed);
-      add_rows(transposed, table.view(), Rows(rows.data(), {3, 4}));
+      add_rows(transposed, table.view(), RowIds(rows.data(), {3, 4}));
       EXPECT_EQ(gapped.written(), x.values.size());
       for (std::int64_t b = 0; b < 3; ++b)
         for (std::int64_t t = 0; t < 4; ++t)
@@ -212,7 +212,7 @@ TYPED_TEST(TableOf, GradientScattersToTheRowsThatWereTaken) {
       const auto rows = some_rows(18, 11);
       const auto before = random_tensor<float, 2>({11, width}, 4);
       auto sums = before;
-      add_rows_backward(grad.view(), Rows(rows.data(), {3, 6}), sums.view());
+      add_rows_backward(grad.view(), RowIds(rows.data(), {3, 6}), sums.view());
       for (std::int64_t row = 0; row < 11; ++row)
         for (std::int64_t c = 0; c < width; ++c) {
           long double total = before.view()(row, c), size = 4;
@@ -243,7 +243,7 @@ TEST(Table, GradientsDoNotCancelInFloat) {
   add_table_backward(std::as_const(grad).view(), 1, sums.view());
   EXPECT_EQ(sums.values, (std::vector<float>{1.25f, 1.25f}));
   const std::vector<std::int64_t> rows{0, 0, 0};
-  add_rows_backward(std::as_const(grad).view(), Rows(rows.data(), {3, 1}), scattered.view());
+  add_rows_backward(std::as_const(grad).view(), RowIds(rows.data(), {3, 1}), scattered.view());
   EXPECT_EQ(scattered.values, sums.values);
 }
 
@@ -263,7 +263,7 @@ TEST(Table, GradientsSumInTheOrderOfTheTokens) {
     in_batch[i % 2] += grad.values[i];
   }
   Tensor<float, 2> scattered({2, 1}), summed({2, 1});
-  const Rows view(rows.data(), {batch, tokens});
+  const RowIds view(rows.data(), {batch, tokens});
   add_rows_backward(std::as_const(grad).view(), view, scattered.view());
   add_table_backward(std::as_const(grad).view(), 1, summed.view());
   for (std::size_t row = 0; row < 2; ++row) {
@@ -277,7 +277,7 @@ TEST(Table, GradientsAreTheAdjointsOfTheAdditions) {
   const auto grad = random_tensor<double, 3>({3, 4, 21});
   const auto direction = random_tensor<float, 2>({4, 21}, 9);
   const std::vector<std::int64_t> rows = some_rows(12, 4);
-  const Rows view(rows.data(), {3, 4});
+  const RowIds view(rows.data(), {3, 4});
   const auto dot = [](const auto& a, const auto& b) {
     double sum = 0;
     for (std::size_t i = 0; i < a.size(); ++i) sum += double{a[i]} * double{b[i]};
@@ -299,7 +299,7 @@ TYPED_TEST(TableOf, ThreadsChangeNoBit) {
   const auto before = random_tensor<T, 3>({5, 61, 300});
   const auto table = random_tensor<float, 2>({61, 300}, 2);
   const auto rows = some_rows(5 * 61, 61);
-  const Rows view(rows.data(), {5, 61});
+  const RowIds view(rows.data(), {5, 61});
   const int threads_before = threads();
   Tensor<T, 3> first_sum({0, 0, 0}), first_rows({0, 0, 0});
   Tensor<float, 2> first_grad({0, 0}), first_scatter({0, 0});
@@ -347,7 +347,7 @@ TYPED_TEST(TableOf, EmptyTensorsAreLeftInPeace) {
     Tensor<T, 3> x(shape);
     Tensor<float, 2> table({shape[1], shape[2]}, 5.0f);
     const std::vector<std::int64_t> rows(static_cast<std::size_t>(shape[0] * shape[1]));
-    const Rows view(rows.data(), {shape[0], shape[1]});
+    const RowIds view(rows.data(), {shape[0], shape[1]});
     const auto before = table.values;
     add_table(x.view(), std::as_const(table).view());
     add_rows(x.view(), std::as_const(table).view(), view);
@@ -372,7 +372,7 @@ TEST(Table, RefusesShapesThatDoNotFit) {
   const Tensor<float, 2> table({3, 4}), short_table({2, 4}), narrow({3, 5});
   Tensor<float, 2> gradient({4, 3});
   const std::vector<std::int64_t> rows(6);
-  const Rows view(rows.data(), {2, 3}), turned(rows.data(), {3, 2});
+  const RowIds view(rows.data(), {2, 3}), turned(rows.data(), {3, 2});
   EXPECT_EQ(message_of([&] { add_table(x.view(), short_table.view()); }),
             "[embedding] the table must be [T, C] = [3, 4], got [2, 4]");
   EXPECT_EQ(message_of([&] { add_table(x.view(), narrow.view()); }),
@@ -412,7 +412,7 @@ TEST(Table, ARowOutsideTheTableIsRefusedBeforeAnythingIsWritten) {
   const auto x_before = x.values, table_before = table.values;
   for (const std::int64_t bad : {4, -1}) {
     const std::vector<std::int64_t> rows{0, 1, bad};
-    const Rows view(rows.data(), {1, 3});
+    const RowIds view(rows.data(), {1, 3});
     const std::string expected =
         "[embedding] row must be one of the table's 4, got " + std::to_string(bad);
     EXPECT_EQ(message_of([&] { add_rows(x.view(), std::as_const(table).view(), view); }),

@@ -1,4 +1,4 @@
-// The engine of docs/examples on whole models. Logits and tokens must equal those of transformers.
+// The engine of docs/examples on whole models, against the logits and tokens of transformers.
 #include <gtest/gtest.h>
 
 #include <algorithm>

@@ -1,5 +1,5 @@
-// The smaller programs of docs/examples. Each checks a property of itself and exits with 1 if it does
-// not hold; the tests read the printed numbers too.
+// The smaller programs of docs/examples. Each checks a property of itself and exits with 1 if
+// it does not hold; the tests read the printed numbers too.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 

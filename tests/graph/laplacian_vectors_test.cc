@@ -252,7 +252,7 @@ TEST(LaplacianVectors, ComponentsHaveZerosOfTheirOwn) {
   EXPECT_EQ(kept.eigenvalues[0], 0);
   EXPECT_EQ(kept.eigenvalues[1], 0);
   for (std::int64_t i = 0; i < 7; ++i) {
-    EXPECT_NEAR(kept.view()(i, 0), i % 2 ? third : 0, 1e-15);  // of the component of node 1
+    EXPECT_NEAR(kept.view()(i, 0), i % 2 ? third : 0, 1e-15);  // the component of node 1
     EXPECT_EQ(kept.view()(i, 1), i == 6 ? 1 : 0);
     EXPECT_EQ(kept.view()(i, 7), 0);
   }
@@ -265,7 +265,7 @@ TEST(LaplacianVectors, ComponentsHaveZerosOfTheirOwn) {
     EXPECT_EQ(skipped.view()(2 * i + 1, 0), 0);
     EXPECT_EQ(skipped.view()(2 * i, 0), skipped.view()(2 * i + 1, 2));
   }
-  // In the symmetric kind the isolated node has eigenvalue 1, as released.
+  // The isolated node has eigenvalue 1 in the symmetric kind, as released.
   const LaplacianVectors symmetric =
       laplacian_vectors(spec_of(8, LaplacianKind::symmetric, LaplacianZeros::skip_all), graph);
   expect_eigenvectors(symmetric, 7, ends, LaplacianKind::symmetric);
@@ -319,7 +319,7 @@ TEST(LaplacianVectors, SignsAreFixedRandomOrNone) {
       EXPECT_EQ(sizes.view()(i, k), std::fabs(fixed.view()(i, k)));
     }
   }
-  for (const int count : {turned, differ}) {  // of 24 coins
+  for (const int count : {turned, differ}) {  // out of 24 coins
     EXPECT_GT(count, 5);
     EXPECT_LT(count, 19);
   }

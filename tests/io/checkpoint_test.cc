@@ -29,7 +29,7 @@ class CheckpointFiles : public ::testing::Test {
  protected:
   fs::path file(const std::string& name) const { return folder_ / name; }
   void put(const std::string& name, const std::string& text) const {
-    write_aside(file(name), std::string_view(text));
+    write_atomically(file(name), std::string_view(text));
   }
   // A shard with tensors [2] of one number each.
   void put_shard(const std::string& name, const std::vector<std::string>& tensors) const {

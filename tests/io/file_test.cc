@@ -77,13 +77,13 @@ TEST(MappedFile, NamesThePathAndTheReasonWhenItCannotRead) {
 TEST(WriteAside, WritesAndReplaces) {
   const TemporaryFolder folder;
   const auto path = folder / "file";
-  write_aside(path, "first");
+  write_atomically(path, "first");
   EXPECT_EQ(contents(path), "first");
-  write_aside(path, "");
+  write_atomically(path, "");
   EXPECT_EQ(contents(path), "");
   std::string long_text(1'000'000, 'x');
   long_text += "end";
-  write_aside(path, [&](Output& output) {
+  write_atomically(path, [&](Output& output) {
     output.write("start ");
     EXPECT_EQ(output.written(), 6u);
     output.write(long_text);
@@ -96,7 +96,7 @@ TEST(WriteAside, WritesAndReplaces) {
 TEST(WriteAside, LeavesAMappingOfTheOldContentsAlone) {
   const TemporaryFolder folder;
   const MappedFile file(put(folder / "file", "old contents"));
-  write_aside(folder / "file", file.bytes().first(3));
+  write_atomically(folder / "file", file.bytes().first(3));
   EXPECT_EQ(file.text(), "old contents");
   EXPECT_EQ(contents(folder / "file"), "old");
 }
@@ -107,10 +107,10 @@ TEST(WriteAside, LeavesNothingBehindWhenTheBodyThrows) {
     output.write(std::string(200'000, 'x'));
     throw std::runtime_error("stop");
   };
-  EXPECT_EQ(message_of([&] { write_aside(folder / "new", fails); }), "stop");
+  EXPECT_EQ(message_of([&] { write_atomically(folder / "new", fails); }), "stop");
   EXPECT_EQ(folder.files(), 0u);
   put(folder / "old", "kept");
-  EXPECT_EQ(message_of([&] { write_aside(folder / "old", fails); }), "stop");
+  EXPECT_EQ(message_of([&] { write_atomically(folder / "old", fails); }), "stop");
   EXPECT_EQ(contents(folder / "old"), "kept");
   EXPECT_EQ(folder.files(), 1u);
 }
@@ -124,7 +124,7 @@ TEST(WriteAside, LeavesNothingBehindWhenTheDiskIsFull) {
   const rlimit small{4096, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
   const std::string message =
-      message_of([&] { write_aside(folder / "old", std::string(100'000, 'x')); });
+      message_of([&] { write_atomically(folder / "old", std::string(100'000, 'x')); });
   ::setrlimit(RLIMIT_FSIZE, &before);
   std::signal(SIGXFSZ, handler);
   EXPECT_THAT(message, HasSubstr("old] must be a writable file, got File too large"));
@@ -135,7 +135,7 @@ TEST(WriteAside, LeavesNothingBehindWhenTheDiskIsFull) {
 TEST(WriteAside, IsNotSeenUntilItIsWhole) {
   const TemporaryFolder folder;
   const auto path = put(folder / "file", "old");
-  write_aside(path, [&](Output& output) {
+  write_atomically(path, [&](Output& output) {
     output.write(std::string(200'000, 'x'));
     EXPECT_EQ(contents(path), "old");
   });
@@ -152,7 +152,7 @@ TEST(WriteAside, SyncsTheDataBeforeTheNameAndThenTheFolder) {
                    contents(path));
     return 0;
   };
-  write_aside(path, "newer");
+  write_atomically(path, "newer");
   on_fsync = nullptr;
   EXPECT_EQ(seen, (std::vector<std::string>{"file 5 old", "folder 0 newer"}));
 }
@@ -161,16 +161,16 @@ TEST(WriteAside, ReportsThatAFileCannotBeSynced) {
   const TemporaryFolder folder;
   const auto path = put(folder / "file", "old");
   on_fsync = [](const struct stat& status) { return S_ISDIR(status.st_mode) ? 0 : EIO; };
-  EXPECT_THAT(message_of([&] { write_aside(path, "new"); }),
+  EXPECT_THAT(message_of([&] { write_atomically(path, "new"); }),
               HasSubstr("file] must be a writable file, got Input/output error"));
   EXPECT_EQ(contents(path), "old");
   EXPECT_EQ(folder.files(), 1u);
   on_fsync = [](const struct stat& status) { return S_ISDIR(status.st_mode) ? EIO : 0; };
-  EXPECT_THAT(message_of([&] { write_aside(path, "new"); }),
+  EXPECT_THAT(message_of([&] { write_atomically(path, "new"); }),
               HasSubstr("must be a writable file, got Input/output error"));
   // Some file systems cannot sync folders.
   on_fsync = [](const struct stat& status) { return S_ISDIR(status.st_mode) ? EINVAL : 0; };
-  write_aside(path, "newest");
+  write_atomically(path, "newest");
   EXPECT_EQ(contents(path), "newest");
   on_fsync = nullptr;
   EXPECT_THAT(message_of([&] { sync_folder(folder / "absent"); }),
@@ -179,11 +179,12 @@ TEST(WriteAside, ReportsThatAFileCannotBeSynced) {
 
 TEST(WriteAside, NamesThePathAndTheReasonWhenItCannotWrite) {
   const TemporaryFolder folder;
-  EXPECT_THAT(message_of([&] { write_aside(folder / "absent/file", "x"); }),
+  EXPECT_THAT(message_of([&] { write_atomically(folder / "absent/file", "x"); }),
               HasSubstr("absent/file] must be a writable file, got No such file or directory"));
-  EXPECT_THAT(message_of([&] { write_aside(folder.path(), "x"); }), HasSubstr("got a folder"));
-  EXPECT_THAT(message_of([&] { write_aside("", "x"); }), HasSubstr("got an empty path"));
-  EXPECT_THAT(message_of([&] { write_aside(folder / std::string(300, 'n'), "x"); }),
+  EXPECT_THAT(message_of([&] { write_atomically(folder.path(), "x"); }),
+              HasSubstr("got a folder"));
+  EXPECT_THAT(message_of([&] { write_atomically("", "x"); }), HasSubstr("got an empty path"));
+  EXPECT_THAT(message_of([&] { write_atomically(folder / std::string(300, 'n'), "x"); }),
               HasSubstr("must be a writable file"));
   EXPECT_EQ(folder.files(), 0u);
 }
@@ -193,7 +194,7 @@ TEST(WriteAside, KeepsPermissionsAndFollowsLinks) {
   const auto path = put(folder / "file", "old");
   ASSERT_EQ(::chmod(path.c_str(), 0640), 0);
   std::filesystem::create_symlink("file", folder / "link");
-  write_aside(folder / "link", "new");
+  write_atomically(folder / "link", "new");
   EXPECT_TRUE(std::filesystem::is_symlink(folder / "link"));
   EXPECT_EQ(contents(path), "new");
   struct stat status{};
@@ -203,7 +204,7 @@ TEST(WriteAside, KeepsPermissionsAndFollowsLinks) {
 }
 
 TEST(WriteAside, WritesToADeviceWithoutReplacingIt) {
-  write_aside("/dev/null", "gone");
+  write_atomically("/dev/null", "gone");
   EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
 }
 
@@ -212,7 +213,8 @@ TEST(WriteAside, HasOneWinnerAmongThreads) {
   std::vector<std::thread> threads;
   for (char letter : {'a', 'b', 'c', 'd'})
     threads.emplace_back([&, letter] {
-      for (int i = 0; i < 20; ++i) write_aside(folder / "file", std::string(100'000, letter));
+      for (int i = 0; i < 20; ++i)
+        write_atomically(folder / "file", std::string(100'000, letter));
     });
   for (std::thread& thread : threads) thread.join();
   const std::string text = contents(folder / "file");

@@ -109,7 +109,7 @@ TEST(JsonReader, Numbers) {
   EXPECT_EQ(number("1.7976931348623157e308"), std::numeric_limits<double>::max());
   EXPECT_EQ(number("5e-324"), std::numeric_limits<double>::denorm_min());
   EXPECT_EQ(number("123456789012345678901234567890"), 123456789012345678901234567890.0);
-  // As written by the json module of Python.
+  // Text that the json module of Python writes.
   EXPECT_TRUE(std::isnan(number("NaN")));
   EXPECT_EQ(number("Infinity"), HUGE_VAL);
   EXPECT_EQ(number("-Infinity"), -HUGE_VAL);

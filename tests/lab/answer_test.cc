@@ -40,9 +40,8 @@ INSTANTIATE_TEST_SUITE_P(
              {"sinusoidal", "Sinusoidal", 2.87, 4.60, 5.28}},
             {"At the training length of 128 bytes, Rotary has the lowest loss: 2.46 bits per "
              "byte (1 seed). No encoding gains from a context longer than 128 bytes: at 256 "
-             "and "
-             "1024 bytes, no loss is measurably below 2.46, the lowest with the context cut to "
-             "the last 128 bytes.\n",
+             "and 1024 bytes, no loss is measurably below 2.46, the lowest with the context "
+             "cut to the last 128 bytes.\n",
              "\nUse Rotary, and cut the context of longer texts to the last 128 bytes. "
              "If the context cannot be cut, the lowest loss with the whole 1024 bytes is 2.65, "
              "that of ALiBi, 0.19 bits above 2.46.",
@@ -52,12 +51,10 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"ALongerContextGains",
              {{"alibi", "ALiBi", 2.60, 2.45, 2.30}, {"rotary", "Rotary", 2.46, 2.95, 4.43}},
              {"A longer context gains 0.16 bits: the lowest loss is 2.30, at 1024 bytes, that "
-              "of "
-              "ALiBi with the whole context.",
+              "of ALiBi with the whole context.",
               "Use at 128 bytes Rotary, at 256 bytes ALiBi with the whole context or Rotary "
-              "with "
-              "its context cut to the last 128 bytes (tied) and at 1024 bytes ALiBi with the "
-              "whole context.",
+              "with its context cut to the last 128 bytes (tied) and at 1024 bytes ALiBi with "
+              "the whole context.",
               "the loss of ALiBi (-12 %) decreases; Rotary (+80 %) fails."},
              {"cannot be cut", "No encoding gains", "within 3 %"}},
         Case{
@@ -200,7 +197,7 @@ TEST(Ways, UseTheSpreadOfPairedSeedsWhereThereIsOne) {
   add("c", {2.30, 2.00, 2.15});  // 0.05 worse on average, with a large deviation: a tie
   const Ranking ranking = rankings(encodings, runs)[0];
   const auto tied = [&](const char* name) {
-    for (const Place& one : ranking.order)
+    for (const RankedEncoding& one : ranking.order)
       if (one.name == name) return one.tied;
     return false;
   };

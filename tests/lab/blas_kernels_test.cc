@@ -58,7 +58,7 @@ TEST(BlasKernels, FollowTheInstructionSetsOfTheProcessor) {
   EXPECT_EQ(cores("Prescott"), "Prescott ") << "the user's choice was changed";
 }
 
-// As on a processor that OpenBLAS does not know.
+// Simulates a processor that OpenBLAS does not know.
 TEST(BlasKernels, AnUnknownProcessorPrintsNothing) {
   const Variable quiet("OPENBLAS_VERBOSE", {});
   for (const std::optional<std::string>& value :

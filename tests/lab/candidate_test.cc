@@ -55,8 +55,8 @@ TEST(CheckSuffix, NamesTheSuffixesOfTheTask) {
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(
         error.what(),
-        "[lab] with --task text the suffix after @ in --encodings must be one of random, got "
-        "memory");
+        "[lab] with --task text the suffix after @ in --encodings must be one of random, "
+        "got memory");
   }
   settings.task = "dialogue";
   check_suffix(memory, settings);

@@ -192,8 +192,8 @@ TEST_F(Checkpoints, ARefusedOneChangesNothing) {
   for (std::size_t i = 0; i < after.size(); ++i) EXPECT_TRUE(after[i].equal(before[i]));
 }
 
-// Truncated, with changed bytes, with a tensor twice, with huge sizes: refused or read, and never
-// more memory than the file has.
+// Truncated, with changed bytes, with a tensor twice, with huge sizes: refused or read, and
+// never more memory than the file has.
 TEST_F(Checkpoints, DamagedOnesAreRefusedOrRead) {
   const std::string whole = contents(path_);
   const std::size_t header_bytes = whole.size() - data_.size();
@@ -239,7 +239,7 @@ TEST_F(Checkpoints, DamagedOnesAreRefusedOrRead) {
     put(path_, bytes);
     accepted += refusal(other) == "accepted";
   }
-  EXPECT_GT(accepted, 0);  // in a weight or a loss
+  EXPECT_GT(accepted, 0);  // changes of a weight or a loss
   EXPECT_LT(accepted, 300);
 }
 

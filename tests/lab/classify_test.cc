@@ -76,12 +76,12 @@ TEST(Sentences, BelongToOnePart) {
 }
 
 TEST(Csv, FollowsRfc4180) {
-  using Rows = std::vector<std::vector<std::string>>;
+  using TextTable = std::vector<std::vector<std::string>>;
   EXPECT_EQ(parse_csv("a,b\r\n\"x, \"\"y\"\"\nz\",\r\n\n\"\",1", "f"),
-            (Rows{{"a", "b"}, {"x, \"y\"\nz", ""}, {"", "1"}}));
-  EXPECT_EQ(parse_csv("\xef\xbb\xbfo\rp,q\n", "f"), (Rows{{"o\rp", "q"}}));
-  EXPECT_EQ(parse_csv("", "f"), Rows{});
-  EXPECT_EQ(parse_csv("\"\"\n", "f"), (Rows{{""}}));
+            (TextTable{{"a", "b"}, {"x, \"y\"\nz", ""}, {"", "1"}}));
+  EXPECT_EQ(parse_csv("\xef\xbb\xbfo\rp,q\n", "f"), (TextTable{{"o\rp", "q"}}));
+  EXPECT_EQ(parse_csv("", "f"), TextTable{});
+  EXPECT_EQ(parse_csv("\"\"\n", "f"), (TextTable{{""}}));
   const auto message = [](const char* csv) {
     try {
       parse_csv(csv, "f");

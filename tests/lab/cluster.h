@@ -83,7 +83,7 @@ inline std::string bytes(const fs::path& path) {
   return {std::istreambuf_iterator<char>(stream), {}};
 }
 
-// Without the keys that hold times, date, machine and command.
+// Removes the keys that hold times, date, machine and command.
 inline Json timeless(Json value) {
   if (value.is_object())
     for (const char* key : {"date", "command", "machine", "seconds", "train_seconds",

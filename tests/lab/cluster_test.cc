@@ -1,5 +1,5 @@
-// gnomon-lab in several processes on this machine: workers that come and go, and connections that
-// are not workers.
+// gnomon-lab in several processes on this machine: workers that come and go, and connections
+// that are not workers.
 //
 // GNOMON_LONG_TESTS=1: more rounds of kills (tools/test_long.sh).
 #include <gtest/gtest.h>
@@ -279,8 +279,7 @@ TEST_F(Cluster, ServesOtherMachinesOnlyWithAToken) {
   };
   const std::string rule =
       "[lab] a session of several machines requires the variable GNOMON_LAB_TOKEN, a secret "
-      "with "
-      "the same value in all processes, got none";
+      "with the same value in all processes, got none";
   EXPECT_EQ(listens_at({"--serve", "0"}), "127.0.0.1");
   EXPECT_EQ(listens_at({"--serve", "localhost:0"}), "localhost");
   for (const char* host : {"0.0.0.0", "[::]", "192.0.2.1", "node1", "127.node1"})
@@ -296,7 +295,7 @@ TEST_F(Cluster, ServesOtherMachinesOnlyWithAToken) {
     fs::remove_all(out());
   }
   unsetenv("GNOMON_LAB_TOKEN");
-  // As rank 0 of a launcher.
+  // The variables of a launcher's rank 0.
   for (const auto& [name, value] : std::map<std::string, std::string>{
            {"RANK", "0"}, {"WORLD_SIZE", "2"}, {"MASTER_ADDR", "node1"}, {"MASTER_PORT", "9"}})
     setenv(name.c_str(), value.c_str(), 1);
@@ -308,8 +307,8 @@ TEST_F(Cluster, ServesOtherMachinesOnlyWithAToken) {
   port_ = "0";
   Watched rank_0(joined(one_run("1000000"), {"--out", out(), "--serve", "0"}));
   EXPECT_TRUE(
-      rank_0.prints("Only this machine can join: other machines require "
-                    "GNOMON_LAB_TOKEN.\n"))
+      rank_0.prints("Only this machine can join: "
+                    "other machines require GNOMON_LAB_TOKEN.\n"))
       << rank_0.output();
   EXPECT_NE(rank_0.line_after("gnomon lab --join 127.0.0.1:"), "") << rank_0.output();
   rank_0.signal(SIGINT);
@@ -365,8 +364,8 @@ std::unique_ptr<Watched> launched(int rank, const std::string& port, const Words
   return started;
 }
 
-// Rank 0 waits for the workers of the launcher, so one that starts when the list is finished ends
-// with status 0, too.
+// Rank 0 waits for the workers of the launcher, so one that starts when the list is finished
+// ends with status 0, too.
 TEST_F(Cluster, LaunchersSetRankAndAddress) {
   const Words command = tiny({"--jobs", "1", "--out", out()});
   const std::string port = std::to_string(free_ports());
@@ -379,8 +378,8 @@ TEST_F(Cluster, LaunchersSetRankAndAddress) {
   expect_same(out(), rank_0->output());
 }
 
-// Settings that change the examples or the model of a run. A released model that is not tuned has
-// no training steps and no files.
+// Settings that change the examples or the model of a run. A released model that is not tuned
+// has no training steps and no files.
 TEST_F(Cluster, WorkersTrainOtherTokensTasksAndReleasedModels) {
   const testing::ReleasedFolder released("llama");
   std::string text;

@@ -54,14 +54,14 @@ TEST(Compare, OneSeedIsMeasurableBeyondTwoDeviationsBetweenSeeds) {
   EXPECT_TRUE(found.recommendations[0].changed);
   EXPECT_EQ(found.recommendations[0].a, "ALiBi");
   EXPECT_EQ(found.recommendations[0].b, "T5");
-  // On other texts, the segments are no pairs: sqrt(2) 12.706 0.1414 / sqrt(2).
+  // Segments of other texts are no pairs: sqrt(2) 12.706 0.1414 / sqrt(2).
   EXPECT_NEAR(at(compare(a, b, Texts::other), "alibi", 256).margin, 12.706 * 0.1414, 0.01);
   EXPECT_EQ(compare(a, b, Texts::other).warnings.size(), 1u);
 }
 
 TEST(Compare, SeveralSeedsHaveWelchsInterval) {
-  // Means 2.5 and 2.4, deviations 0.1 and 0.02, 3 and 2 seeds. Variances of the means: 0.01 / 3 and
-  // 0.0004 / 2; degrees (Satterthwaite): 2.238.
+  // Means 2.5 and 2.4, deviations 0.1 and 0.02, 3 and 2 seeds. Variances of the means: 0.01 / 3
+  // and 0.0004 / 2; degrees (Satterthwaite): 2.238.
   const Results a = results_of({{"alibi", "ALiBi", 2.5, 2.5, 2.5, {-0.1, 0, 0.1}}}),
                 b = results_of({{"alibi", "ALiBi", 2.4, 2.4, 2.4, {-0.01414, 0.01414}}});
   const LengthDifference one = at(compare(a, b, Texts::same), "alibi", 128);

@@ -160,15 +160,16 @@ TEST_P(RunOnAnotherDevice, TrainsAndTestsAsOnTheCpu) {
 
 TEST_P(RunOnAnotherDevice, ContinuesFromACheckpointInTheSameBits) {
   const Deterministic deterministic;
-  const Settings its = settings(other_device_name);
-  const Corpus corpus = load_corpus(its);
-  TrainingRun whole(its, corpus, its.encodings[0], 1), first(its, corpus, its.encodings[0], 1);
+  const Settings changed = settings(other_device_name);
+  const Corpus corpus = load_corpus(changed);
+  TrainingRun whole(changed, corpus, changed.encodings[0], 1),
+      first(changed, corpus, changed.encodings[0], 1);
   while (!whole.trained()) whole.train_step();
   fs::create_directories(folder_);
   first.train_step();
   first.train_step();
   first.save(folder_ / "checkpoint.safetensors");
-  TrainingRun second(its, corpus, its.encodings[0], 1);
+  TrainingRun second(changed, corpus, changed.encodings[0], 1);
   second.load(folder_ / "checkpoint.safetensors");
   while (!second.trained()) second.train_step();
   const auto a = whole.model().module().parameters(), b = second.model().module().parameters();

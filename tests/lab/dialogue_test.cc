@@ -144,7 +144,7 @@ TEST(DialogueModel, LossOfRowsDoesNotDependOnTheOtherRows) {
   for (const char* name :
        {"rotary", "rotary@random", "t5@restart", "alibi@packed", "shaw@memory", "t5@window"}) {
     auto model = model_of(settings, name);
-    const auto of = [&](Rows rows) { return model->loss(Part::train, 7, 3, rows); };
+    const auto of = [&](BatchRange rows) { return model->loss(Part::train, 7, 3, rows); };
     const LossSum all = of({0, 4}), first = of({0, 1}), others = of({1, 4});
     EXPECT_EQ(all.targets, first.targets + others.targets) << name;
     EXPECT_NEAR(all.nats.item<double>(), (first.nats + others.nats).item<double>(),

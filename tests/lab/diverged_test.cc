@@ -55,7 +55,7 @@ std::string visible(std::string html) {
   return html;
 }
 
-// The first number in a text that is not finite, with the text around it. Empty if there is none.
+// The first number in a text that is not finite, with the text around it; empty if all are.
 std::string shown_number(const std::string& text) {
   const auto letter = [&](std::size_t at) {
     return at < text.size() && std::isalpha(static_cast<unsigned char>(text[at]));
@@ -186,8 +186,8 @@ TEST_P(EveryField, ThatIsNotFiniteIsRefusedOrDiverged) {
         EXPECT_EQ(shown_number(comparison_text(compare(*a, *b, Texts::same))), "") << path;
       // A number from which the rankings follow.
       for (std::size_t i = 0; i < results.rankings.size(); ++i) {
-        const std::vector<Place>& order = results.rankings[i].order;
-        for (const Place& one : order)
+        const std::vector<RankedEncoding>& order = results.rankings[i].order;
+        for (const RankedEncoding& one : order)
           if (!std::isfinite(one.bits.value_or(one.score))) {
             ++diverged;
             EXPECT_EQ(&one, &order.back()) << path;

@@ -41,7 +41,7 @@ std::vector<Call> calls(const fs::path& folder) {
   std::vector<std::string> bytes{"--layers", "2", "--width", "16", "--heads", "2"};
   for (const char* name : {"\x1b[2J.txt", "\u202e\u009b.txt"}) {
     bytes.push_back(folder / name);
-    io::write_aside(bytes.back(), text);
+    io::write_atomically(bytes.back(), text);
   }
   all.push_back({"bytes", bytes});
   return all;

@@ -34,9 +34,9 @@ class Folder : public ::testing::Test {
   fs::path root_ = fs::temp_directory_path() / ("gnomon-folder-" + std::to_string(::getpid()));
 };
 
-// Files of the session replace those of an earlier one. A link would replace any file of the user.
+// Files of a session replace those of an earlier one. A link would replace any user's file.
 TEST_F(Folder, OfAnotherUserHasNoLinks) {
-  io::write_aside(out() / "settings.json", "{}");
+  io::write_atomically(out() / "settings.json", "{}");
   EXPECT_EQ(opened(true), "");
   const std::string rule = "[lab] --resume requires folders of files, without links: ";
   for (const char* name : {"results.csv", "models/rotary-seed1"}) {

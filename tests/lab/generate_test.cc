@@ -1,4 +1,4 @@
-// The KV cache, the stored model, attention weights and samples, for every encoding of the list.
+// The KV cache, the stored model, attention weights and samples, for every encoding.
 #include "apps/lab/generate.h"
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ std::vector<std::string> usable_names() {
 
 class Model : public ::testing::TestWithParam<std::string> {
  protected:
-  // Parameters of encodings that start at 0 or a constant get other values, so that they matter.
+  // Parameters of encodings that start at 0 or a constant get random values: they must matter.
   Transformer drawn_model() {
     Transformer model = transformer_for(settings_, find_candidate(GetParam()), 16, 1);
     const at::NoGradGuard no_grad;
@@ -111,7 +111,7 @@ TEST(Generate, TheCacheStartsAgainWithTheSecondHalfOfItsBytes) {
   const std::string prompt = "abcdefg";
   const std::string text =
       prompt + generate(model, prompt, {.bytes = 12, .context = 8, .temperature = 0});
-  // By definition: the likeliest byte after the bytes that the cache holds.
+  // Definition: the likeliest byte after the bytes that the cache holds.
   const at::NoGradGuard no_grad;
   std::size_t begin = 0;
   for (std::size_t i = prompt.size(); i < text.size(); ++i) {

@@ -91,7 +91,7 @@ TEST(GraphExamples, CommunitiesAreEqualAndMostlyConnectedInside) {
       for (const auto other : one.graph.neighbours(static_cast<std::int64_t>(i)))
         (community[i] == community[static_cast<std::size_t>(other)] ? inner : outer) += 1;
   }
-  // Of 20 graphs with 24 nodes: 5 and 1.5 arcs from each node on average.
+  // 20 graphs with 24 nodes have 5 and 1.5 arcs from each node on average.
   EXPECT_NEAR(inner / (20 * 24), 5, 0.4);
   EXPECT_NEAR(outer / (20 * 24), 1.5, 0.25);
 }
@@ -178,15 +178,15 @@ TEST(GraphEncodings, DegreesAndWalksAreThoseOfTheGraph) {
     const std::int64_t degree = std::ssize(graphs[0].neighbours(i));
     EXPECT_EQ(found.in[0][i].item<std::int64_t>(), degree + 1);
     EXPECT_EQ(walk[i][0].item<float>(), 0);
-    double back = 0;  // after two steps
+    double back = 0;  // probability of a return after two steps
     for (const std::int64_t next : graphs[0].neighbours(i))
       back += 1.0 / static_cast<double>(degree * std::ssize(graphs[0].neighbours(next)));
     EXPECT_NEAR(walk[i][1].item<float>(), back, 1e-6);
   }
 }
 
-// Two graphs with the same marks have the same logits without an encoding, and so have all nodes
-// without a mark.
+// Two graphs with the same marks have the same logits without an encoding, and so have all
+// nodes without a mark.
 TEST(GraphModel, EdgesAreSeenThroughTheEncodingOnly) {
   const at::NoGradGuard no_grad;
   const Settings settings = settings_of_graphs();
@@ -196,7 +196,7 @@ TEST(GraphModel, EdgesAreSeenThroughTheEncodingOnly) {
   const std::vector<GraphExample> examples{
       {generated(Shape::tree, 15, draws), Question::distance, marks, marks},
       {generated(Shape::grid, 15, draws), Question::distance, marks, marks}};
-  // Of the logits between the graphs, and between two nodes of the grid with other degrees.
+  // Differences of the logits of the graphs, and of two grid nodes with other degrees.
   const auto difference = [&](const char* encoding) {
     const model::Mixture mixture = graph_mixture(encoding, settings);
     GraphTransformer model(settings, mixture, communities, 1);
@@ -361,7 +361,7 @@ TEST_F(GraphFiles, LabelsOfTestNodesAreNeverShown) {
       }
     }
   EXPECT_GT(targets, 100);
-  // Of the test part, no node is ever marked, in any part: the marked nodes of all examples
+  // No node of the test part is ever marked, in any part: the marked nodes of all examples
   // together are the training nodes.
   const auto of_part = [&](Part part) {
     return std::count(data.parts.begin(), data.parts.end(), part);

@@ -224,7 +224,7 @@ TEST(ImageTask, TheLossOfRowsDoesNotDependOnOtherRows) {
   const Corpus corpus = load_corpus(settings);
   const auto model = make_model(settings, corpus, "rotary-axial", 1);
   for (const Part part : {Part::train, Part::validation}) {
-    const auto nats = [&](Rows rows) {
+    const auto nats = [&](BatchRange rows) {
       return model->loss(part, 1, 7, rows).nats.item<double>();
     };
     const double all = nats({0, 6});

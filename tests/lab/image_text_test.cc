@@ -89,8 +89,8 @@ TEST(Scene, TheCaptionsHaveTheSameWords) {
     const Scene one = scene(Part::test, 1, i, 10);
     std::set<std::vector<std::int64_t>> bags;
     for (std::int64_t k = 0; k < captions; ++k) {
-      const auto its = caption(one, k);
-      std::vector<std::int64_t> bag(its.begin(), its.end());
+      const auto words = caption(one, k);
+      std::vector<std::int64_t> bag(words.begin(), words.end());
       std::sort(bag.begin(), bag.end());
       bags.insert(bag);
     }
@@ -98,7 +98,7 @@ TEST(Scene, TheCaptionsHaveTheSameWords) {
   }
 }
 
-// So exchanging patches gives another picture with the same patches.
+// Exchanging patches gives another picture with the same patches.
 TEST(Scene, EachShapeIsWithinItsPatch) {
   for (const std::int64_t side : {2, 6, 11})
     for (std::uint64_t i = 0; i < 60; ++i) {
@@ -114,7 +114,7 @@ TEST(Scene, EachShapeIsWithinItsPatch) {
             EXPECT_LE(std::abs(value), 0.1f) << x << " " << y;
           }
         }
-      for (const double its : ink) EXPECT_GT(its, 5);
+      for (const double pixels : ink) EXPECT_GT(pixels, 5);
       EXPECT_LT(*std::max_element(one.rows.begin(), one.rows.end()), side);
       EXPECT_NE(one.rows[0], one.rows[1]);
       EXPECT_NE(one.columns[0], one.columns[1]);
@@ -158,7 +158,7 @@ TEST(ImageTextTask, TheLossOfRowsDoesNotDependOnOtherRows) {
   const Corpus corpus = load_corpus(settings);
   const auto model = make_model(settings, corpus, "rotary-axial", 1);
   for (at::Tensor& weight : model->module().parameters()) weight.mul_(2);
-  const auto nats = [&](Rows rows) {
+  const auto nats = [&](BatchRange rows) {
     return model->loss(Part::train, 1, 7, rows).nats.item<double>();
   };
   EXPECT_NEAR(nats({0, 6}), nats({0, 1}) + nats({1, 4}) + nats({4, 6}), 1e-3);

@@ -39,7 +39,7 @@ void expect_equal(const Tensors& a, const Tensors& b, const std::string& what) {
   for (std::size_t i = 0; i < a.size(); ++i) EXPECT_TRUE(a[i].equal(b[i])) << what << ", " << i;
 }
 
-// Like the threads of the lab. Products of MKL have other bits with several threads.
+// One thread, like those of the lab. Products of MKL have other bits with several threads.
 class OneThread {
  public:
   OneThread() : before_(at::get_num_threads()) { at::set_num_threads(1); }

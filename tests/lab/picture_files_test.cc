@@ -93,7 +93,7 @@ TEST_F(PictureFiles, RefusesATruncatedPngAtEveryByte) {
   const unsigned char grey[] = {0, 51, 204, 255};
   std::ifstream stream(png(PNG_FORMAT_GRAY, grey), std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(stream), {}};
-  constexpr std::size_t end_chunk = 12;  // without pixels
+  constexpr std::size_t end_chunk = 12;  // has no pixels
   for (std::size_t bytes = 0; bytes < whole.size() - end_chunk; ++bytes)
     EXPECT_THROW(read_picture(write("y.png", whole.substr(0, bytes))), std::invalid_argument)
         << bytes;

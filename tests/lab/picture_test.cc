@@ -1,5 +1,5 @@
-// What the report shows of a trained model: attention by head, encodings before training, and the
-// loss with a shuffled context.
+// What the report shows of a trained model: attention by head, encodings before training, and
+// the loss with a shuffled context.
 #include "apps/lab/picture.h"
 
 #include <gtest/gtest.h>
@@ -29,8 +29,8 @@ TEST(TrainedAttention, SharesOfAHeadAreThoseOfItsDefinition) {
   EXPECT_EQ(found.range_ends, (std::vector<std::int64_t>{0, 1, 3, 7, 15}));
   ASSERT_EQ(found.heads.size(), 4u);  // 2 layers, 2 heads
   for (const HeadAttention& one : found.heads) {
-    // Queries and keys are 0, so weights are proportional to exp(-slope distance), with the slopes
-    // 2^-4 and 2^-8 (Press et al. 2022).
+    // Queries and keys are 0, so weights are proportional to exp(-slope distance), with the
+    // slopes 2^-4 and 2^-8 (Press et al. 2022).
     const double slope = std::exp2(-4.0 * static_cast<double>(one.head + 1));
     std::vector<double> shares(5);
     double mean_distance = 0;

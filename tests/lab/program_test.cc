@@ -289,7 +289,7 @@ TEST_F(Program, ComparesTwoFolders) {
   ASSERT_EQ(found.code, 0) << found.output;
   const Json json = Json::parse(found.output);
   EXPECT_EQ(json.at("settings").size(), 2u);  // seeds, steps
-  // At 16 and 32 bytes; the learned table has no positions for 32.
+  // Lengths 16 and 32 bytes; the learned table has no positions for 32.
   EXPECT_EQ(json.at("differences").size(), 5u);
   const double at_16 = json.at("differences")[0].at("b").get<double>();
   EXPECT_NEAR(at_16,

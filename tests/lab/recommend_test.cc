@@ -46,8 +46,7 @@ INSTANTIATE_TEST_SUITE_P(
               {"t5", "T5", 2.41, 2.40, 2.40},
               {"none", "None", 3.00, 3.10, 3.20}},
              {"128-1024: ALiBi or T5 (tied; the best is better than the next, None, by 0.60 ± "
-              "0.04 "
-              "bits or more; 1 seed)"}},
+              "0.04 bits or more; 1 seed)"}},
         // Paired seeds whose differences are -0.01, 0 and 0.01: t 4.303, deviation 0.01.
         Case{"SeveralSeeds",
              {{"alibi", "ALiBi", 2.30, 2.30, 2.30, {0, 0.10, 0.20}},
@@ -120,7 +119,7 @@ INSTANTIATE_TEST_SUITE_P(
                     {"1-20: t5 or learned (tied; the best is better than the next, rotary, by "
                      "10.0 ± 4.9 points; 1 seed)",
                      "21-40: t5 or rotary (tied; 1 seed)"}},
-        // Of seeds that contradict each other: t 4.303, deviation 0.2.
+        // Seeds that contradict each other: t 4.303, deviation 0.2.
         ExampleCase{"SeedsThatContradict",
                     {{"t5", {{1, 0.9}, {1, 0.7}, {1, 0.5}}},
                      {"rotary", {{0.5, 0.4}, {0.5, 0.6}, {0.5, 0.8}}}},

@@ -1,4 +1,4 @@
-// Files of an earlier session: what is written is read again, and everything else is refused.
+// Files of an earlier session: files as written are read again, all others are refused.
 #include "apps/lab/results_json.h"
 
 #include <gtest/gtest.h>
@@ -52,7 +52,7 @@ class StoredFiles : public ::testing::Test {
   std::string refusal(const std::function<void(Json&)>& change) {
     Json json = to_json(finished());
     change(json);
-    io::write_aside(path_, json.dump());
+    io::write_atomically(path_, json.dump());
     try {
       read_run(path_, settings(), "rotary", 1);
       return {};
@@ -66,12 +66,12 @@ class StoredFiles : public ::testing::Test {
 };
 
 TEST_F(StoredFiles, AreReadAsWritten) {
-  io::write_aside(path_, to_json(finished()).dump());
+  io::write_atomically(path_, to_json(finished()).dump());
   const RunResult run = read_run(path_, settings(), "rotary", 1);
   EXPECT_EQ(to_json(run).dump(), to_json(finished()).dump());
   EXPECT_TRUE(std::isnan(run.tests.by_position->bits[1]));
   const StoredSettings stored{settings(), "0123", "gnomon lab"};
-  io::write_aside(path_, to_json(stored).dump());
+  io::write_atomically(path_, to_json(stored).dump());
   EXPECT_EQ(read_settings(path_).settings, settings());
   EXPECT_EQ(read_settings(path_).fingerprint, "0123");
 }
@@ -103,7 +103,7 @@ TEST_F(StoredFiles, AreRefusedWithThePathAndTheReason) {
             rule + "another size of initial_table");
   EXPECT_EQ(refusal([](Json& run) { run["attention"]["heads"][0]["shares"].erase(0); }),
             rule + "another number of shares of a head");
-  io::write_aside(path_, "{");
+  io::write_atomically(path_, "{");
   EXPECT_THROW(read_run(path_, settings(), "rotary", 1), std::invalid_argument);
   EXPECT_THROW(read_settings(path_), std::invalid_argument);
   EXPECT_THROW(read_costs(path_), std::invalid_argument);
@@ -118,7 +118,7 @@ TEST_F(StoredFiles, OfResultsHaveTheMeasurements) {
   const auto got = [&](auto&& change) {
     Json json = to_json(results);
     change(json);
-    io::write_aside(path_, json.dump());
+    io::write_atomically(path_, json.dump());
     return read_results(path_);
   };
   const Results read = got([](Json&) {});
@@ -135,7 +135,7 @@ TEST_F(StoredFiles, OfResultsHaveTheMeasurements) {
 TEST_F(StoredFiles, HaveSettingsInTheirRange) {
   Settings other = settings();
   other.eval_lengths.clear();
-  io::write_aside(path_, to_json(StoredSettings{other, "", ""}).dump());
+  io::write_atomically(path_, to_json(StoredSettings{other, "", ""}).dump());
   EXPECT_THROW(read_settings(path_), std::invalid_argument);
 }
 

@@ -54,7 +54,7 @@ class RunTeam : public ::testing::Test {
     const std::string output = child.read_all();
     EXPECT_EQ(child.wait(), code) << output;
   }
-  // Without times.
+  // The results without times.
   Json results(const std::string& out) const {
     std::ifstream stream(folder_ / out / "results.json");
     Json all = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
@@ -128,7 +128,7 @@ TEST(RunTeamOptions, NeedARunThatHasMicroBatches) {
 
 // A member that dies ends its team with one clear line. --resume goes on with another team.
 TEST_F(RunTeam, EndsIfAMemberDiesAndCanBeResumed) {
-  // With more steps if the runs end before the member does.
+  // Tries more steps if the runs end before the member does.
   for (int count = 60;; count *= 2) {
     const std::vector<std::string> steps{"--steps", std::to_string(count)};
     std::vector<std::string> arguments = steps;
@@ -163,7 +163,7 @@ TEST_F(RunTeam, EndsIfAMemberDiesAndCanBeResumed) {
   }
 }
 
-// Of two teams, the second one waits for a run. Its leader dies while it trains none.
+// The second of two teams waits for a run. Its leader dies while it trains none.
 TEST_F(RunTeam, EndsIfItsLeaderDiesBetweenTwoRuns) {
   const std::vector<std::string> arguments{"--encodings",         "none", "--steps", "1000000",
                                            "--processes-per-run", "2",    "--lease", "2"};

@@ -150,8 +150,8 @@ TEST_F(ShardsOfALab, MergeRefusesLinksAndPipes) {
   EXPECT_EQ(read_shards({shard.name}).folders.size(), 1u);
 }
 
-// Settings that only some folders have in settings.json are compared, too, but not the paths of the
-// texts.
+// Settings that only some folders have in settings.json are compared, too, but not the paths of
+// the texts.
 TEST_F(ShardsOfALab, MustHaveEqualSettings) {
   const auto store = [&](const std::string& name, const Settings& settings) {
     fs::create_directories(folder_ / name);

@@ -185,8 +185,8 @@ TEST(ResultsBySize, SayWhatHoldsAtEverySize) {
             std::string::npos)
       << tied.answer[0];
   EXPECT_EQ(tied.answer[2],
-            "With the whole context of 128 bytes, ALiBi is best or tied with the best at every "
-            "size.");
+            "With the whole context of 128 bytes, "
+            "ALiBi is best or tied with the best at every size.");
 }
 
 TEST(ResultsBySize, HaveTheirOwnRecommendations) {

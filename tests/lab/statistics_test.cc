@@ -28,7 +28,7 @@ TEST(Student, Covers95PercentAtEveryNumberOfDegrees) {
   for (const double degrees : {1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 9.0, 29.0, 99.0})
     EXPECT_NEAR(student_within(student_95(degrees), degrees), 0.95, 1e-4) << degrees;
   EXPECT_NEAR(student_95(1e9), normal_95, 1e-6);
-  // Between whole numbers (Welch), it is between theirs.
+  // A quantile between whole numbers (Welch) is between theirs.
   for (double degrees = 1; degrees < 8; degrees += 0.25)
     EXPECT_GT(student_95(degrees), student_95(degrees + 0.25)) << degrees;
 }

@@ -60,7 +60,7 @@ TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
   results.rankings = example_rankings(results.encodings, results.runs);
   ASSERT_EQ(results.rankings.size(), 2u);
   EXPECT_EQ(results.rankings[0].order.size(), 4u);
-  const std::vector<Place>& beyond = results.rankings[1].order;
+  const std::vector<RankedEncoding>& beyond = results.rankings[1].order;
   ASSERT_EQ(beyond.size(), 3u);
   EXPECT_EQ(beyond[0].name, "none");
   EXPECT_EQ(beyond[1].name, "t5");
@@ -90,8 +90,8 @@ TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
   EXPECT_EQ(
       example_answer(results)[0],
       "At chance: as in training, the best encoding has 12 % right bytes, and guessing gives "
-      "10 % (200 examples). No encoding is recommended. Train longer with --steps or "
-      "--minutes.");
+      "10 % (200 examples). No encoding is recommended. "
+      "Train longer with --steps or --minutes.");
   for (Stretch& one : results.runs[0].tests.stretches) one.second = 0.18;
   results.encodings = {encoding_of(results.runs)};
   EXPECT_EQ(

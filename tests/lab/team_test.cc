@@ -27,7 +27,7 @@ at::Tensor numbers(int rank, std::int64_t count) {
          static_cast<float>(rank);
 }
 
-// In a loop over single floats, written out for each size.
+// The sum in a loop over single floats, written out for each size.
 std::vector<float> wanted_sum(int size, std::int64_t count) {
   std::vector<std::vector<float>> x;
   for (int rank = 0; rank < size; ++rank) {
@@ -159,7 +159,7 @@ TEST(DISABLED_Member, SumsAndIsLeftAlone) {
     Members::done();
   }
   std::fflush(stdout);
-  _exit(::testing::Test::HasFailure());  // without waiting for the other member
+  _exit(::testing::Test::HasFailure());  // does not wait for the other member
 }
 TEST(Team, OfProcessesSumsInTheTreeAndNoticesADeadAndAStoppedMember) {
   const Members members("DISABLED_Member.SumsAndIsLeftAlone", 4);

@@ -33,7 +33,7 @@ TEST(Terminal, NamesOfEncodingsThatAreLeftOutAreEscaped) {
   session.settings.encodings = {"none", hostile};
   const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::tmpfile(), std::fclose);
   ASSERT_TRUE(stream);
-  leave_out_unusable(session, load_corpus(session.settings), stream.get());
+  remove_unusable_encodings(session, load_corpus(session.settings), stream.get());
   EXPECT_EQ(session.settings.encodings, std::vector<std::string>{"none"});
   std::string printed(static_cast<std::size_t>(std::ftell(stream.get())), '\0');
   std::rewind(stream.get());

@@ -99,7 +99,7 @@ class BytePairs : public ::testing::Test {
     settings_.encodings = {"alibi"};
     const fs::path file = folder_ / "words.txt";
     fs::create_directories(folder_);
-    io::write_aside(file, words(4000));
+    io::write_atomically(file, words(4000));
     settings_.texts = {file.string()};
     corpus_ = load_corpus(settings_);
   }
@@ -203,7 +203,7 @@ TEST_F(BytePairs, AStoredModelHasItsTokenizer) {
   const std::string text = continued(stored.model, stored.tokenizer.get());
   EXPECT_EQ(text, continued(run.transformer(), corpus_.tokenizer.get()));
   EXPECT_GE(text.size(), 40u);
-  io::write_aside(folder / "tokenizer.model", "no model");
+  io::write_atomically(folder / "tokenizer.model", "no model");
   EXPECT_THROW(load_model(folder), std::invalid_argument);
   fs::remove(folder / "tokenizer.model");
   EXPECT_THROW(load_model(folder), std::invalid_argument);

@@ -16,9 +16,9 @@ Settings tiny() {
 constexpr model::Shape shape{16, 2, 12};
 
 Transformer made(const char* scheme, Visibility reads = Visibility::causal) {
-  model::Shape its = shape;
-  its.reads = reads;
-  return Transformer(tiny(), model::parse_scheme(scheme, its, tiny().layers), 3);
+  model::Shape usual = shape;
+  usual.reads = reads;
+  return Transformer(tiny(), model::parse_scheme(scheme, usual, tiny().layers), 3);
 }
 at::Tensor bytes() { return at::arange(100, 112).view({1, 12}); }
 double difference(const at::Tensor& a, const at::Tensor& b) {

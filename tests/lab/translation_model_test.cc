@@ -145,7 +145,7 @@ TEST_P(ModelOfEach, HasTheLossOfItsRows) {
   const LossSum all = made->loss(Part::train, 1, 3, {0, 4});
   double nats = 0;
   std::int64_t targets = 0;
-  for (const Rows rows : {Rows{0, 1}, Rows{1, 4}}) {
+  for (const BatchRange rows : {BatchRange{0, 1}, BatchRange{1, 4}}) {
     const LossSum some = made->loss(Part::train, 1, 3, rows);
     nats += some.nats.item<double>();
     targets += some.targets;
@@ -204,8 +204,8 @@ TEST(TranslationModel, TrainsOnRandomPositions) {
   for (const Stretch& one : found->stretches) EXPECT_TRUE(one.applicable);
 }
 
-// Two pairs and their repetitions: a model that has learned them translates them, in the words of
-// the reference.
+// Two pairs and their repetitions: a model that has learned them translates them, in the words
+// of the reference.
 TEST(TranslationModel, TranslatesWhatItHasLearned) {
   Settings settings = tiny_translation();
   settings.steps = 40;
@@ -213,15 +213,16 @@ TEST(TranslationModel, TranslatesWhatItHasLearned) {
   settings.learning_rate = 1e-2;
   settings.eval_lengths = {8};
   auto data = std::make_shared<Data>();
-  const Pair pairs[] = {{"dog ran", "darit u kela"}, {"cat ran", "miro darit"}};
+  const SentencePair pairs[] = {{"dog ran", "darit u kela"}, {"cat ran", "miro darit"}};
   std::vector<std::string_view> sources, targets;
   for (int i = 0; i < 5; ++i)
-    for (const Pair& one : pairs) sources.push_back(one.source), targets.push_back(one.target);
+    for (const SentencePair& one : pairs)
+      sources.push_back(one.source), targets.push_back(one.target);
   data->source = Vocabulary(sources);
   data->target = Vocabulary(targets);
   for (auto* part : {&data->train, &data->validation, &data->test}) {
     part->resize(9);
-    for (const Pair& one : pairs)
+    for (const SentencePair& one : pairs)
       (*part)[2].push_back({one, data->source.ids(one.source), data->target.ids(one.target)});
   }
   Corpus two;

@@ -43,14 +43,11 @@ class Oracle {
     static const std::map<std::string, std::string> all = [] {
       std::istringstream stream(
           "dog kela cat miro bird tava horse zano tiger hura farmer goro teacher dila king "
-          "rupo "
-          "nurse vesha sailor boko baker fasa friend lemo stranger pida doctor jato robot numa "
-          "lion shobo small pik big gan old ver young nol red rash blue sin happy lud tired "
-          "mok "
-          "clever tesh quiet hol saw vid chased kach helped yel followed sut called zor met "
-          "mab "
-          "feared gip liked ral found tun watched bel slept sol ran dar sang kant waited pov "
-          "laughed hah fell zum");
+          "rupo nurse vesha sailor boko baker fasa friend lemo stranger pida doctor jato robot "
+          "numa lion shobo small pik big gan old ver young nol red rash blue sin happy lud "
+          "tired mok clever tesh quiet hol saw vid chased kach helped yel followed sut called "
+          "zor met mab feared gip liked ral found tun watched bel slept sol ran dar sang kant "
+          "waited pov laughed hah fell zum");
       std::map<std::string, std::string> found;
       for (std::string source, target; stream >> source >> target;) found[source] = target;
       return found;
@@ -99,7 +96,7 @@ TEST(SyntheticPair, IsASentenceAndItsTranslation) {
   for (const std::int64_t words : {2, 3, 4, 5, 8, 9, 12, 30})
     for (std::uint64_t i = 0; i < 200; ++i) {
       Draws draws{i, static_cast<std::uint64_t>(words)};
-      const Pair one = synthetic_pair(words, draws);
+      const SentencePair one = synthetic_pair(words, draws);
       ASSERT_EQ(std::ssize(words_of(one.source)), words) << one.source;
       ASSERT_EQ(Oracle(one.source).translate(), one.target) << one.source;
       ASSERT_LE(std::ssize(words_of(one.target)), most_target(words));
@@ -125,12 +122,12 @@ TEST(Chrf, OfHandCountedSentences) {
   EXPECT_DOUBLE_EQ(chrf(" a\tb\n", "ab"), 1);
   // 1-grams: 2 of 2 and of 3; 2-grams: 1 of 1 and of 2. P = 1, R = (2/3 + 1/2) / 2 = 7/12.
   EXPECT_DOUBLE_EQ(chrf("ab", "abc"), 5 * (7.0 / 12) / (4 + 7.0 / 12));
-  // A repeated n-gram counts as often as in the other sentence: 2 of 3 and of 2; 1 of 2 and of 1.
+  // A repeated n-gram counts as often as in the other sentence: 2 of 3 and 2; 1 of 2 and 1.
   EXPECT_DOUBLE_EQ(chrf("aaa", "aa"), 5 * (7.0 / 12) / (4 * (7.0 / 12) + 1));
 }
 
 // pip install sacrebleu==2.6.0
-// python -c "from sacrebleu.metrics import CHRF; print(CHRF().sentence_score(hyp, [ref]).score)"
+// python: `from sacrebleu.metrics import CHRF; print(CHRF().sentence_score(hyp, [ref]).score)`
 TEST(Chrf, IsThatOfSacrebleu) {
   const struct {
     const char *hypothesis, *reference;

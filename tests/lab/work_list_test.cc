@@ -66,7 +66,7 @@ TEST(RunTable, OnlyTheLatestClaimCountsAndOnlyOnce) {
   EXPECT_FALSE(table.finish(lost, store));
   EXPECT_EQ(stored, 1);
   EXPECT_EQ(table.claim(3), std::nullopt);
-  // From the network.
+  // A claim from the network.
   EXPECT_FALSE(table.while_held({7, 1}));
 }
 

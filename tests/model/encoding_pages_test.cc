@@ -1,5 +1,5 @@
-// Texts of the entries: formula and users are on the page, names are unique, and each checkpoint
-// tensor is one of a parameter.
+// Texts of the entries: formula and users are on the page, names are unique, and each
+// checkpoint tensor is one of a parameter.
 #include <gtest/gtest.h>
 
 #include <fstream>

@@ -3,8 +3,8 @@
 //
 // Each family is read with several configs: its defaults, other sizes, and keys that only some
 // families use. The recording has the description of the default config as text, and a hash of
-// the text of each other config. GNOMON_RECORD=FOLDER writes the recordings into FOLDER, and the
-// texts of all configs into FOLDER/all.txt.
+// the text of each other config. GNOMON_RECORD=FOLDER writes the recordings into FOLDER, and
+// the texts of all configs into FOLDER/all.txt.
 #include <gtest/gtest.h>
 
 #include <cstdint>

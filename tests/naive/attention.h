@@ -60,7 +60,7 @@ inline void naive_attention_backward(Matrix q, Matrix k, Matrix v, Matrix bias, 
   naive_weights(q, k, bias, scale, weights);
   std::vector<double> weight_grad(static_cast<std::size_t>(k.extent(0)));
   for (std::int64_t i = 0; i < q.extent(0); ++i) {
-    double mean = 0;  // of the gradients of the weights
+    double mean = 0;  // mean gradient of the weights
     for (std::int64_t j = 0; j < k.extent(0); ++j) {
       double& grad = weight_grad[static_cast<std::size_t>(j)] = 0;
       for (std::int64_t d = 0; d < v.extent(1); ++d) {

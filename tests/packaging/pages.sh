@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Usage: pages.sh COMPILER. Compiles the C++ examples of README.md and docs/, except those of
-# changes.md, as one source. pages.txt has what they leave to the reader. An error names the page and its line.
+# changes.md, as one source. pages.txt has the declarations that they omit. An error names the page and its line.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 source=$(mktemp --suffix=.cc)

@@ -49,10 +49,8 @@ TEST(Captions, ARandomOrReversedSimilarityIsNotCalledSmooth) {
   EXPECT_NEAR(std::stod(random.substr(at + 14)), 50, 15) << random;
   const std::string reversed = similarity_caption(
       square([](std::int64_t i, std::int64_t j) { return -by_distance(i, j); }));
-  EXPECT_THAT(
-      reversed,
-      HasSubstr("Of two distances, the longer one has the higher mean similarity in all "
-                "pairs."));
+  EXPECT_THAT(reversed, HasSubstr("Of two distances, the longer one has the higher mean "
+                                  "similarity in all pairs."));
   EXPECT_EQ(similarity_caption(square([](auto, auto) { return 2.0; })), "All values are 2.");
   EXPECT_EQ(similarity_caption(Matrix(1, 1, {nan})), "No value is finite.");
   // One pair that differs is enough.
@@ -183,10 +181,9 @@ TEST(Captions, ABiasNamesOnlyTheKindsThatOccur) {
 }
 
 TEST(Captions, AChangeIsMeasured) {
-  EXPECT_EQ(
-      change_caption({2, 2, {0, 1, nan, -1}}, {2, 2, {0, 3, 5, -2}}),
-      "Values are -1 to 1 before and -2 to 5 after; they change by 1 on average and by 2 at "
-      "most.");
+  EXPECT_EQ(change_caption({2, 2, {0, 1, nan, -1}}, {2, 2, {0, 3, 5, -2}}),
+            "Values are -1 to 1 before and -2 to 5 after; "
+            "they change by 1 on average and by 2 at most.");
   EXPECT_EQ(change_caption({1, 2, {0, 1}}, {1, 2, {0, 1}}), "No value changes.");
   EXPECT_EQ(change_caption({1, 1, {nan}}, {1, 1, {0}}), "No value is finite before and after.");
   EXPECT_THROW(change_caption({1, 2, {0, 1}}, {2, 1, {0, 1}}), std::invalid_argument);

@@ -98,7 +98,7 @@ TEST(PagePlot, TablesAlignNumbersAndMarkCells) {
   EXPECT_EQ(gnomon::testing::message_of(
                 [&] { page.table({.columns = {{"name"}, {"loss"}}, .rows = {{"a"}}}); }),
             "[page] a row must have 2 cells, got 1");
-  EXPECT_EQ(page.html(), html) << "what was refused left something";
+  EXPECT_EQ(page.html(), html) << "a refused call changed the page";
 }
 
 TEST(PagePlot, FiguresKeepTheirSpec) {
@@ -280,7 +280,7 @@ TEST(PagePlot, ColoursOfNamesStandOutFromTheirPaper) {
   const std::string html = without_bundle(page.html());
   const auto papers = colours_in(html, "--paper:", ';');           // light, dark
   const auto palettes = colours_in(html, "\"category\": [", ']');  // dark, light
-  const auto ramps = colours_in(html, "\"ramp\": [", ']');  // of lines, e.g. one per head
+  const auto ramps = colours_in(html, "\"ramp\": [", ']');  // colours of lines, one per head
   ASSERT_EQ(ramps.size(), 2u);
   for (std::size_t i = 0; i < 2; ++i)
     for (const std::string& colour : ramps[i])

@@ -173,8 +173,8 @@ TEST(Multimodal, RefusesWhatItCannotMean) {
     EXPECT_EQ(refusal({video}, qwen2_5_vl_rules(2, clock)).substr(0, 59),
               "[multimodal] the time of a frame must be less than 2^62, go");
   EXPECT_EQ(refusal({ImageSpan{std::int64_t{1} << 40, std::int64_t{1} << 40}}, fine),
-            "[multimodal] tokens and positions must be less than 2^62, at factor, got "
-            "549755813888");
+            "[multimodal] tokens and positions must be less than 2^62, at factor, "
+            "got 549755813888");
   EXPECT_EQ(refusal({}, {}), "[multimodal] merge must be at least 1, got 0");
   MultimodalRules rules = fine;
   rules.clock = {};

@@ -284,8 +284,8 @@ TEST(Deberta, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(says([](Deberta& d) { d.span = 0; }),
             "[deberta] span must be 1 to 1073741824, got 0");
   EXPECT_EQ(says([](Deberta& d) { d.span = 7; }),
-            "[deberta] span must be even and at least 4 where distances are logarithmic, got "
-            "7");
+            "[deberta] span must be even and at least 4 where distances are logarithmic, "
+            "got 7");
   EXPECT_EQ(says([](Deberta& d) { d.max_distance = 3; }),
             "[deberta] max_distance must be more than span / 2 + 1 = 3, got 3");
   EXPECT_EQ(says([](Deberta& d) { d.distance = {}; }),

@@ -157,8 +157,8 @@ TEST(RelativeForm, RefusesWhatBreaksItsRules) {
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].rows[0] = -1; }),
             "[relative] rows of keys must be 0 to 2, got -1");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].rows = {0, 2, 1}; }),
-            "[relative] rows of keys must be non-decreasing or non-increasing, got "
-            "both");
+            "[relative] rows of keys must be non-decreasing or non-increasing, "
+            "got both");
   EXPECT_EQ(says([](RelativeForm& form) { form.keys[0].min_distance = INT64_MAX; }),
             "[relative] the last distance of keys must fit 64 bits, got 9223372036854775807");
   EXPECT_EQ(says([](RelativeForm& form) { form.shift.pop_back(); }),

@@ -179,8 +179,8 @@ TEST(Shaw, RefusesTablesThatDoNotFit) {
   EXPECT_EQ(message_of([&] { lower(shaw, {table.view(), {}}, -2, 0); }),
             "[shaw] count of distances must be at least 1, got 0");
   EXPECT_EQ(message_of([&] { lower(shaw, {table.view(), {}}, INT64_MAX, 2); }),
-            "[shaw] min_distance + count - 1 must fit in 64 bits; min_distance, got "
-            "9223372036854775807");
+            "[shaw] min_distance + count - 1 must fit in 64 bits; min_distance, "
+            "got 9223372036854775807");
   EXPECT_EQ(message_of([&] { lower_backward(shaw, {}, {grad.view(), {}}); }),
             "[shaw] the gradient must have one table of keys, got 0");
   RelativeGradient small;

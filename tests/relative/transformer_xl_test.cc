@@ -270,10 +270,9 @@ TEST(TransformerXl, RefusesWhatBreaksItsBounds) {
   grad.keys = {std::vector<double>(24)};
   EXPECT_EQ(back(8), "[transformer_xl] the gradient of the shift must have 6 numbers, got 0");
   grad.shift = std::vector<double>(6);
-  EXPECT_EQ(
-      back(7),
-      "[transformer_xl] the gradient of the strip must have heads x distances values, 8, got "
-      "7");
+  EXPECT_EQ(back(7),
+            "[transformer_xl] the gradient of the strip must have heads x distances values, 8, "
+            "got 7");
   EXPECT_EQ(back(8), "");
 }
 

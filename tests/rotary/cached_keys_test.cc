@@ -15,10 +15,10 @@ namespace cached_keys_test {
 
 using testing::as_double;
 using testing::expect_rotated;
+using testing::GuardedHeads;
 using testing::half_ulp;
 using testing::message_of;
 using testing::random_tensor;
-using testing::Room;
 using testing::same_bits;
 using testing::Tensor;
 
@@ -57,10 +57,10 @@ void append_all() {
       RotaryFrequencies scaled = one.frequencies;
       scaled.table_scale = 1.25;
       const RotaryTable table(scaled, positions);
-      const Room<T> k({batch, tokens, heads, one.size});
-      Room<U> slot({batch, tokens, heads, one.size}, 4);
-      const Room<T> k_before = k;
-      const Room<U> slot_before = slot;
+      const GuardedHeads<T> k({batch, tokens, heads, one.size});
+      GuardedHeads<U> slot({batch, tokens, heads, one.size}, 4);
+      const GuardedHeads<T> k_before = k;
+      const GuardedHeads<U> slot_before = slot;
       rotate_append(k.view(), table, slot.view());
       EXPECT_TRUE(same_bits(k.all.values, k_before.all.values));
       EXPECT_TRUE(slot.intact(slot_before));
@@ -72,7 +72,7 @@ void append_all() {
                              1.25L);
           });
       // Bit-identical to `rotate` of a copy, rounded.
-      Room<T> copy = k;
+      GuardedHeads<T> copy = k;
       rotate(copy.view(), table);
       for (std::ptrdiff_t b = 0; b < batch; ++b)
         for (std::ptrdiff_t t = 0; t < tokens; ++t)
@@ -98,9 +98,9 @@ TEST(RotateAppend, RotatesOnTheWayIntoTheCacheOnEveryIsa) {
 
 template <typename T, typename U>
 void copy_all() {
-  const Room<T> x({batch, tokens, heads, 19});
-  Room<U> slot({batch, tokens, heads, 19}, 4);
-  const Room<U> before = slot;
+  const GuardedHeads<T> x({batch, tokens, heads, 19});
+  GuardedHeads<U> slot({batch, tokens, heads, 19}, 4);
+  const GuardedHeads<U> before = slot;
   copy_append(x.view(), slot.view());
   EXPECT_TRUE(slot.intact(before));
   for (std::ptrdiff_t b = 0; b < batch; ++b)
@@ -131,8 +131,8 @@ void shift_all() {
       RotaryFrequencies scaled = one.frequencies;
       scaled.table_scale = 7;  // already in the keys
       scaled.centre = 5;       // no effect without growth
-      Room<U> keys({batch, tokens, heads, one.size});
-      const Room<U> before = keys;
+      GuardedHeads<U> keys({batch, tokens, heads, one.size});
+      const GuardedHeads<U> before = keys;
       shift_keys(keys.view(), scaled, delta);
       EXPECT_TRUE(keys.intact(before));
       const View<const U, 4> got = keys.view();
@@ -160,8 +160,8 @@ TEST(ShiftKeys, GrowsByTheDifferenceAlone) {
   s.centre = 900;
   s.table_scale = 3;
   for (std::int64_t delta : {250, -250}) {
-    Room<float> keys({1, 4, 1, 7});
-    const Room<float> before = keys;
+    GuardedHeads<float> keys({1, 4, 1, 7});
+    const GuardedHeads<float> before = keys;
     shift_keys(keys.view(), s, delta);
     const View<const float, 4> got = keys.view();
     expect_rotated<float, float>(
@@ -178,8 +178,8 @@ TEST(ShiftKeys, MovesEachAxisByItsOwn) {
                                           .pairing = Pairing::halves,
                                           .sections = sections,
                                           .order = MRopeOrder::sequential});
-  Room<float> keys({1, 4, 2, 24});
-  const Room<float> before = keys;
+  GuardedHeads<float> keys({1, 4, 2, 24});
+  const GuardedHeads<float> before = keys;
   shift_keys(keys.view(), s, deltas);
   const View<const float, 4> got = keys.view();
   expect_rotated<float, float>(
@@ -188,7 +188,7 @@ TEST(ShiftKeys, MovesEachAxisByItsOwn) {
             static_cast<long double>(deltas[std::size_t(axis_of(s, i))]) * s.inv_freq[i], 1.0L);
       });
   // One delta for all axes is equal to three equal deltas.
-  Room<float> one = before, three = before;
+  GuardedHeads<float> one = before, three = before;
   shift_keys(one.view(), s, 5);
   shift_keys(three.view(), s, std::vector<std::int64_t>{5, 5, 5});
   EXPECT_TRUE(same_bits(one.all.values, three.all.values));
@@ -264,8 +264,8 @@ void rerotate_all() {
       const std::vector<std::int64_t> ids{0, 70001, -3, 5, 1 << 20, -(1 << 20)};
       const Positions own = explicit_ids(View<const std::int64_t, 2>(ids.data(), {2, 3}));
       for (const Positions& positions : {consecutive(tokens, 131000), own}) {
-        Room<U> keys({batch, tokens, heads, one.size});
-        const Room<U> before = keys;
+        GuardedHeads<U> keys({batch, tokens, heads, one.size});
+        const GuardedHeads<U> before = keys;
         rerotate_keys(keys.view(), from, to, positions);
         EXPECT_TRUE(keys.intact(before));
         const View<const U, 4> got = keys.view();
@@ -331,8 +331,8 @@ TEST(RerotateKeys, ReadsThePositionsOfEachAxis) {
   for (double& f : to.inv_freq) f *= 0.25;
   const std::vector<Positions> axes{consecutive(5, 100), consecutive(5, 7000),
                                     consecutive(5, -33)};
-  Room<float> keys({2, 5, 2, 20});
-  const Room<float> before = keys;
+  GuardedHeads<float> keys({2, 5, 2, 20});
+  const GuardedHeads<float> before = keys;
   rerotate_keys(keys.view(), from, to, axes);
   const View<const float, 4> got = keys.view();
   expect_rotated<float, float>(

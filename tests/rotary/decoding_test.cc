@@ -26,7 +26,7 @@ std::vector<RotaryFrequencies> frequency_sets() {
     all.push_back(all[1]);  // alternating axes, and a scale
     for (std::int32_t i = 0; i < 28; ++i) all.back().axes.push_back(i % 3);
     all.back().table_scale = 1.1;
-    all.push_back(all[1]);  // with growth
+    all.push_back(all[1]);  // gets growth
     for (std::int32_t i = 0; i < 28; ++i) all.back().growth.push_back(1e-3 * (i - 9));
     all.back().centre = 50;
   }

@@ -36,7 +36,7 @@ TEST(MRope, TheFourOrdersByHand) {
 // and stacks.
 TEST(MRope, ReleasedModelsOrders) {
   std::string qwen2;
-  const std::vector<int> chunks{16, 24, 24, 16, 24, 24};  // of the 128 elements of a head
+  const std::vector<int> chunks{16, 24, 24, 16, 24, 24};  // sections of a head of 128
   for (std::size_t c = 0; c < chunks.size(); ++c)
     qwen2.append(std::size_t(chunks[c]), "thw"[c % 3]);
   EXPECT_EQ(axes_of(MRopeOrder::sequential, {16, 24, 24}, 64), qwen2.substr(0, 64));

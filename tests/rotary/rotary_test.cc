@@ -100,7 +100,7 @@ void expect_rotated(const Case& one, const Positions& positions, View<const T, 4
           const auto right = static_cast<double>(a * std::sin(angle) + c * std::cos(angle));
           const double sum = 3 * 0x1p-24 * (std::fabs(a) + std::fabs(c));
           const double rounding = sizeof(T) == 2 ? half_ulp<T> : 0.0;
-          const double least = std::is_same_v<T, Half> ? 0x1p-25 : 0.0;  // of subnormals
+          const double least = std::is_same_v<T, Half> ? 0x1p-25 : 0.0;  // rounds subnormals
           ASSERT_NEAR(as_double(after(b, t, h, x)), left,
                       sum + rounding * (std::fabs(left) + sum) + least);
           ASSERT_NEAR(as_double(after(b, t, h, y)), right,
@@ -178,7 +178,7 @@ TEST(Rotary, QueriesAndKeysOfDifferentHeadCountsShareATable) {
   auto q = testing::random_tensor<float, 3>({4, 8, 16});
   const auto before = q;
   rotate(q.view(), table);
-  // Only the first two heads, as keys.
+  // Keys: the first two heads.
   Tensor<float, 3> k({4, 2, 16});
   for (std::int64_t t = 0; t < 4; ++t)
     for (std::int64_t h = 0; h < 2; ++h)

@@ -41,7 +41,7 @@ void expect_rotated(const RotaryFrequencies& s, View<const T, 4> before, View<co
           const double sum =
               3 * 0x1p-24 * static_cast<double>(std::fabs(m)) * (std::fabs(p) + std::fabs(q));
           const double rounding = sizeof(U) == 2 ? half_ulp<U> : 0.0;
-          const double least = std::is_same_v<U, Half> ? 0x1p-25 : 0.0;  // of subnormals
+          const double least = std::is_same_v<U, Half> ? 0x1p-25 : 0.0;  // rounds subnormals
           ASSERT_NEAR(as_double(after(b, t, h, x)), left,
                       sum + rounding * (std::fabs(left) + sum) + least)
               << b << " " << t << " " << h << " pair " << i;
@@ -67,21 +67,21 @@ bool same_bits(const std::vector<T>& one, const std::vector<T>& other) {
 
 // Rows of a cache, with other elements before and after them and next to every head.
 template <typename T>
-struct Room {
+struct GuardedHeads {
   std::array<std::ptrdiff_t, 4> shape;
   Tensor<T, 4> all;
 
-  explicit Room(std::array<std::ptrdiff_t, 4> shape, unsigned seed = 3)
+  explicit GuardedHeads(std::array<std::ptrdiff_t, 4> shape, unsigned seed = 3)
       : shape(shape),
         all(random_tensor<T, 4>({shape[0], shape[1] + 3, shape[2], shape[3] + 1}, seed)) {}
   View<T, 4> view() {
     auto whole = all.view();
     return View<T, 4>(&whole(0, 2, 0, 1), shape, whole.strides());
   }
-  View<const T, 4> view() const { return const_cast<Room*>(this)->view(); }
+  View<const T, 4> view() const { return const_cast<GuardedHeads*>(this)->view(); }
   // Whether all elements outside the view are as in `before`.
-  bool intact(const Room& before) const {
-    Room copy = before;
+  bool intact(const GuardedHeads& before) const {
+    GuardedHeads copy = before;
     for (std::ptrdiff_t b = 0; b < shape[0]; ++b)
       for (std::ptrdiff_t t = 0; t < shape[1]; ++t)
         for (std::ptrdiff_t h = 0; h < shape[2]; ++h)

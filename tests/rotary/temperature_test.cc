@@ -51,7 +51,7 @@ void check_scaling() {
   const QueryTemperature temperature{.beta = 0.7, .length = 3, .shift = 1};
   const std::vector<std::int64_t> ids{0, 1, 2, 8, 100, 7};
   Positions positions = explicit_ids(View<const std::int64_t, 2>(ids.data(), {2, 3}));
-  const double least = std::is_same_v<T, Half> ? 0x1p-25 : 0.0;  // of subnormals
+  const double least = std::is_same_v<T, Half> ? 0x1p-25 : 0.0;  // rounds subnormals
   // A head inside a wider row, and every other head.
   const auto before = testing::random_tensor<T, 4>({2, 3, 4, 303});
   auto after = before;
@@ -142,8 +142,8 @@ TEST(QueryTemperature, RefusesWhatItCannotMean) {
               query_scale({.beta = 0.1, .length = 4, .shift = 1},
                           std::numeric_limits<std::int64_t>::max());
             }),
-            "[temperature] position + shift must fit in 64 bits; position, got "
-            "9223372036854775807");
+            "[temperature] position + shift must fit in 64 bits; position, "
+            "got 9223372036854775807");
   testing::Tensor<float, 4> q({2, 3, 1, 2});
   EXPECT_EQ(message_of([&] { scale_queries(q.view(), fine, consecutive(4)); }),
             "[temperature] q must have the number of positions, 4 tokens, got 3");

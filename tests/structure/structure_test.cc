@@ -1,4 +1,4 @@
-// Tests the rules that a compiler does not check: which room may include which, the size of
+// Tests the rules that a compiler does not check: which module may include which, the size of
 // files, and that each header has a test and a page.
 #include <gtest/gtest.h>
 
@@ -49,8 +49,8 @@ std::vector<fs::path> files(std::initializer_list<const char*> folders,
 
 const std::set<std::string> cxx = {".h", ".cc", ".cu"};
 
-// Lowest first. Rooms of one floor do not include each other.
-const std::map<std::string, int> floors = {
+// Lowest first. Modules of one level do not include each other.
+const std::map<std::string, int> levels = {
     {"core", 1},
     {"position", 2},
     {"embedding", 3},
@@ -75,7 +75,7 @@ const std::map<std::string, int> floors = {
 
 // The CMake components, as in tools/cmake/components.cmake. Each is a separate library.
 struct Component {
-  std::vector<std::string> rooms;
+  std::vector<std::string> modules;
   std::set<std::string> needs;           // components whose headers it may include
   std::vector<std::string> third_party;  // other headers that its sources may include
 };
@@ -91,18 +91,18 @@ const std::map<std::string, Component> components = {
 };
 
 // Empty for bindings and apps, which use all components.
-std::string component_of(const std::string& room) {
+std::string component_of(const std::string& module) {
   for (const auto& [name, component] : components)
-    if (std::find(component.rooms.begin(), component.rooms.end(), room) !=
-        component.rooms.end())
+    if (std::find(component.modules.begin(), component.modules.end(), module) !=
+        component.modules.end())
       return name;
   return {};
 }
 
-// Returns the room of a file or of an #include: that of "include/gnomon/rotary/rotary.h" and
+// Returns the module of a file or of an #include: that of "include/gnomon/rotary/rotary.h" and
 // "gnomon/rotary/rotary.h" is rotary, that of "include/gnomon/view.h" is core. Empty for files
 // of other libraries.
-std::string room_of(const std::string& path) {
+std::string module_of(const std::string& path) {
   std::vector<std::string> parts;
   for (const fs::path& part : fs::path(path)) parts.push_back(part.string());
   if (parts.front() == "include") parts.erase(parts.begin());
@@ -128,30 +128,30 @@ std::vector<Include> includes_of(const fs::path& file) {
   return includes;
 }
 
-TEST(Structure, EveryFileIsOfARoomThatHasAFloor) {
+TEST(Structure, EveryFileIsOfAModuleThatHasALevel) {
   for (const fs::path& file : files({"include", "src", "bindings", "apps"}, cxx))
-    EXPECT_TRUE(floors.contains(room_of(file.string())))
-        << file << ": room " << room_of(file.string()) << " has no floor in this test";
+    EXPECT_TRUE(levels.contains(module_of(file.string())))
+        << file << ": module " << module_of(file.string()) << " has no level in this test";
 }
 
-TEST(Structure, FilesIncludeOnlyFromFloorsBelow) {
+TEST(Structure, FilesIncludeOnlyFromLowerLevels) {
   for (const fs::path& file : files({"include", "src", "bindings", "apps"}, cxx)) {
-    const std::string room = room_of(file.string());
-    if (!floors.contains(room)) continue;
+    const std::string module = module_of(file.string());
+    if (!levels.contains(module)) continue;
     for (const Include& include : includes_of(file)) {
-      const std::string other = room_of(include.name);
-      if (other.empty() || other == room || !floors.contains(other)) continue;
-      EXPECT_LT(floors.at(other), floors.at(room)) << file << " includes " << include.name;
+      const std::string other = module_of(include.name);
+      if (other.empty() || other == module || !levels.contains(other)) continue;
+      EXPECT_LT(levels.at(other), levels.at(module)) << file << " includes " << include.name;
     }
   }
 }
 
 TEST(Structure, FilesIncludeOnlyFromComponentsTheyNeed) {
   for (const fs::path& file : files({"include", "src"}, cxx)) {
-    const std::string own = component_of(room_of(file.string()));
+    const std::string own = component_of(module_of(file.string()));
     ASSERT_FALSE(own.empty()) << file << " is of no component";
     for (const Include& include : includes_of(file)) {
-      const std::string other = component_of(room_of(include.name));
+      const std::string other = component_of(module_of(include.name));
       EXPECT_TRUE(other.empty() || other == own || components.at(own).needs.contains(other))
           << file << ": component " << own << " does not need " << other << ", which has "
           << include.name;
@@ -164,7 +164,7 @@ TEST(Structure, TheCApiIncludesOnlyWhatItsComponentHas) {
   for (const fs::path& file : files("bindings/c", cxx)) {
     const bool is_model = file.filename() == "model.cc";
     for (const Include& include : includes_of(file)) {
-      const std::string other = component_of(room_of(include.name));
+      const std::string other = component_of(module_of(include.name));
       EXPECT_TRUE(other.empty() || other == "core" || (is_model && other == "model"))
           << file << " includes " << include.name;
     }
@@ -178,10 +178,10 @@ TEST(Structure, FilesIncludeOnlyLibrariesOfTheirComponent) {
       // A header that only the components model and report include.
       if (file == "src/core/json_value.h" && include.name.starts_with("nlohmann/")) continue;
       const std::string& name = include.name;
-      if (name.find('/') == name.npos || !room_of(name).empty() || name.starts_with("sys/") ||
+      if (name.find('/') == name.npos || !module_of(name).empty() || name.starts_with("sys/") ||
           name.starts_with("sanitizer/"))
         continue;
-      const auto& allowed = components.at(component_of(room_of(file.string()))).third_party;
+      const auto& allowed = components.at(component_of(module_of(file.string()))).third_party;
       EXPECT_TRUE(std::any_of(allowed.begin(), allowed.end(),
                               [&](const std::string& one) { return name.starts_with(one); }))
           << file << " includes " << name;
@@ -200,8 +200,8 @@ TEST(Structure, ComponentsAreThoseOfTheBuild) {
   std::set<std::string> names;
   for (const auto& [name, component] : components) {
     names.insert(name);
-    EXPECT_EQ(lists["gnomon_" + name + "_rooms"],
-              std::set<std::string>(component.rooms.begin(), component.rooms.end()));
+    EXPECT_EQ(lists["gnomon_" + name + "_modules"],
+              std::set<std::string>(component.modules.begin(), component.modules.end()));
     EXPECT_EQ(lists["gnomon_" + name + "_needs"], component.needs) << name;
   }
   EXPECT_EQ(lists["gnomon_components"], names);
@@ -240,7 +240,7 @@ bool loads_code(const std::string& line) {
   return std::regex_search(line, cxx_loader) || std::regex_search(line, python_loader) ||
          (line.find("torch.load(") != line.npos && line.find("weights_only=True") == line.npos);
 }
-// They load what the test itself has written.
+// They load files that the test itself has written.
 const std::set<std::string> load_their_own = {
     "tests/torch/position_test.cc", "tests/torch/testing.h", "tests/lab/checkpoint_test.cc"};
 
@@ -290,7 +290,7 @@ TEST(Structure, EveryPublicHeaderHasATestOfItsName) {
     const std::string name = file.lexically_relative("include").string();
     if (without_test.contains(name)) continue;
     const fs::path test =
-        fs::path("tests") / room_of(name) / (file.stem().string() + "_test.cc");
+        fs::path("tests") / module_of(name) / (file.stem().string() + "_test.cc");
     EXPECT_TRUE(fs::exists(root / test)) << name << " has no " << test;
   }
 }
@@ -299,9 +299,9 @@ TEST(Structure, EveryPublicHeaderHasAPageOfItsName) {
   for (const fs::path& file : files("include", {".h"})) {
     const std::string name = file.lexically_relative("include").string();
     if (without_page.contains(name)) continue;
-    const std::string room = room_of(name);
+    const std::string module = module_of(name);
     const fs::path page =
-        fs::path("docs") / (room == "core" ? "" : room) / (file.stem().string() + ".md");
+        fs::path("docs") / (module == "core" ? "" : module) / (file.stem().string() + ".md");
     EXPECT_TRUE(fs::exists(root / page)) << name << " has no " << page;
   }
 }
@@ -325,9 +325,10 @@ TEST(Structure, EveryKernelHasANaiveVersion) {
   static const std::regex quoted("`([a-z0-9_]+)`");
   for (const fs::path& file : files("include", {".h"})) {
     const std::string name = file.lexically_relative("include").string();
-    const std::string room = room_of(name), text = text_of(file);
-    const bool kernels = room == "rotary" || room == "embedding" || room == "bias" ||
-                         room == "relative" || room == "attention" || name == "gnomon/angles.h";
+    const std::string module = module_of(name), text = text_of(file);
+    const bool kernels = module == "rotary" || module == "embedding" || module == "bias" ||
+                         module == "relative" || module == "attention" ||
+                         name == "gnomon/angles.h";
     std::smatch found;
     if (!std::regex_search(text, found, line)) {
       EXPECT_TRUE(!kernels || !declares_kernel(text) || without_naive.contains(name))

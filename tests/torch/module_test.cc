@@ -47,11 +47,11 @@ TEST(Module, WorksInEveryType) {
         ASSERT_EQ(parameter.scalar_type(), type);
         ASSERT_TRUE(parameter.grad().defined());
         EXPECT_EQ(parameter.grad().scalar_type(), type);
-        const at::Tensor its = exact->parameters()[i].grad();
+        const at::Tensor wanted = exact->parameters()[i].grad();
         EXPECT_TRUE(parameter.grad().isfinite().all().item<bool>());
         if (type == at::kDouble)
-          expect_close(parameter.grad().to(at::kFloat), its,
-                       1e-4 * (1 + its.abs().max().item<double>()));
+          expect_close(parameter.grad().to(at::kFloat), wanted,
+                       1e-4 * (1 + wanted.abs().max().item<double>()));
       }
     }
   }
@@ -77,7 +77,7 @@ TEST(SavedModule, IsNotLoadedIntoAnother) {
   PositionEncoding both(model::Mixture{usual("rotary"), usual("t5")});
   refused(both, saved(four), {"rotary", "t5"});
   EXPECT_NO_THROW(load(rotary, saved(PositionEncoding(rotary->mixture()))));
-  // As a submodule of a model.
+  // The module as a submodule of a model.
   torch::nn::ModuleList model, wrong;
   model->push_back(eight);
   wrong->push_back(four);

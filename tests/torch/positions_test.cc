@@ -62,12 +62,12 @@ TEST_P(EachPosition, AttendsAPaddedBatchAsRowsAlone) {
          v = random({batch, 6, heads / 2, head_dim}, 3, at::kFloat).detach();
     const at::Tensor hidden = random({batch, 6, shape.width}, 4, at::kFloat).detach();
     const auto alone = [&](std::int64_t row, std::int64_t begin) {
-      AttendOptions its = options;
+      AttendOptions of_part = options;
       const auto part = [&](const at::Tensor& x) {
         return x.slice(0, row, row + 1).slice(1, begin);
       };
-      its.hidden = part(hidden);
-      return position->attend(part(q), part(k), part(v), its);
+      of_part.hidden = part(hidden);
+      return position->attend(part(q), part(k), part(v), of_part);
     };
     const at::Tensor first = alone(0, 2), second = alone(1, 0);
     for (at::Tensor& one : {std::ref(q), std::ref(k), std::ref(v)})
@@ -80,7 +80,7 @@ TEST_P(EachPosition, AttendsAPaddedBatchAsRowsAlone) {
       expect_close(all.slice(0, 0, 1).slice(1, 2), first, 2e-5);
       expect_close(all.slice(0, 1, 2), second, 2e-5);
     }
-    // Only the last queries, as in decoding.
+    // The last queries only, as in decoding.
     AttendOptions last = options;
     last.hidden = hidden.slice(1, 4);
     expect_close(position->attend(q.slice(1, 4), k, v, last), fused.slice(1, 4), 2e-5);
@@ -99,10 +99,10 @@ TEST_P(EachPosition, AttendsPackedSequencesAsRowsAlone) {
   const at::Tensor all = position->attend_packed(qkv, heads, options);
   std::int64_t begin = 0;
   for (const std::int64_t count : lengths) {
-    AttendOptions its = causal;
-    its.hidden = options.hidden.narrow(1, begin, count);
+    AttendOptions of_part = causal;
+    of_part.hidden = options.hidden.narrow(1, begin, count);
     expect_close(all.narrow(1, begin, count),
-                 position->attend_packed(qkv.narrow(1, begin, count), heads, its), 2e-5);
+                 position->attend_packed(qkv.narrow(1, begin, count), heads, of_part), 2e-5);
     begin += count;
   }
   expect_close(all.slice(1, begin), at::zeros({1, 1, heads, head_dim}), 0);

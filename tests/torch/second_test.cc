@@ -61,8 +61,8 @@ void expect_second(const Compute& compute, const std::vector<at::Tensor>& inputs
       return all;
     };
     const double slope = slope_of(sum_at, 1e-3);
-    const double its = (found[i] * direction).to(at::kDouble).sum().item<double>();
-    EXPECT_NEAR(its, slope, tolerance * (1 + std::abs(slope))) << "input " << i;
+    const double product = (found[i] * direction).to(at::kDouble).sum().item<double>();
+    EXPECT_NEAR(product, slope, tolerance * (1 + std::abs(slope))) << "input " << i;
   }
 }
 
@@ -111,12 +111,12 @@ TEST_P(EachSecond, DerivativeIsExactOrRefused) {
       return total;
     };
     const double slope = slope_of(sum_at, step);
-    const double its = (one.grad() * direction).to(at::kDouble).sum().item<double>();
-    EXPECT_NEAR(its, slope, 2e-3 * (1 + std::abs(slope)));
+    const double product = (one.grad() * direction).to(at::kDouble).sum().item<double>();
+    EXPECT_NEAR(product, slope, 2e-3 * (1 + std::abs(slope)));
   }
 }
 
-// A usual gradient penalty: of a loss with respect to the embeddings, through embed and attend.
+// A usual gradient penalty: the gradient of a loss by the embeddings, through embed and attend.
 TEST_P(EachSecond, DerivativePassesThroughTheEmbeddings) {
   PositionEncoding position = make({usual(GetParam())});
   if (!model::includes(model::enters(position->mixture()), model::Place::embeddings)) return;
@@ -127,7 +127,7 @@ TEST_P(EachSecond, DerivativePassesThroughTheEmbeddings) {
         .sin();
   };
   expect_second(embed, {x}, 1e-6);
-  // Also for the table: its gradient depends on x.
+  // The same for the table: its gradient depends on x.
   if (position->parameters().empty()) return;
   const at::Tensor loss = embed({x}).sum();
   const auto of_table = torch::autograd::grad({loss}, position->parameters(), {}, true, true);

@@ -1,5 +1,5 @@
-// Attention on shards of heads against attention on the whole: all shards in this process, and one
-// shard in each of 2 and 4 processes.
+// Attention on shards of heads against attention on the whole: all shards in this process, and
+// one shard in each of 2 and 4 processes.
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 #include <torch/version.h>
@@ -121,11 +121,11 @@ TEST_P(ShardOf, HeadsGivesThePartOfTheWhole) {
     }
 }
 
-// A shard that got the slopes, the table or the rates of other heads would pass the test above if
-// all heads were equal.
+// A shard that got the slopes, the table or the rates of other heads would pass the test above
+// if all heads were equal.
 TEST_P(ShardOf, HeadsDiffersFromThatOfOtherHeads) {
   const auto [name, shards] = GetParam();
-  if (shards == 1 || name == "rotary" || name == "shaw") return;  // without parts
+  if (shards == 1 || name == "rotary" || name == "shaw") return;  // has no parts
   PositionEncoding whole = make({encoding_of(name)});
   const std::int64_t local = heads / shards;
   PositionEncoding first = shard_of(whole, model::shard(whole->mixture(), 0, local));

@@ -45,9 +45,9 @@ inline std::vector<std::string> names() {
 
 // The usual encoding of a name, for causal or bidirectional models.
 inline model::Encoding usual(std::string_view name, Visibility reads = Visibility::causal) {
-  model::Shape its = shape;
-  its.reads = reads;
-  return model::find_encoding(name).usual(its);
+  model::Shape reading = shape;
+  reading.reads = reads;
+  return model::find_encoding(name).usual(reading);
 }
 inline bool in_attention(const model::Encoding& encoding) {
   return model::info(encoding).enters != model::Place::embeddings;

@@ -1,11 +1,11 @@
-# The components of the library: their rooms in src/ and include/gnomon/, and the components that
+# The components of the library: their modules in src/ and include/gnomon/, and the components that
 # each requires. tests/structure checks #include lines against the same table.
 set(gnomon_components core graph model report cuda)
-set(gnomon_core_rooms core position embedding rotary bias relative attention)
-set(gnomon_graph_rooms graph)
-set(gnomon_model_rooms model analysis io)
-set(gnomon_report_rooms plot)
-set(gnomon_cuda_rooms cuda)
+set(gnomon_core_modules core position embedding rotary bias relative attention)
+set(gnomon_graph_modules graph)
+set(gnomon_model_modules model analysis io)
+set(gnomon_report_modules plot)
+set(gnomon_cuda_modules cuda)
 set(gnomon_core_needs "")
 set(gnomon_graph_needs core)
 set(gnomon_model_needs core)

@@ -4,19 +4,19 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(config_dir "${CMAKE_INSTALL_LIBDIR}/cmake/gnomon")
 
-# Each component is a separate export, with the headers of its rooms. The headers of core are in
+# Each component is a separate export, with the headers of its modules. The headers of core are in
 # include/gnomon itself.
 foreach(component IN LISTS gnomon_built)
   install(TARGETS gnomon_${component} EXPORT gnomon-${component})
   install(EXPORT gnomon-${component} NAMESPACE gnomon:: FILE gnomon-${component}-targets.cmake
           DESTINATION "${config_dir}")
-  foreach(room IN LISTS gnomon_${component}_rooms)
-    if(room STREQUAL "core")
+  foreach(module IN LISTS gnomon_${component}_modules)
+    if(module STREQUAL "core")
       file(GLOB headers CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/include/gnomon/*.h")
       install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gnomon")
       install(FILES include/gnomon.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
     else()
-      install(DIRECTORY include/gnomon/${room}
+      install(DIRECTORY include/gnomon/${module}
               DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gnomon" FILES_MATCHING PATTERN "*.h")
     endif()
   endforeach()

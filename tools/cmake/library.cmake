@@ -1,22 +1,22 @@
-# The library: everything in src/, one folder per room, one target per component (gnomon_core is
+# The library: everything in src/, one folder per module, one target per component (gnomon_core is
 # gnomon::core), and the target gnomon, which links all of them.
 
-# Declares <library>_<component> with the sources of its rooms. The arguments after the name are libraries
+# Declares <library>_<component> with the sources of its modules. The arguments after the name are libraries
 # that its sources use but its headers do not.
 function(gnomon_component library component)
   set(target ${library}_${component})
   set(sources "")
-  foreach(room IN LISTS gnomon_${component}_rooms)
-    file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/${room}/*.cc")
+  foreach(module IN LISTS gnomon_${component}_modules)
+    file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/${module}/*.cc")
     list(APPEND sources ${found})
-    # A room is compiled in groups of at most 15 files, because headers and the same templates take longer
+    # A module is compiled in groups of at most 15 files, because headers and the same templates take longer
     # than the files. Kernels (*_simd.cc) are compiled alone: they include themselves.
     list(FILTER found EXCLUDE REGEX "_simd[.]cc$")
     set(count 0)
     foreach(source IN LISTS found)
       math(EXPR group "${count} / 15")
       math(EXPR count "${count} + 1")
-      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${room}_${group})
+      set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${module}_${group})
     endforeach()
   endforeach()
   add_library(${target} ${sources})

@@ -18,7 +18,7 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 TARGET = ROOT / "bindings/python/gnomon/specs"
 
 HEADERS = {p: p.read_text() for p in sorted((ROOT / "include/gnomon").rglob("*.h"))}
-ROOMS = {
+MODULES = {
     "embedding": "Specs of encodings that add a table to the embeddings, and of no position.",
     "rotary": "Specs of rotations of queries and keys, and of their context extensions.",
     "bias": "Specs of biases on the scores.",
@@ -184,16 +184,16 @@ def fields_of(core, kind):
 
 
 def encodings_of(core):
-    """Returns the kind, the name and the room of each alternative of model::Encoding."""
+    """Returns the kind, the name and the module of each alternative of model::Encoding."""
     kinds = error(core, {"kind": "?"}).split("one of ")[1].split(", got")[0].split(", ")
     variant = re.search(r"using Encoding =\s*std::variant<(.*?)>;",
                         (ROOT / "include/gnomon/model/encoding.h").read_text(), re.S)[1]
     names = [name.strip() for name in variant.split(",")]
     assert len(names) == len(kinds), (names, kinds)
     for kind, name in zip(kinds, names):
-        room = next((path.parent.name for path, text in HEADERS.items()
+        module = next((path.parent.name for path, text in HEADERS.items()
                      if re.search(rf"^struct {name} {{", text, re.M)), "")
-        yield kind, name, room if room in ROOMS else "embedding"
+        yield kind, name, module if module in MODULES else "embedding"
 
 
 def scaling_class(core, kind, name):
@@ -230,27 +230,27 @@ def names_in(body):
 
 def write(core):
     """Returns the text of each file by its name."""
-    classes = {room: [] for room in ROOMS}
+    classes = {module: [] for module in MODULES}
     classes["rotary"] += [scaling_class(core, *one) for one in SCALINGS.items()]
     classes["rotary"].append(class_text(
         "AxialPart", "Value", "AxialPart",
         [("axis", "int", "0"), ("rotary_dim", "int", None),
          ("inv_freq", "tuple[float, ...]", "()")],
         "A run of pairs that rotate by one position axis.", "", ""))
-    for kind, name, room in encodings_of(core):
-        classes[room].append(encoding_class(core, kind, name))
+    for kind, name, module in encodings_of(core):
+        classes[module].append(encoding_class(core, kind, name))
         if name == "Sinusoidal":
-            classes[room].append(class_text(
+            classes[module].append(class_text(
                 "GridAxis", "Value", "GridAxis",
                 [("column", "int", None), ("sinusoidal", "Sinusoidal", None)],
                 "One axis of sinusoids of a grid.", "", ""))
     texts = {}
-    for room, all_of_room in classes.items():
-        body = "\n\n\n".join(all_of_room)
+    for module, all_of_module in classes.items():
+        body = "\n\n\n".join(all_of_module)
         bases = [base for base in ("Encoding", "Scaling", "Value") if f"({base})" in body]
         typing = ["from typing import Literal", ""] if "Literal[" in body else [""]
-        texts[f"{room}.py"] = "\n".join([
-            f'"""{ROOMS[room]}', "",
+        texts[f"{module}.py"] = "\n".join([
+            f'"""{MODULES[module]}', "",
             "Written by tools/python/write_specs.py from the library; do not edit.",
             '"""', "", "from __future__ import annotations", "",
             "from dataclasses import dataclass", *typing,

@@ -5,11 +5,11 @@
 //       -ltorch -ltorch_cpu -lc10 -o build/vit && build/vit vit_positions.npy 4000
 //
 // Images: 32 x 32 gray values with 1 to 3 drawn shapes (disks, rectangles, triangles) on a
-// background with a linear gradient. Patches: 8 x 8 of 4 x 4 pixels. Task: half of the patches are
-// replaced by one trained vector, and the model predicts their pixels; the loss is the mean square
-// error on them. Model: width 64, 2 pre-norm layers, 4 heads, MLP of 256, a learned table of 64
-// positions with initial deviation 0.02. AdamW, learning rate 1e-3 with warm-up of 100 steps and
-// cosine decay, weight decay 0.05, batches of 32, seed 1.
+// background with a linear gradient. Patches: 8 x 8 of 4 x 4 pixels. Task: half of the patches
+// are replaced by one trained vector, and the model predicts their pixels; the loss is the mean
+// square error on them. Model: width 64, 2 pre-norm layers, 4 heads, MLP of 256, a learned
+// table of 64 positions with initial deviation 0.02. AdamW, learning rate 1e-3 with warm-up of
+// 100 steps and cosine decay, weight decay 0.05, batches of 32, seed 1.
 #include <torch/torch.h>
 
 #include <cmath>

@@ -1,4 +1,4 @@
-// The task classify: the label of a text, read by a bidirectional Transformer with a [CLS] token.
+// The task classify: a bidirectional Transformer with a [CLS] token predicts a text's label.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace {
 constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
 constexpr std::uint64_t sample_seed = 0x73616d706c65;
 constexpr std::int64_t texts_at_once = 32;
-constexpr std::int64_t class_token = 256;  // after the bytes
+constexpr std::int64_t class_token = 256;  // the number after the bytes
 
 // Texts as rows of tokens: [CLS], the bytes, and padding.
 struct TextBatch {
@@ -103,7 +103,7 @@ class ClassifyModel final : public TaskModel {
 
   Json specification() const override { return json_of_scheme(model_->position->scheme()); }
 
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override {
     std::vector<LabelledText> texts;
     for (std::int64_t row = rows.begin; row < rows.end; ++row)
       texts.push_back(drawn(part, seed, step, row));
@@ -176,8 +176,8 @@ class ClassifyModel final : public TaskModel {
     return cut(texts[static_cast<std::size_t>(draws.below(std::ssize(texts)))], length);
   }
 
-  // The tests of a stretch. Of the user's texts: those that reach the stretch, cut at its end, at
-  // most 8 eval_segments of them; shorter texts than the first stretch belong to it.
+  // The tests of a stretch. From the user's texts: those that reach the stretch, cut at its
+  // end, at most 8 eval_segments of them; shorter texts than the first stretch belong to it.
   std::vector<LabelledText> tests(const Stretch& stretch) const {
     std::vector<LabelledText> all, used;
     if (!data_) {
@@ -231,8 +231,8 @@ Corpus load(const Settings& s) {
   if (s.texts.empty()) {
     corpus.source = "generated sentences whose label depends on the order of their words";
     corpus.split =
-        "by a hash of the sentence: of sixteen sentences fourteen train, one validates and one "
-        "tests";
+        "by a hash of the sentence: of sixteen sentences fourteen train, "
+        "one validates and one tests";
     return corpus;
   }
   auto data = std::make_shared<LabelledTexts>(
@@ -265,8 +265,8 @@ const TaskInfo classify_task_info{
     .name = "classify",
     .title = "Classification",
     .summary =
-        "the label of a text; that of a generated sentence depends on the order of its "
-        "words",
+        "the label of a text; that of a generated sentence depends "
+        "on the order of its words",
     .unit = "bytes",
     .score = "right labels",
     .what =

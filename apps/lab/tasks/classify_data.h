@@ -6,8 +6,8 @@
 // A generated sentence has a hunter (dog, fox, owl, cat) and a prey (hen, rat, ant, bee). The
 // label says which of them is the subject. A sentence and the sentence with the two animals
 // exchanged are equally likely and consist of the same words, so the best guess from the words
-// without their order is right in half of the cases. Words of four bytes with their space fill a
-// sentence up to its length, and one to four dots end it.
+// without their order is right in half of the cases. Words of four bytes with their space fill
+// a sentence up to its length, and one to four dots end it.
 #pragma once
 
 #include <cstdint>
@@ -34,17 +34,17 @@ struct LabelledText {
 LabelledText sentence(std::int64_t length, Part part, std::uint64_t seed, std::uint64_t number);
 constexpr std::string_view sentence_labels[] = {"hunter", "prey"};
 
-// The rows of a CSV file, by RFC 4180: fields with commas, quotes or line ends are quoted, and a
-// quote inside them is doubled. Lines end in "\n" or "\r\n"; empty lines are skipped. Throws
+// The rows of a CSV file, by RFC 4180: fields with commas, quotes or line ends are quoted, and
+// a quote inside them is doubled. Lines end in "\n" or "\r\n"; empty lines are skipped. Throws
 // std::invalid_argument with the line if a quote is not closed or stands inside a field, and if
-// a row has another number of fields than the first one. `name`: of the file.
+// a row has another number of fields than the first one. `name`: that of the file.
 std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std::string& name);
 
 // A user's texts. Texts with the same bytes are in the same part.
 struct LabelledTexts : TaskData {
-  std::vector<std::string> names;  // of the labels, in the order of their first row
+  std::vector<std::string> names;  // label names, in the order of their first row
   std::vector<LabelledText> train, validation, test;
-  std::string digest;  // of the file
+  std::string digest;  // hash of the file
 };
 
 // Reads a CSV file. Its first row names the columns "text" and "label", in upper or lower case.

@@ -142,7 +142,8 @@ at::Tensor DialogueModel::logits(const std::vector<Dialogue>& dialogues,
   return all.index({at::tensor(rows, tokens.options()), at::tensor(places, tokens.options())});
 }
 
-LossSum DialogueModel::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
+LossSum DialogueModel::loss(Part part, std::uint64_t seed, std::uint64_t step,
+                            BatchRange rows) {
   std::vector<Dialogue> dialogues;
   std::vector<std::vector<std::int64_t>> asked;
   for (std::int64_t b = rows.begin; b < rows.end; ++b) {
@@ -241,7 +242,7 @@ TaskDefaults defaults() {
           .learning_rate = 4e-3};
 }
 std::int64_t tokens(std::int64_t length) {
-  return most_tokens_of_turn * (length + other_turns) - 1;  // without the answer
+  return most_tokens_of_turn * (length + other_turns) - 1;  // leaves out the answer
 }
 std::unique_ptr<TaskModel> made(const Settings& settings, const Corpus&,
                                 const std::string& encoding, std::int64_t seed) {

@@ -5,9 +5,9 @@
 //   <user> nice day <assistant> sure     small talk: one to three words and a reply
 //   <user> cat ? <assistant> tom         a question and its answer
 //
-// A token is a word or one of the two roles. A turn is the user's words and the assistant's reply.
-// A length is the number of turns from the fact to the question: 1 if the question is in the turn
-// after the fact.
+// A token is a word or one of the two roles. A turn is the user's words and the assistant's
+// reply. A length is the number of turns from the fact to the question: 1 if the question is in
+// the turn after the fact.
 #pragma once
 
 #include <cstdint>
@@ -44,10 +44,10 @@ struct Dialogue {
 };
 
 // A dialogue of max(length, train_length) + other_turns turns whose last question has the
-// distance `length`. The fact of that question replaces another value, at a random earlier turn,
-// and is not asked in between. Each other turn is a fact about another key, small talk, or a
-// question about another key, at a distance of at most train_length. Every fact is asked at most
-// once, because the answer tells it again. A pure function of the arguments.
+// distance `length`. The fact of that question replaces another value, at a random earlier
+// turn, and is not asked in between. Each other turn is a fact about another key, small talk,
+// or a question about another key, at a distance of at most train_length. Every fact is asked
+// at most once, because the answer tells it again. A pure function of the arguments.
 Dialogue dialogue(std::int64_t length, std::int64_t train_length, Part part, std::uint64_t seed,
                   std::uint64_t number);
 
@@ -61,7 +61,7 @@ constexpr std::int64_t memory_tokens(std::int64_t train_length) { return 12 * tr
 // How the tokens of earlier turns are seen: the suffixes of the task.
 enum class Context {
   whole = 1,  // all earlier tokens, at positions 0, 1, 2, ...
-  random,     // as `whole`; in training at random positions
+  random,     // like `whole`; random positions in training
   restart,    // all earlier tokens; positions restart at each turn
   packed,     // the tokens of the same turn only
   memory,     // segments with a memory of earlier tokens
@@ -74,7 +74,7 @@ class DialogueModel final : public TaskModel {
 
   torch::nn::Module& module() override { return *model_; }
   Json specification() const override;
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
   void describe(RunResult& result) override;
 
@@ -93,7 +93,7 @@ class DialogueModel final : public TaskModel {
   Context context_;
   Transformer model_;
   std::vector<std::int64_t> ids_;               // random positions of a training step
-  std::vector<SegmentMemory<float>> memories_;  // of the last batch, by layer
+  std::vector<SegmentMemory<float>> memories_;  // memories of the last batch, by layer
 };
 
 }  // namespace gnomon::lab::dialogue_task

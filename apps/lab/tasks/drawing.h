@@ -29,7 +29,7 @@ constexpr std::string_view shapes[] = {"circle", "square", "triangle", "cross", 
 // shape: an index of `shapes`.
 Glyph shape_glyph(std::int64_t shape);
 
-// A square picture, row by row. `units`: its side in the units of what is drawn.
+// A square picture, row by row. `units`: its side in the units of the drawing.
 class Canvas {
  public:
   Canvas(std::int64_t pixels, double units)
@@ -55,8 +55,8 @@ class Canvas {
 // Uniform on [low, high).
 double uniform(double low, double high, Draws& draws);
 
-// Pictures of `side` x `side` values as text, two side by side: a character of Unicode's Braille
-// patterns for 2 x 4 pixels, with a dot for each value above one half.
+// Pictures of `side` x `side` values as text, two side by side: a character of Unicode's
+// Braille patterns for 2 x 4 pixels, with a dot for each value above one half.
 std::string as_text(const std::vector<std::vector<float>>& pictures, std::int64_t side);
 
 }  // namespace gnomon::lab::image_task

@@ -20,7 +20,7 @@ Windows empty_windows(std::int64_t rows, std::int64_t length) {
           at::empty({rows, length}, at::kLong)};
 }
 
-// Row `row`: the tokens from `begin` on. `shift`: 1 for the next token as target, 0 for the same.
+// Row `row`: the tokens from `begin` on. `shift`: 1: the target is the next token, 0: the same.
 void fill(Windows& windows, std::int64_t row, const Tokens& text, std::int64_t begin,
           std::int64_t shift) {
   const std::int64_t length = windows.inputs.size(1);
@@ -69,39 +69,40 @@ std::vector<std::int64_t> inner_places(std::int64_t length) {
   return all;
 }
 
-struct Place {
+struct TokenSegment {
   const Tokens* text;
   std::int64_t first_target;
 };
 
-// As test_segments of windows.h, in tokens.
-std::vector<Place> places(const std::vector<Tokens>& texts, const Settings& settings) {
+// Like test_segments of windows.h, in tokens.
+std::vector<TokenSegment> token_segments(const std::vector<Tokens>& texts,
+                                         const Settings& settings) {
   const std::int64_t longest = settings.longest();
-  std::vector<Place> all;
+  std::vector<TokenSegment> all;
   for (const Tokens& text : texts)
     for (std::int64_t target = longest / 2 + 1; target + longest <= std::ssize(text.ids);
          target += longest)
       all.push_back({&text, target});
   const auto wanted =
       std::min<std::size_t>(all.size(), static_cast<std::size_t>(settings.eval_segments));
-  std::vector<Place> chosen;
+  std::vector<TokenSegment> chosen;
   for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(all[i * all.size() / wanted]);
   return chosen;
 }
 
-// As segment_windows of windows.h, in tokens.
-Windows causal_windows(const Place& place, std::int64_t length, std::int64_t longest) {
+// Like segment_windows of windows.h, in tokens.
+Windows causal_windows(const TokenSegment& segment, std::int64_t length, std::int64_t longest) {
   const std::int64_t rows = 2 * longest / length;
   Windows windows = empty_windows(rows, length);
   for (std::int64_t w = 0; w < rows; ++w)
-    fill(windows, w, *place.text, place.first_target - 1 + (w - 1) * (length / 2), 1);
+    fill(windows, w, *segment.text, segment.first_target - 1 + (w - 1) * (length / 2), 1);
   return windows;
 }
 
-// Adjacent windows. The masked places are the same at every length, and none is at the border of
-// a window of any length.
-Windows masked_windows(const Place& place, std::int64_t length, const Settings& settings,
-                       const Tokenizer& tokenizer) {
+// Adjacent windows. The masked places are the same at every length, and none is at the border
+// of a window of any length.
+Windows masked_windows(const TokenSegment& segment, std::int64_t length,
+                       const Settings& settings, const Tokenizer& tokenizer) {
   const std::int64_t longest = settings.longest(), stretch = settings.train_length;
   const auto at_border = [&](std::int64_t i) {
     return std::any_of(settings.eval_lengths.begin(), settings.eval_lengths.end(),
@@ -113,13 +114,14 @@ Windows masked_windows(const Place& place, std::int64_t length, const Settings& 
     for (std::int64_t i = begin; i < std::min(longest, begin + stretch); ++i)
       if (!at_border(i)) candidates.push_back(i);
     if (candidates.empty()) continue;
-    const auto some = masked_places(candidates, {static_cast<std::uint64_t>(place.first_target),
-                                                 static_cast<std::uint64_t>(begin)});
+    const auto some = masked_places(
+        candidates,
+        {static_cast<std::uint64_t>(segment.first_target), static_cast<std::uint64_t>(begin)});
     hidden.insert(hidden.end(), some.begin(), some.end());
   }
   Windows windows = empty_windows(longest / length, length);
   for (std::int64_t w = 0; w < longest / length; ++w) {
-    fill(windows, w, *place.text, place.first_target + w * length, 0);
+    fill(windows, w, *segment.text, segment.first_target + w * length, 0);
     std::vector<std::int64_t> here;
     for (const std::int64_t i : hidden)
       if (i / length == w) here.push_back(i % length);
@@ -164,8 +166,8 @@ void add_data(const Settings& settings, Corpus& corpus) {
   if (!has_window(data->train, longest + 1) || !has_window(data->validation, longest + 1) ||
       !has_window(data->test, segment))
     refuse("finetune",
-           fmt::format("each part of the texts must have {} tokens in one text (or use shorter "
-                       "--eval-lengths)",
+           fmt::format("each part of the texts must have {} tokens "
+                       "in one text (or use shorter --eval-lengths)",
                        segment),
            std::to_string(data->test.empty() ? 0 : std::ssize(data->test[0].ids)) +
                " in the test part");
@@ -192,7 +194,7 @@ void add_data(const Settings& settings, Corpus& corpus) {
 }
 
 Windows random_windows(const Data& data, const std::vector<Tokens>& texts, std::int64_t length,
-                       Rows rows, std::uint64_t seed, std::uint64_t step) {
+                       BatchRange rows, std::uint64_t seed, std::uint64_t step) {
   std::vector<std::int64_t> ends;
   std::int64_t all = 0;
   for (const Tokens& text : texts)
@@ -237,7 +239,7 @@ Json Model::specification() const {
 }
 
 // Targets are the bytes of the target tokens, so the mean is in bits per byte.
-LossSum Model::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
+LossSum Model::loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) {
   const Windows windows = random_windows(
       data_, part == Part::train ? data_.train : data_.validation, window(), rows, seed, step);
   const torch::Device device(settings_.device);
@@ -257,13 +259,13 @@ std::optional<LengthLoss> Model::test(std::int64_t length, const std::function<b
   const auto count = static_cast<std::size_t>(length);
   position_sums_.assign(count, 0);
   position_bytes_.assign(count, 0);
-  for (const Place& place : places(data_.test, settings_)) {
-    const Windows all = masked ? masked_windows(place, length, settings_, *data_.tokenizer)
-                               : causal_windows(place, length, settings_.longest());
+  for (const TokenSegment& segment : token_segments(data_.test, settings_)) {
+    const Windows all = masked ? masked_windows(segment, length, settings_, *data_.tokenizer)
+                               : causal_windows(segment, length, settings_.longest());
     const std::int64_t rows = all.inputs.size(0);
     const std::int64_t at_once =
         std::clamp<std::int64_t>(logits_at_once / (length * data_.config.vocabulary), 1, rows);
-    double segment = 0, segment_bytes = 0;
+    double segment_bits = 0, segment_bytes = 0;
     for (std::int64_t begin = 0; begin < rows; begin += at_once) {
       if (stop()) return {};
       const std::int64_t some = std::min(at_once, rows - begin);
@@ -284,7 +286,7 @@ std::optional<LengthLoss> Model::test(std::int64_t length, const std::function<b
         const double b = bits.data_ptr<double>()[i];
         const auto n = static_cast<double>(bytes.data_ptr<std::int64_t>()[i]);
         if (masked || position >= length / 2) {
-          segment += b;
+          segment_bits += b;
           segment_bytes += n;
           right += hit.data_ptr<double>()[i];
           targets += 1;
@@ -297,9 +299,9 @@ std::optional<LengthLoss> Model::test(std::int64_t length, const std::function<b
         position_bytes_[static_cast<std::size_t>(position)] += n;
       }
     }
-    tail += segment;
+    tail += segment_bits;
     tail_bytes += segment_bytes;
-    loss.tail_by_segment.push_back(segment / std::max(1.0, segment_bytes));
+    loss.tail_by_segment.push_back(segment_bits / std::max(1.0, segment_bytes));
     loss.windows += settings_.longest() / length;
   }
   loss.tail_bits = tail / std::max(1.0, tail_bytes);

@@ -1,8 +1,8 @@
 // --finetune: a released model, evaluated by length before and after a fine-tune, with its own
 // encoding and with each method of --extend.
 //
-// A run is one entry (finetune_config.h). Lengths are in tokens of the model, losses in bits per
-// byte of the text, so models with different tokenizers compare.
+// A run is one entry (finetune_config.h). Lengths are in tokens of the model, losses in bits
+// per byte of the text, so models with different tokenizers compare.
 #pragma once
 
 #include <filesystem>
@@ -20,17 +20,17 @@ namespace gnomon::lab::finetune {
 struct Data : TaskData {
   Config config;
   std::unique_ptr<Tokenizer> tokenizer;
-  std::vector<Tokens> train, validation, test;  // of the texts of the corpus
+  std::vector<Tokens> train, validation, test;  // texts of the corpus
 };
 
 // Windows [begin, end) of a batch, as rows: inputs and targets [B, T]. A target is the next
-// token, or `uncounted` for places without a loss. `bytes` [B, T]: of the targets.
+// token, or `uncounted` for places without a loss. `bytes` [B, T]: those of the targets.
 struct Windows {
   at::Tensor inputs, targets, bytes;
 };
 // Windows at random places of the texts: pure functions of (seed, step).
 Windows random_windows(const Data& data, const std::vector<Tokens>& texts, std::int64_t length,
-                       Rows rows, std::uint64_t seed, std::uint64_t step);
+                       BatchRange rows, std::uint64_t seed, std::uint64_t step);
 
 class Model final : public TaskModel {
  public:
@@ -38,7 +38,7 @@ class Model final : public TaskModel {
 
   torch::nn::Module& module() override { return *network_; }
   Json specification() const override;
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
   void save(const std::filesystem::path& folder, const RunResult& result) override;
   std::int64_t steps() const override { return entry_.tuned ? settings_.steps : 0; }

@@ -26,7 +26,7 @@ enum class Activation { silu = 1, gelu, gelu_tanh, relu };
 struct Config {
   Json json;  // as in the file
   model::ModelDescription description;
-  model::Scheme scheme;  // of the layers
+  model::Scheme scheme;  // encodings of the layers
   Layout layout = {};
   Activation activation = {};
   std::int64_t vocabulary = 0, width = 0, inner = 0;  // inner: width of the feed-forward layers
@@ -34,15 +34,15 @@ struct Config {
   double norm_epsilon = 0;
   bool tied = false;            // the head is the embedding
   bool attention_bias = false;  // Llama: of q, k and v
-  bool output_bias = false;     // Llama: of the projection after attention
+  bool output_bias = false;     // Llama: bias of the projection after attention
   bool feed_bias = false;       // Llama
 
   std::int64_t length() const { return description.length; }  // trained context, in tokens
   bool masked() const { return layout == Layout::bert; }
 };
 
-// Throws std::invalid_argument, with the file and the reason, if the text is not a config of one
-// of the layouts, or if it has a feature that this program does not compute.
+// Throws std::invalid_argument, with the file and the reason, if the text is not a config of
+// one of the layouts, or if it has a feature that this program does not compute.
 Config parse_config(const Json& json, const std::string& name);
 Config read_config(const std::filesystem::path& folder);
 
@@ -54,13 +54,13 @@ Json extended(const Config& config, const std::string& method, std::int64_t fact
 // An entry that is compared: "released", "yarn"; and "released@tuned", "yarn@tuned" after the
 // fine-tune.
 struct Entry {
-  std::string method;  // of --extend, or "released"
+  std::string method;  // --extend method, or "released"
   bool tuned = false;
 };
 Entry parse_entry(const std::string& name);
 std::vector<std::string> entries(const std::vector<std::string>& methods);
-// The texts of an entry for the report. `specification`: of its runs. The folder of the model need
-// not exist any more.
+// The texts of an entry for the report. `specification`: that of its runs. The folder of the
+// model need not exist any more.
 Candidate describe_entry(const std::string& name, const Settings& settings,
                          const Json& specification);
 
@@ -68,8 +68,8 @@ Candidate describe_entry(const std::string& name, const Settings& settings,
 // model cannot be read, or if the parts have fewer tokens than the longest window.
 void add_data(const Settings& settings, Corpus& corpus);
 
-// Sets the fields of Settings that the config decides: task, sizes, and the training length if it
-// is 0. Returns the defaults of options. `steps` is the number of steps.
+// Sets the fields of Settings that the config decides: task, sizes, and the training length if
+// it is 0. Returns the defaults of options. `steps` is the number of steps.
 TaskDefaults take_sizes(Settings& settings);
 // Throws std::invalid_argument if the settings do not fit to the model.
 void check(const Settings& settings);

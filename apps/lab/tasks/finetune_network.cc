@@ -389,7 +389,7 @@ void Network::save_folder(const std::filesystem::path& folder) const {
   std::stable_sort(tensors.begin(), tensors.end(),
                    [&](const auto& a, const auto& b) { return width_of(a) > width_of(b); });
   io::write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
-  io::write_aside(folder / "config.json", config_.json.dump(2) + "\n");
+  io::write_atomically(folder / "config.json", config_.json.dump(2) + "\n");
   for (const char* name :
        {"tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.json",
         "merges.txt", "vocab.txt", "added_tokens.json", "generation_config.json"}) {

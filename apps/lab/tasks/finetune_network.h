@@ -1,8 +1,8 @@
-// The networks of --finetune: Llama, GPT-2 and BERT with a language model head. Weights have the
-// names and shapes of the checkpoint, so saving is writing them back. Dropout is not applied.
+// The networks of --finetune: Llama, GPT-2 and BERT with a language model head. Weights have
+// the names and shapes of the checkpoint, so they are saved as they are. There is no dropout.
 //
-// Letters: B windows, T tokens in a window, V vocabulary, C width, H heads, Hk key heads, D head
-// dimension.
+// Letters: B windows, T tokens in a window, V vocabulary, C width, H heads, Hk key heads, D
+// head dimension.
 #pragma once
 
 #include <torch/nn.h>
@@ -21,19 +21,19 @@ namespace gnomon::lab::finetune {
 
 class Network : public torch::nn::Module {
  public:
-  // Reads the weights as float32. Throws std::invalid_argument, with the name of the tensor, the
-  // expected shape and the shape found, if the checkpoint does not have exactly the tensors of
-  // the config.
+  // Reads the weights as float32. Throws std::invalid_argument, with the name of the tensor,
+  // the expected shape and the shape found, if the checkpoint does not have exactly the tensors
+  // of the config.
   Network(Config config, std::shared_ptr<const io::Checkpoint> checkpoint);
 
-  // tokens: [B, T] int64 below V. Returns the logits [B, T, V]. Throws std::invalid_argument for
-  // positions beyond a learned table. Frequencies that depend on the length are those of T.
+  // tokens: [B, T] int64 below V. Returns the logits [B, T, V]. Throws std::invalid_argument
+  // for positions beyond a learned table. Frequencies that depend on the length are those of T.
   at::Tensor forward(const at::Tensor& tokens);
 
   const Config& config() const { return config_; }
 
-  // Writes config.json and model.safetensors: the tensors of the checkpoint with their names and
-  // types, and the trained values. Copies the tokenizer's files.
+  // Writes config.json and model.safetensors: the tensors of the checkpoint with their names
+  // and types, and the trained values. Copies the tokenizer's files.
   void save_folder(const std::filesystem::path& folder) const;
 
  private:
@@ -60,8 +60,8 @@ class Network : public torch::nn::Module {
 
   Config config_;
   std::shared_ptr<const io::Checkpoint> checkpoint_;
-  std::string prefix_;                         // of the names in the checkpoint: "transformer."
-  std::map<std::string, at::Tensor> weights_;  // by their names in the checkpoint
+  std::string prefix_;                         // prefix of checkpoint names: "transformer."
+  std::map<std::string, at::Tensor> weights_;  // keyed by their names in the checkpoint
   libtorch::PositionScheme position_{nullptr};
   std::map<std::int64_t, libtorch::PositionScheme> by_length_;  // without parameters
 };

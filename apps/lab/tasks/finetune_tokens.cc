@@ -139,7 +139,7 @@ class BytePairs final : public Tokenizer {
     utext_openUTF8(&input, text.data(), static_cast<std::int64_t>(text.size()), &status);
     const std::unique_ptr<icu::RegexMatcher> matcher(pattern_->matcher(status));
     if (U_SUCCESS(status)) matcher->reset(&input);
-    // Of one match, about 10 s: a pattern of the file can take exponential time.
+    // Limits a match to about 10 s: a pattern of the file can take exponential time.
     if (U_SUCCESS(status)) matcher->setTimeLimit(10000, status);
     std::size_t end = 0;
     while (U_SUCCESS(status) && matcher->find(status)) {
@@ -270,8 +270,8 @@ std::string pattern_of(const Json& pre, const fs::path& path) {
       return string_at(split["pattern"], "Regex");
   }
   refuse_file(path,
-              "the pre-tokenizer must be ByteLevel without a prefix space, or Split and "
-              "ByteLevel",
+              "the pre-tokenizer must be ByteLevel without a prefix space, "
+              "or Split and ByteLevel",
               pre.dump().substr(0, 200));
 }
 

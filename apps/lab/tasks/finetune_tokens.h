@@ -31,8 +31,8 @@ class Tokenizer {
   virtual Tokens encode(std::string_view text) const = 0;
   virtual bool of_bytes() const { return false; }
 
-  // Of a masked model: the token that replaces a masked one, and the first and the last token of
-  // every window.
+  // Tokens of a masked model: the one that replaces a masked token, and the first and the last
+  // one of every window.
   std::optional<std::int64_t> mask = {}, first = {}, last = {};
 };
 

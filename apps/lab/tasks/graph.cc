@@ -18,12 +18,12 @@ namespace {
 
 constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
 constexpr std::uint64_t sample_seed = 0x73616d706c65;
-constexpr std::int64_t nodes_at_once = 1024;  // in tests
+constexpr std::int64_t nodes_at_once = 1024;  // batch size of tests
 
 // Right guesses and the targets of one question.
 struct Count {
   std::int64_t right = 0, targets = 0;
-  // By number of nodes and class: the guess of the most frequent class of each number of nodes.
+  // Counts by number of nodes and class: the guess is the most frequent class of each number.
   std::map<std::int64_t, std::map<std::int64_t, std::int64_t>> classes = {};
 
   void add(std::int64_t nodes, std::int64_t guess, std::int64_t target) {
@@ -61,12 +61,12 @@ class GraphModel final : public TaskModel {
     Json all = Json::array();
     for (const model::Encoding& one : mixture_) {
       all.push_back(Json(model::internal::json_of(one)));
-      all.back().erase("nodes");  // of a path of text
+      all.back().erase("nodes");  // only a path of text has it
     }
     return all.size() == 1 ? all[0] : all;
   }
 
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override {
     const std::int64_t nodes =
         least_nodes + Draws{seed, static_cast<std::uint64_t>(part), step}.below(
                           settings_.train_length - least_nodes + 1);
@@ -225,8 +225,8 @@ const TaskInfo graph_task_info{
         "the share of nodes of unseen graphs whose distance from the marked node is right "
         "(1 to 5, or 6 and more); also the share of nodes whose class is right",
     .chance =
-        "the most frequent distance or class of the test graphs with the same number of "
-        "nodes",
+        "the most frequent distance or class of the test graphs "
+        "with the same number of nodes",
     .loss = "bits per node",
     .model_name = "bidirectional Transformer over nodes",
     .trained_on = "graphs of 8 to ",

@@ -17,12 +17,12 @@
 namespace gnomon::lab::graph_task {
 namespace {
 
-constexpr double inner_degree = 5, outer_degree = 1.5;  // of a node in a block model
+constexpr double inner_degree = 5, outer_degree = 1.5;  // degrees of a node in a block model
 constexpr std::int64_t most_graph_nodes = std::int64_t{1} << 20, most_labels = 1000;
 
 std::size_t index(std::int64_t number) { return static_cast<std::size_t>(number); }
 
-bool happens(double probability, Draws& draws) {
+bool bernoulli(double probability, Draws& draws) {
   return static_cast<double>(draws.next() >> 11) * 0x1p-53 < probability;
 }
 
@@ -46,7 +46,7 @@ std::vector<std::int64_t> random_edges(std::int64_t nodes, Draws& draws,
   std::vector<std::int64_t> ends;
   for (std::int64_t a = 0; a < nodes; ++a)
     for (std::int64_t b = a + 1; b < nodes; ++b)
-      if (happens(probability(a, b), draws)) ends.insert(ends.end(), {a, b});
+      if (bernoulli(probability(a, b), draws)) ends.insert(ends.end(), {a, b});
   return ends;
 }
 
@@ -57,7 +57,7 @@ std::vector<std::int64_t> tree_edges(std::int64_t nodes, Draws& draws) {
   return ends;
 }
 
-// As near to a square as possible; the last row may be shorter.
+// A grid as near to a square as possible; the last row may be shorter.
 std::vector<std::int64_t> grid_edges(std::int64_t nodes) {
   const auto columns =
       static_cast<std::int64_t>(std::lround(std::sqrt(static_cast<double>(nodes))));
@@ -115,8 +115,8 @@ GraphExample block_model(std::int64_t nodes, Draws& draws) {
   return one;
 }
 
-// A connected set of nodes of the user's graph: from a random node, each next node is the end of
-// a random edge that leaves the set. In the order of the draws.
+// A connected set of nodes of the user's graph: from a random node, each next node is the end
+// of a random edge that leaves the set. In the order of the draws.
 std::vector<std::int64_t> connected_set(const LabelledGraph& data, std::int64_t nodes,
                                         Draws& draws) {
   std::vector<std::int64_t> set, open{data.starts[index(draws.below(std::ssize(data.starts)))]};
@@ -154,7 +154,7 @@ GraphExample of_labels(const LabelledGraph& data, Part part,
     const std::int64_t label = data.labels[index(node)];
     const Part own = data.parts[index(node)];
     const bool known =
-        label >= 0 && own == Part::train && (part != Part::train || happens(0.5, draws));
+        label >= 0 && own == Part::train && (part != Part::train || bernoulli(0.5, draws));
     one.marks.push_back(known ? 2 + label : 0);
     one.targets.push_back(label >= 0 && !known && own == part ? farthest + label : uncounted);
   }

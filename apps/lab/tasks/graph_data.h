@@ -23,10 +23,10 @@
 namespace gnomon::lab::graph_task {
 
 constexpr std::int64_t farthest = 6, communities = 3;
-constexpr std::int64_t least_nodes = 8, most_nodes = 1024;  // of an example
+constexpr std::int64_t least_nodes = 8, most_nodes = 1024;  // limits of an example
 
 enum class Question { distance = 1, community };
-enum class Shape { tree = 1, grid, random };  // of the graphs with distances
+enum class Shape { tree = 1, grid, random };  // kinds of graphs with distances
 
 struct GraphExample {
   Graph graph;
@@ -38,12 +38,12 @@ struct GraphExample {
 // A user's graph with labels of some nodes.
 struct LabelledGraph : TaskData {
   Graph graph;
-  std::vector<std::string> names;    // of the labels, in the order of their first node
+  std::vector<std::string> names;    // label names, in the order of their first node
   std::vector<std::int64_t> labels;  // [nodes], -1: none
-  // By a hash of the node: of five nodes three train, one validates, one tests.
+  // A hash of the node chooses its part: of five nodes three train, one validates, one tests.
   std::vector<Part> parts;
   std::vector<std::int64_t> starts;  // the nodes of the largest component
-  std::string digest;                // of the files
+  std::string digest;                // hash of the files
 };
 
 // Reads a list of edges (parse_edges) and a list of labels: lines "node label", '#' starts a

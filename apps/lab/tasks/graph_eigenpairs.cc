@@ -1,6 +1,6 @@
 // The eigenpairs of small graphs by LAPACK, which LibTorch contains. The lab compiles
-// src/graph/laplacian_vectors.cc with this function instead of linking gnomon::graph: the solver
-// of that component, which is for graphs of any size, takes 15 s to compile.
+// src/graph/laplacian_vectors.cc with this function instead of linking gnomon::graph: the
+// solver of that component, which is for graphs of any size, takes 15 s to compile.
 #include <torch/types.h>
 
 #include <algorithm>

@@ -76,8 +76,7 @@ std::string summary(const model::Encoding& encoding) {
   if (std::holds_alternative<model::PathLaplacian>(encoding))
     return fmt::format(
         "the {} lowest eigenvectors of the symmetric Laplacian of the graph but the first, "
-        "with "
-        "random signs in training, projected by a trained matrix",
+        "with random signs in training, projected by a trained matrix",
         laplacian_vectors_used);
   if (std::holds_alternative<model::PathRandomWalk>(encoding))
     return fmt::format(

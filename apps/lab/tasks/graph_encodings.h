@@ -1,9 +1,9 @@
 // Encodings of the nodes of given graphs: the features of gnomon::graph and gnomon::core, with
 // trained projections and tables.
 //
-//   laplacian     eigenvectors of the symmetric Laplacian times the square root of the number of
-//                 nodes, projected and added to the nodes; random signs in training (Dwivedi et
-//                 al. 2020, arXiv:2003.00982)
+//   laplacian     eigenvectors of the symmetric Laplacian times the square root of the number
+//                 of nodes, projected and added to the nodes; random signs in training
+//                 (Dwivedi et al. 2020, arXiv:2003.00982)
 //   random-walk   return probabilities, projected and added to the nodes
 //   degree        vectors by degree, added to the nodes
 //   graphormer    a bias by distance in the graph, added to the scores
@@ -33,19 +33,19 @@ constexpr std::int64_t spatial_limit = 10;     // distances of at least this sha
 // std::invalid_argument if one of them is not an encoding of graphs, or if layers differ.
 model::Mixture graph_mixture(const std::string& scheme, const Settings& settings);
 
-// find_candidate(name), with summaries of the encodings as this task uses them: those of the list
-// describe the path graph of a text.
+// find_candidate(name), with summaries of the encodings as this task uses them: those of the
+// list describe the path graph of a text.
 Candidate describe_entry(const std::string& name, const Settings& settings);
 
-// What the encodings of a mixture read from a batch of graphs. Undefined: not required.
+// Tensors that the encodings of a mixture read from a batch of graphs. Undefined: not required.
 struct GraphFeatures {
   at::Tensor laplacian;  // [B, N, K]
   at::Tensor walk;       // [B, N, K]
   at::Tensor in, out;    // [B, N], rows of the tables by degree
   at::Tensor spatial;    // [B, N, N], rows of the table by distance
 };
-// The graphs have the same number of nodes. sign_seeds: for random signs of eigenvectors, one for
-// each graph; empty: fixed signs.
+// The graphs have the same number of nodes. sign_seeds: for random signs of eigenvectors, one
+// for each graph; empty: fixed signs.
 GraphFeatures features_of(const model::Mixture& mixture, const std::vector<Graph>& graphs,
                           const std::vector<std::uint64_t>& sign_seeds);
 

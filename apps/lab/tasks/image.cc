@@ -18,7 +18,8 @@ constexpr std::int64_t shown_pictures = 4;
 
 constexpr double unit_pixels = 24;  // a digit is about a quarter wide and 0.6 high, in units
 
-// A digit in the half of the picture that begins at `half`. side: of the picture, in units.
+// A digit in the half of the picture that begins at `half`. side: that of the picture, in
+// units.
 void draw_digit(Canvas& canvas, std::int64_t digit, double side, double half, Draws& draws) {
   const double width = uniform(0.22, 0.28, draws), height = uniform(0.5, 0.66, draws),
                slant = uniform(-0.12, 0.12, draws), thickness = uniform(0.05, 0.085, draws),
@@ -98,7 +99,7 @@ class ImageModel final : public TaskModel {
   torch::nn::Module& module() override { return *network_; }
   Json specification() const override { return json_of_scheme(network_->position->scheme()); }
 
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override {
     const Pictures batch = data_.batch(part, seed, step, rows, settings_.train_length);
     const torch::Device device(settings_.device);
     const at::Tensor logits = network_->forward(input(batch), network_->position);
@@ -210,7 +211,7 @@ DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
   return picture;
 }
 
-Pictures ImageData::batch(Part part, std::uint64_t seed, std::uint64_t step, Rows rows,
+Pictures ImageData::batch(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows,
                           std::int64_t side) const {
   const std::int64_t pixels = side * patch_side;
   const auto number = [&](std::int64_t row) {
@@ -269,7 +270,7 @@ Corpus load(const Settings& settings) {
   } else {
     data->folder = read_folder(settings.texts[0], settings.longest() * patch_side);
     data->classes = data->folder.classes;
-    constexpr std::int64_t most = 1000;  // in random order
+    constexpr std::int64_t most = 1000;  // read in random order
     const at::Tensor& train = data->folder.train.pixels;
     const at::Tensor some =
         train.narrow(0, 0, std::min(most, train.size(0))).to(at::kFloat).div(255);

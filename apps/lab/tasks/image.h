@@ -39,18 +39,18 @@ struct Pictures {
 // The data of a run: a user's folder, or the digits that the program draws.
 struct ImageData : TaskData {
   std::vector<std::string> classes;
-  PictureFolder folder;  // without pictures: digits
-  // The input of a model is (pixel - mean) scale: pixels of a folder, white paper or photographs,
-  // have the mean 0 and the deviation 1/2.
+  PictureFolder folder;  // empty: digits
+  // The input of a model is (pixel - mean) scale: pixels of a folder, white paper or
+  // photographs, have the mean 0 and the deviation 1/2.
   double mean = 0, scale = 1;
   bool drawn() const { return !folder.train.pixels.defined(); }
 
   // The pictures [rows.begin, rows.end) of a batch of training or validation.
-  Pictures batch(Part part, std::uint64_t seed, std::uint64_t step, Rows rows,
+  Pictures batch(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows,
                  std::int64_t side) const;
   // Test pictures `first` to `first` + `count` - 1 at a grid of `side` patches a side.
   Pictures tests(std::int64_t first, std::int64_t count, std::int64_t side) const;
-  // At most `wanted`, which is the result for digits.
+  // Returns at most `wanted`, which is the result for digits.
   std::int64_t test_count(std::int64_t wanted) const;
   // The share of the first `count` test pictures that have the most frequent class of training.
   double chance(std::int64_t count) const;
@@ -61,7 +61,7 @@ Corpus load(const Settings& settings);
 // Test pictures of a stretch, per eval segment.
 constexpr std::int64_t test_factor = 8;
 
-// Of some tests: the number of right answers, and the sum of the losses.
+// Results of some tests: the number of right answers, and the sum of the losses.
 struct Graded {
   double right = 0, nats = 0;
 };

@@ -43,7 +43,7 @@ struct Batch {
   at::Tensor captions;  // [B K, W]
   at::Tensor right;     // [B]
 };
-// With easy captions for training.
+// Training gets easy captions.
 Batch batch_of(const std::vector<Scene>& scenes, std::int64_t side, Part part) {
   const bool easy = part == Part::train;
   const auto count = static_cast<std::int64_t>(scenes.size());
@@ -59,7 +59,8 @@ Batch batch_of(const std::vector<Scene>& scenes, std::int64_t side, Part part) {
     for (std::int64_t k = 0; k < captions; ++k)
       for (const std::int64_t w : caption(one, k)) *word++ = w;
     if (easy)
-      for (const auto& its : one.easy) word = std::copy(its.begin(), its.end(), word);
+      for (const auto& caption_words : one.easy)
+        word = std::copy(caption_words.begin(), caption_words.end(), word);
     batch.right.data_ptr<std::int64_t>()[i] = one.right;
   }
   return batch;
@@ -127,7 +128,7 @@ class ImageTextModel final : public TaskModel {
             {"text", json_of_scheme(network_->text_position->scheme())}};
   }
 
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override {
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override {
     std::vector<Scene> scenes;
     for (std::int64_t row = rows.begin; row < rows.end; ++row)
       scenes.push_back(scene(part, seed, mixed(step) + static_cast<std::uint64_t>(row),
@@ -246,13 +247,13 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
   }
   canvas.add_noise(0.1, draws);
   one.pixels = canvas.values();
-  for (auto& its : one.easy) {
-    its = caption(one, draws.below(captions));
+  for (auto& words : one.easy) {
+    words = caption(one, draws.below(captions));
     std::int64_t other;
     do {
       other = draws.below(shape_count);
     } while (std::find(one.shapes.begin(), one.shapes.end(), other) != one.shapes.end());
-    its[static_cast<std::size_t>(2 * draws.below(objects))] = other;
+    words[static_cast<std::size_t>(2 * draws.below(objects))] = other;
   }
   return one;
 }

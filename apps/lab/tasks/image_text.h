@@ -34,7 +34,7 @@ constexpr std::string_view relations[] = {"left of", "above"};
 struct Scene {
   std::int64_t relation = 0;                   // index of `relations`
   std::array<std::int64_t, objects> shapes{};  // indices of image_task::shapes, ascending
-  std::array<std::int64_t, objects> rows{}, columns{};  // of the patches of the shapes
+  std::array<std::int64_t, objects> rows{}, columns{};  // patches of the shapes
   std::vector<float> pixels;                            // [P, P], P = 8 `side`
   std::int64_t right = 0;                               // the caption that is true
   std::array<std::array<std::int64_t, words>, easy_captions> easy{};

@@ -103,8 +103,8 @@ model::Scheme grid_scheme(const std::string& scheme, const EncoderSizes& sizes,
     }
   if (tables == Tables::resized && !resizable)
     refuse("lab",
-           "@resized requires a trained table of a grid: learned, axial, axial-summed, swin or "
-           "decomposed",
+           "@resized requires a trained table of a grid: learned, axial, axial-summed, "
+           "swin or decomposed",
            scheme);
   return usual;
 }

@@ -82,14 +82,14 @@ class PgmNumbers {
     at_ += static_cast<std::size_t>(end - begin);
     return value;
   }
-  // After the one white-space byte that ends the header of P5.
+  // The offset after the one white-space byte that ends the header of P5.
   std::size_t pixels() const { return at_ + 1; }
 
  private:
   static bool is_space(char c) { return std::strchr(" \t\r\n\v\f", c) && c != '\0'; }
   const fs::path& path_;
   const std::string& bytes_;
-  std::size_t at_ = 2;  // after the magic number
+  std::size_t at_ = 2;  // offset after the magic number
 };
 
 at::Tensor read_pgm(const fs::path& path, const std::string& bytes) {
@@ -220,11 +220,11 @@ PictureFolder read_folder(const fs::path& folder, std::int64_t side) {
            count);
   std::vector<std::pair<at::Tensor, std::int64_t>> train, validation, test;
   for (std::size_t label = 0; label < files.size(); ++label) {
-    std::vector<fs::path>& its = files[label];
-    shuffle(its, 1 + label);
-    const std::size_t tenth = its.size() / 10;
-    for (std::size_t i = 0; i < its.size(); ++i) {
-      at::Tensor grey = resized_pictures(read_picture(its[i]).unsqueeze(0), side)[0];
+    std::vector<fs::path>& paths = files[label];
+    shuffle(paths, 1 + label);
+    const std::size_t tenth = paths.size() / 10;
+    for (std::size_t i = 0; i < paths.size(); ++i) {
+      at::Tensor grey = resized_pictures(read_picture(paths[i]).unsqueeze(0), side)[0];
       grey = grey.mul(255).round().clamp(0, 255).to(at::kByte);
       (i < tenth       ? test
        : i < 2 * tenth ? validation

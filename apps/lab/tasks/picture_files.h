@@ -13,7 +13,7 @@ namespace gnomon::lab::image_task {
 // Limits of a user's files.
 constexpr std::int64_t most_file_bytes = 64 << 20, most_picture_side = 4096,
                        most_pictures = 100'000, most_classes = 1000,
-                       least_pictures = 10;                        // of a class
+                       least_pictures = 10;                        // limit of a class
 constexpr std::int64_t most_stored_bytes = std::int64_t{1} << 30;  // all pictures, as stored
 
 // Reads a PNG (any kind of pixel; transparent pixels are on white) or a PGM (P2 or P5) as grey:

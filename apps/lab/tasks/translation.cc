@@ -51,7 +51,7 @@ class TranslationModel final : public TaskModel {
       : TaskModel(settings),
         data_(std::dynamic_pointer_cast<const Data>(corpus.data)),
         candidate_(std::move(candidate)) {
-    // With random ids: for the longest tested length.
+    // Random ids have the range of the longest tested length.
     const std::int64_t length =
         candidate_.numbering == Numbering::random ? settings.longest() : settings.train_length;
     sizes_ = {
@@ -67,7 +67,7 @@ class TranslationModel final : public TaskModel {
     return {{"encoder", json_of_scheme(sizes_.encoder)},
             {"decoder", json_of_scheme(sizes_.decoder)}};
   }
-  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) override;
+  LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
   void describe(RunResult& result) override;
   void save(const std::filesystem::path& folder, const RunResult& result) override;
@@ -94,7 +94,8 @@ class TranslationModel final : public TaskModel {
   Translator model_{nullptr};
 };
 
-LossSum TranslationModel::loss(Part part, std::uint64_t seed, std::uint64_t step, Rows rows) {
+LossSum TranslationModel::loss(Part part, std::uint64_t seed, std::uint64_t step,
+                               BatchRange rows) {
   const auto examples = batch_of(*data_, part, settings_.batch, seed, step);
   const Tensors batch = tensors_of(std::span(examples).subspan(
       static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.end - rows.begin)));
@@ -181,7 +182,7 @@ void TranslationModel::save(const std::filesystem::path& folder, const RunResult
                                          std::pair{&data_->target, "target_vocabulary.txt"}}) {
     std::string lines;
     for (const std::string& token : vocabulary->tokens()) lines += token + '\n';
-    io::write_aside(folder / name, lines);
+    io::write_atomically(folder / name, lines);
   }
 }
 
@@ -224,8 +225,7 @@ const TaskInfo translation_task_info{
         "the mean chrF (character n-grams up to 6, beta 2) of the translations of unseen "
         "sentences, the result of greedy decoding; also the share of translations that are "
         "right in every word. A length is the number of words of the source sentence; a rare "
-        "word "
-        "counts its characters",
+        "word counts its characters",
     .chance = "the translation of another sentence of the same length",
     .loss = "bits per token",
     .model_name = "encoder-decoder Transformer, half of the layers in each",

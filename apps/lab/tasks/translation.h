@@ -18,14 +18,14 @@ namespace gnomon::lab::translation_task {
 using Ids = std::vector<std::int64_t>;
 
 // A sentence and its translation: tokens with a space between them.
-struct Pair {
+struct SentencePair {
   std::string source, target;
 };
 
 // A random sentence of the synthetic language with `words` words, at least `least_words`, and
 // its translation. The translation is a function of the sentence.
 constexpr std::int64_t least_words = 2;
-Pair synthetic_pair(std::int64_t words, Draws& draws);
+SentencePair synthetic_pair(std::int64_t words, Draws& draws);
 
 // The F-score of the character n-grams of one sentence, 0 to 1 (Popović 2015, with beta = 2).
 // Characters are code points without white space. P and R are the means of the precision and
@@ -51,7 +51,7 @@ class Vocabulary {
 
   std::int64_t size() const { return std::ssize(tokens_); }
   const std::vector<std::string>& tokens() const { return tokens_; }
-  // Without `end`.
+  // The result has no `end`.
   Ids ids(std::string_view sentence) const;
   // Stops before the first `end`.
   std::string text(const Ids& ids) const;
@@ -64,8 +64,8 @@ class Vocabulary {
 };
 
 struct EncodedPair {
-  Pair pair;
-  Ids source, target;  // without `end`
+  SentencePair pair;
+  Ids source, target;  // token ids without `end`
 };
 
 // The examples of each part by the number of source tokens. Sentences of more than the training
@@ -86,7 +86,7 @@ constexpr std::int64_t most_target(std::int64_t source_tokens) { return 2 * sour
 
 // Throws std::invalid_argument if there is no pair to train or validate on, or to test one of
 // settings.eval_lengths.
-Data split(const std::vector<Pair>& pairs, const Settings& settings);
+Data split(const std::vector<SentencePair>& pairs, const Settings& settings);
 
 // The synthetic pairs, or those of the two files of settings.texts. Throws
 // std::invalid_argument if the files differ in their numbers of lines, are not UTF-8, or like

@@ -17,7 +17,7 @@ std::uint64_t hash_of(std::string_view text) {  // FNV-1a
   return hash;
 }
 
-Part part_of(const Pair& pair) {
+Part part_of(const SentencePair& pair) {
   const std::uint64_t sixteenth = mixed(hash_of(pair.source)) % 16;
   return sixteenth == 0 ? Part::test : sixteenth == 1 ? Part::validation : Part::train;
 }
@@ -28,14 +28,14 @@ std::string normalized(std::string_view text) {
   return all;
 }
 
-std::vector<Pair> synthetic(const Settings& settings) {
-  std::vector<Pair> all;
+std::vector<SentencePair> synthetic(const Settings& settings) {
+  std::vector<SentencePair> all;
   for (std::int64_t words = least_words; words <= settings.longest(); ++words) {
     std::set<std::string> sources;
     Draws draws{0x7472616e73, static_cast<std::uint64_t>(words)};
     const bool trains = words <= settings.train_length;
     for (std::int64_t i = 0; i < (trains ? train_per_length : tests_per_length); ++i) {
-      Pair one = synthetic_pair(words, draws);
+      SentencePair one = synthetic_pair(words, draws);
       if (sources.insert(one.source).second) all.push_back(std::move(one));
     }
   }
@@ -54,7 +54,7 @@ std::vector<std::string_view> lines_of(const Text& text) {
   return lines;
 }
 
-std::vector<Pair> aligned(const std::vector<Text>& texts) {
+std::vector<SentencePair> aligned(const std::vector<Text>& texts) {
   for (const Text& text : texts)
     if (const std::size_t at = internal::ill_formed_utf8(text.bytes); at != std::string::npos)
       refuse(
@@ -67,7 +67,7 @@ std::vector<Pair> aligned(const std::vector<Text>& texts) {
   if (sources.size() != targets.size())
     refuse("lab", "SOURCE and TARGET must have the same number of lines",
            std::to_string(sources.size()) + " and " + std::to_string(targets.size()));
-  std::vector<Pair> all;
+  std::vector<SentencePair> all;
   for (std::size_t i = 0; i < sources.size(); ++i)
     all.push_back({normalized(sources[i]), normalized(targets[i])});
   return all;
@@ -95,13 +95,13 @@ const Data::ByLength& Data::part(Part part) const {
   return part == Part::train ? train : part == Part::validation ? validation : test;
 }
 
-Data split(const std::vector<Pair>& pairs, const Settings& settings) {
+Data split(const std::vector<SentencePair>& pairs, const Settings& settings) {
   const std::int64_t trained = settings.train_length, longest = settings.longest();
   Data all;
   for (Data::ByLength* part : {&all.train, &all.validation, &all.test})
     part->resize(static_cast<std::size_t>(longest) + 1);
   std::vector<std::string_view> sources, targets;
-  for (const Pair& pair : pairs) {
+  for (const SentencePair& pair : pairs) {
     // A sentence has at least as many tokens as words.
     if (data::part_of(pair) != Part::train ||
         std::count(pair.source.begin(), pair.source.end(), ' ') >= trained)
@@ -111,7 +111,7 @@ Data split(const std::vector<Pair>& pairs, const Settings& settings) {
   }
   all.source = Vocabulary(sources);
   all.target = Vocabulary(targets);
-  for (const Pair& pair : pairs) {
+  for (const SentencePair& pair : pairs) {
     EncodedPair one{pair, all.source.ids(pair.source), all.target.ids(pair.target)};
     const std::int64_t length = std::ssize(one.source);
     if (length == 0 || one.target.empty() || length > longest ||
@@ -146,7 +146,7 @@ Data split(const std::vector<Pair>& pairs, const Settings& settings) {
 
 Corpus load(const Settings& settings) {
   Corpus corpus;
-  std::vector<Pair> pairs;
+  std::vector<SentencePair> pairs;
   const std::string trained = std::to_string(settings.train_length);
   if (settings.texts.empty()) {
     pairs = data::synthetic(settings);

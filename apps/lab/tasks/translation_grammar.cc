@@ -1,7 +1,7 @@
 // The synthetic language pair of the task translation.
 //
 //   sentence -> clause, or clause "and" sentence    clauses of at most 8 words
-//   clause   -> phrase verb, or phrase verb phrase  past tense: the verb does not show the number
+//   clause   -> phrase verb, or phrase verb phrase  past tense: the verb shows no number
 //   phrase   -> adjectives noun, with a relative clause after it or not
 //   relative -> "that" verb, or "that" verb phrase
 //
@@ -17,7 +17,7 @@ namespace grammar {
 
 struct Noun {
   const char *source, *stem;
-  char ending;  // of the class
+  char ending;  // ending of the class
 };
 struct Word {
   const char *source, *stem;
@@ -81,20 +81,20 @@ void append(std::string& text, const std::string& words) {
 }
 
 struct Phrase {
-  Pair pair;
+  SentencePair pair;
   Number number;
 };
 Phrase phrase(std::int64_t words, Draws& draws);
 
 // The verb and its object, if it has one: `words` words.
-Pair predicate(Number subject, std::int64_t words, Draws& draws) {
+SentencePair predicate(Number subject, std::int64_t words, Draws& draws) {
   const std::string ending = subject == Number::singular ? "it" : "ur";
   if (words == 1) {
     const Word& verb = any(intransitive, draws);
     return {verb.source, verb.stem + ending};
   }
   const Word& verb = any(transitive, draws);
-  const Pair object = phrase(words - 1, draws).pair;
+  const SentencePair object = phrase(words - 1, draws).pair;
   return {verb.source + (' ' + object.source),
           object.target + ' ' + object_particle + ' ' + verb.stem + ending};
 }
@@ -109,7 +109,7 @@ Phrase phrase(std::int64_t words, Draws& draws) {
   const Number number = draws.below(2) == 0 ? Number::singular : Number::plural;
   std::string ending(1, noun.ending);
   if (number == Number::plural) ending += 'n';
-  Pair pair;
+  SentencePair pair;
   std::string after;
   for (std::int64_t i = 0; i < count; ++i) {
     const Word& one = any(adjectives, draws);
@@ -118,7 +118,7 @@ Phrase phrase(std::int64_t words, Draws& draws) {
   }
   append(pair.source, noun.source + std::string(number == Number::plural ? "s" : ""));
   if (const std::int64_t rest = words - 1 - count; rest > 0) {
-    const Pair relative = predicate(number, rest - 1, draws);
+    const SentencePair relative = predicate(number, rest - 1, draws);
     append(pair.source, that + (' ' + relative.source));
     append(pair.target, relative.target + ' ' + relative_particle);
   }
@@ -127,26 +127,26 @@ Phrase phrase(std::int64_t words, Draws& draws) {
   return {pair, number};
 }
 
-Pair clause(std::int64_t words, Draws& draws) {
+SentencePair clause(std::int64_t words, Draws& draws) {
   // A third of the clauses has no object.
   const bool alone = words == 2 || draws.below(3) == 0;
   const std::int64_t subject_words = alone ? words - 1 : 1 + draws.below(words - 2);
   const Phrase subject = phrase(subject_words, draws);
-  const Pair rest = predicate(subject.number, words - subject_words, draws);
+  const SentencePair rest = predicate(subject.number, words - subject_words, draws);
   return {subject.pair.source + ' ' + rest.source, subject.pair.target + ' ' + rest.target};
 }
 
 }  // namespace grammar
 
-Pair synthetic_pair(std::int64_t words, Draws& draws) {
+SentencePair synthetic_pair(std::int64_t words, Draws& draws) {
   using namespace grammar;
-  Pair all;
+  SentencePair all;
   for (;;) {
     // Another clause has at least two words and a conjunction.
     const bool last = words < 5 || (words <= most_clause_words && draws.below(2) == 0);
     const std::int64_t here =
         last ? words : least_words + draws.below(std::min(most_clause_words, words - 3) - 1);
-    const Pair one = clause(here, draws);
+    const SentencePair one = clause(here, draws);
     append(all.source, one.source);
     append(all.target, one.target);
     if (last) return all;

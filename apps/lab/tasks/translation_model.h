@@ -28,7 +28,7 @@ struct Sizes {
   model::Scheme encoder, decoder;
 };
 
-// Of the decoder: keys and values of past tokens, and those of the source in every layer.
+// Cache of the decoder: keys and values of past tokens, and of the source in every layer.
 struct DecoderCache {
   KeyValues past;
   std::vector<CrossBlock::Memory> source;

@@ -24,7 +24,7 @@ struct Decay {
   // always decreases with the distance; 0: no trend, or all scores equal; 1: the score always
   // increases.
   double rank_correlation = 0;
-  double slope = 0;  // of the least-squares line, score per position
+  double slope = 0;  // slope of the least-squares line, score per position
   // Fraction of steps d to d + 1 at which the score decreases; equal scores do not count.
   double falling = 0;
 

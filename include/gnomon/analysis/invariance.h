@@ -42,7 +42,7 @@ double shift_deviation(const OrderContent& content, const LayerPlan& here,
 // before.
 struct CachedPiece {
   std::int64_t tokens = 0;
-  LayerPlan plan;  // for `tokens` queries after the keys of the parts before
+  LayerPlan plan;  // plan for `tokens` queries after the keys of the parts before
 };
 
 // Returns the largest change of an output of causal attention, divided by the largest value, if

@@ -54,7 +54,7 @@ struct Relativity {
 template <typename T>
 Relativity relativity(View<const T, 2> scores);
 
-// What the row of a table belongs to.
+// The meaning of a row of a table.
 enum class RowsOf {
   positions = 1,  // an embedding
   distances,      // row d: rotation, bias or vectors of a key d positions before its query
@@ -63,10 +63,10 @@ enum class RowsOf {
 // Attention weight of one query beyond the training length, as shares from 0 to 1, the mean
 // over heads.
 struct Beyond {
-  // On keys that are farther from the query than any key in training.
+  // Weight on keys that are farther from the query than any key in training.
   double far = 0;
-  // On keys that meet the query by a row that did not occur in training. Rows of distances: the
-  // row of the distance. Rows of positions: the row of the query or that of the key.
+  // Weight on keys that meet the query by a row that did not occur in training. Rows of
+  // distances: the row of the distance. Rows of positions: the row of the query or of the key.
   double unseen = 0;
 
   // Mean of both: a unit of weight counts half if its key is far, half if its row is unseen.

@@ -1,4 +1,4 @@
-// Similarity of the rows of a table: of all pairs, or of one row with all others.
+// Similarity of the rows of a table: all pairs, or one row with all others.
 //
 // Letters: T rows (positions, or cells of a grid in row-major order), C width.
 #pragma once

@@ -69,17 +69,17 @@ struct Softmax {
 struct AttentionPlan {
   AttentionMask mask = {};
   Softmax softmax = {};
-  std::optional<RotaryTable> query_rotary = {};  // of T tokens
-  std::optional<RotaryTable> key_rotary = {};    // of S tokens; nullopt if keys are rotated
-  BiasForm bias = {};                            // of Hq heads
+  std::optional<RotaryTable> query_rotary = {};  // T tokens
+  std::optional<RotaryTable> key_rotary = {};    // S tokens; nullopt if keys are rotated
+  BiasForm bias = {};                            // Hq heads
   // Relative vectors. Their dot products with rotated queries and keys are added to the scores,
   // their sums with the weights to the output.
   RelativeForm relative = {};
   // Positions (used by the bias) and sequences (packing, padding) of the rows; their batch is B
   // or 1. Null: key row j is at position j, query row i is at position i + offset, and all rows
   // are in one sequence. Give both or none.
-  std::shared_ptr<const Positions> queries = {};  // of T tokens
-  std::shared_ptr<const Positions> keys = {};     // of S tokens
+  std::shared_ptr<const Positions> queries = {};  // T tokens
+  std::shared_ptr<const Positions> keys = {};     // S tokens
   // True if the bias requires gates, which depend on the tokens (WavLM): AttentionInput::gates.
   bool gated = false;
 };

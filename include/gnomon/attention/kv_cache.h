@@ -61,7 +61,7 @@ class KvCache {
  public:
   // New keys or values [B, T, Hk, D or Dv]. S is not deduced.
   template <typename S>
-  using Rows = std::type_identity_t<View<const S, 4>>;
+  using NewRows = std::type_identity_t<View<const S, 4>>;
 
   // Without frequencies keys are not rotated: for models with a bias, or NoPE layers.
   //
@@ -96,10 +96,10 @@ class KvCache {
   // (the message names the field that differs). So a cache never contains keys of different
   // frequencies.
   template <typename S = T>
-  void append(Rows<S> k, Rows<S> v, std::span<const Positions> axes,
+  void append(NewRows<S> k, NewRows<S> v, std::span<const Positions> axes,
               const RotaryTable* table = nullptr);
   template <typename S = T>
-  void append(Rows<S> k, Rows<S> v, const Positions& positions,
+  void append(NewRows<S> k, NewRows<S> v, const Positions& positions,
               const RotaryTable* table = nullptr) {
     append<S>(k, v, std::span(&positions, 1), table);
   }
@@ -107,10 +107,10 @@ class KvCache {
   // std::invalid_argument if these are not the frequencies of the cache. (For keys of other
   // frequencies, call rerotate_keys first.)
   template <typename S = T>
-  void append_rotated(Rows<S> k, Rows<S> v, std::span<const Positions> axes,
+  void append_rotated(NewRows<S> k, NewRows<S> v, std::span<const Positions> axes,
                       const RotaryFrequencies& rotated_with);
   template <typename S = T>
-  void append_rotated(Rows<S> k, Rows<S> v, const Positions& positions,
+  void append_rotated(NewRows<S> k, NewRows<S> v, const Positions& positions,
                       const RotaryFrequencies& rotated_with) {
     append_rotated<S>(k, v, std::span(&positions, 1), rotated_with);
   }
@@ -119,10 +119,10 @@ class KvCache {
   // axes, by the number of new entries of their sequence, and their keys are rotated. Throws as
   // append, and if `at` is not in 0 to S.
   template <typename S = T>
-  void insert(std::int64_t at, Rows<S> k, Rows<S> v, std::span<const Positions> axes,
+  void insert(std::int64_t at, NewRows<S> k, NewRows<S> v, std::span<const Positions> axes,
               const RotaryTable* table = nullptr);
   template <typename S = T>
-  void insert(std::int64_t at, Rows<S> k, Rows<S> v, const Positions& positions,
+  void insert(std::int64_t at, NewRows<S> k, NewRows<S> v, const Positions& positions,
               const RotaryTable* table = nullptr) {
     insert<S>(at, k, v, std::span(&positions, 1), table);
   }
@@ -134,8 +134,8 @@ class KvCache {
   void remove(std::int64_t begin, std::int64_t end);
   // Removes entries like `remove`, but all positions stay, so no key is rotated.
   void drop(std::int64_t begin, std::int64_t end);
-  // Adds `delta` to the positions of entries [begin, end), in every row, and rotates their keys;
-  // deltas [A]: one for each axis. The entries keep their rows. Throws as shift_keys.
+  // Adds `delta` to the positions of entries [begin, end), in every row, and rotates their
+  // keys; deltas [A]: one for each axis. The entries keep their rows. Throws as shift_keys.
   void shift(std::int64_t begin, std::int64_t end, std::int64_t delta);
   void shift(std::int64_t begin, std::int64_t end, std::span<const std::int64_t> deltas);
 

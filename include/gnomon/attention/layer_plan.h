@@ -39,7 +39,7 @@ using HeadRotation = std::variant<RotaryTable, Vjepa2Table>;
 // biases of 0.
 struct WeightedNorm {
   HeadNorm norm;
-  std::int64_t heads = 0, head_dim = 0;  // of the weights
+  std::int64_t heads = 0, head_dim = 0;  // shape of the weights
   std::vector<float> weight = {}, bias = {};
 };
 
@@ -66,7 +66,7 @@ struct LayerPlan : AttentionPlan {
   std::vector<double> cosine = {};
   // A factor on each query, computed from its position (Llama 4).
   std::optional<QueryTemperature> query_scale = {};
-  std::shared_ptr<const Positions> scale_positions = {};  // of query_scale
+  std::shared_ptr<const Positions> scale_positions = {};  // positions for query_scale
   // Owns the data of a DenseBias of the plan.
   std::shared_ptr<const std::vector<float>> dense = {};
 };

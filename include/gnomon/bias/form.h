@@ -54,7 +54,7 @@ struct StripBias {
 // is the class token, and N - 1 if both are.
 struct GridBias {
   std::int64_t heads = 0;   // H
-  std::int64_t height = 0;  // of the window, in cells
+  std::int64_t height = 0;  // window height, in cells
   std::int64_t width = 0;
   std::int64_t leading = 0;    // class tokens before the cells: 0 or 1
   std::vector<double> values;  // [H, N]

@@ -20,8 +20,8 @@ namespace gnomon {
 
 struct Swin {
   std::int64_t heads = 0;         // H; at least 1
-  std::int64_t height = 0;        // of the window, in cells; 1 to 32767
-  std::int64_t width = 0;         // of the window, in cells; 1 to 32767
+  std::int64_t height = 0;        // window height, in cells; 1 to 32767
+  std::int64_t width = 0;         // window width, in cells; 1 to 32767
   std::int64_t class_tokens = 0;  // before the cells: 0 (Swin) or 1 (BEiT)
 
   bool operator==(const Swin&) const = default;

@@ -24,8 +24,8 @@ namespace gnomon {
 
 struct SwinV2 {
   std::int64_t heads = 0;     // H; at least 1
-  std::int64_t height = 0;    // of the window, in cells; 1 to 32767
-  std::int64_t width = 0;     // of the window, in cells; 1 to 32767
+  std::int64_t height = 0;    // window height, in cells; 1 to 32767
+  std::int64_t width = 0;     // window width, in cells; 1 to 32767
   std::int64_t hidden = 512;  // U; at least 1
   // The window of the pretrained weights (`pretrained_window_sizes`): both at least 2, or both
   // 0 if it is the same window.

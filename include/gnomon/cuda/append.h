@@ -1,9 +1,9 @@
 // New keys and values of a paged KV cache on a CUDA device: keys are rotated and written to the
 // cache, values are written, and queries are rotated in place, in one launch.
 //
-// Letters: B batch, T tokens, Hq query heads, Hk key heads, D head dimension of q and k, Dv that
-// of v, R rotary dimension, P blocks of the cache, S entries of a block, N sequences, M blocks
-// of a sequence.
+// Letters: B batch, T tokens, Hq query heads, Hk key heads, D head dimension of q and k, Dv
+// that of v, R rotary dimension, P blocks of the cache, S entries of a block, N sequences, M
+// blocks of a sequence.
 //
 // Naive version: tests/naive/rotary.h, `naive_rotate`.
 #pragma once
@@ -17,9 +17,10 @@ namespace gnomon::cuda {
 // A paged cache, and the places of the new tokens in it. A plain value that borrows the
 // tensors. Give either `slots` (vLLM), or `block_table` and `entries` (FlashInfer).
 struct PagedCache {
-  // [P, S, Hk, D] and [P, S, Hk, Dv], any strides, the last axis contiguous; so [P, Hk, S, D] is
-  // valid, transposed. Element type: that of k and v, or E4M3 (DLPack's float8_e4m3fn, or u8)
-  // if that is f16 or bf16. A cache without values (the latent cache of MLA) has no `values`.
+  // [P, S, Hk, D] and [P, S, Hk, Dv], any strides, the last axis contiguous; so [P, Hk, S, D]
+  // is valid, transposed. Element type: that of k and v, or E4M3 (DLPack's float8_e4m3fn, or
+  // u8) if that is f16 or bf16. A cache without values (the latent cache of MLA) has no
+  // `values`.
   Tensor keys, values = {};
   // int64 [T] or [B, T]: block x S + entry of each token. A token with a slot outside [0, P S)
   // is not written: engines pad with -1.
@@ -50,7 +51,7 @@ struct PagedCache {
 // not match, or neither or both kinds of places are given, or scales are missing or not needed.
 void rotate_append(const Tensor& q, const ConstTensor& k, const ConstTensor& v,
                    const Rotation& rotation, const PagedCache& cache, Stream stream = nullptr);
-// Without a table. positions as in rotate_at.
+// Computes cos and sin instead of reading a table. positions as in rotate_at.
 void rotate_append_at(const Tensor& q, const ConstTensor& k, const ConstTensor& v,
                       const ConstTensor& positions, const Frequencies& frequencies,
                       const PagedCache& cache, Stream stream = nullptr);

@@ -35,9 +35,9 @@ struct Rotation {
 // A token whose position is not in [0, N) gets NaN in its rotated elements.
 //
 // Cost: reads and writes the rotated elements once, and reads a row of the table for each two
-// heads (four in float), after the first time from a cache of the device. Elements are moved 16 bytes at a time
-// if R/2 elements, the strides, head_offset and the data are multiples of 16 bytes; otherwise 4
-// bytes, or one element.
+// heads (four in float), after the first time from a cache of the device. Elements are moved 16
+// bytes at a time if R/2 elements, the strides, head_offset and the data are multiples of 16
+// bytes; otherwise 4 bytes, or one element.
 //
 // Throws std::invalid_argument if a tensor is not on a CUDA device, devices differ, shapes or
 // types do not match, D is not contiguous, B T exceeds 2^31 - 1, H D exceeds 2^28 or R exceeds
@@ -47,8 +47,8 @@ void rotate(const Tensor& q, const Tensor& k, const Rotation& rotation,
 void rotate(const Tensor& x, const Rotation& rotation, Direction direction = Direction::forward,
             Stream stream = nullptr);
 
-// Writes the rotation of x to `out`; x is not changed. Elements that are not rotated are copied.
-// out: shape and element type of x, any strides, D contiguous, no overlap.
+// Writes the rotation of x to `out`; x is not changed. Elements that are not rotated are
+// copied. out: shape and element type of x, any strides, D contiguous, no overlap.
 void rotate(const ConstTensor& x, const Rotation& rotation, Direction direction,
             const Tensor& out, Stream stream = nullptr);
 
@@ -56,8 +56,9 @@ void rotate(const ConstTensor& x, const Rotation& rotation, Direction direction,
 // tables (gnomon/cuda/table.h). Immutable. 512 R bytes.
 class Frequencies {
  public:
-  // Copies the frequencies to the device, and waits for the copy. Throws std::invalid_argument if they violate the
-  // bounds stated in gnomon/rotary/rotary.h, or have growth (xPos: use a table).
+  // Copies the frequencies to the device, and waits for the copy. Throws std::invalid_argument
+  // if they violate the bounds stated in gnomon/rotary/rotary.h, or have growth (xPos: use a
+  // table).
   explicit Frequencies(const RotaryFrequencies& frequencies, int device = 0);
 
   const RotaryFrequencies& host() const noexcept { return host_; }

@@ -37,7 +37,7 @@ enum class DetrScale {
 //
 // Throws std::invalid_argument if an extent is below 1 or `scale` is not a DetrScale.
 std::vector<double> detr_coordinates(View<const std::uint8_t, 2> mask, DetrScale scale);
-// For an image without padding.
+// Coordinates of an image without padding.
 std::vector<double> detr_coordinates(std::int64_t height, std::int64_t width, DetrScale scale);
 
 // Returns the embedding of a padded image, [H W, C]: `spec` at the coordinates of its pixels.

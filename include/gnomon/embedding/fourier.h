@@ -41,7 +41,7 @@ struct Fourier {
   std::int64_t count = 0;  // perceiver: bands per axis; nerf: octaves, at most 64; gaussian:
                            // rows of the random matrix
   FourierInput input = {};
-  std::vector<double> resolution;             // perceiver: of each axis, positive
+  std::vector<double> resolution;             // perceiver: one per axis, positive
   FourierUnit unit = FourierUnit::half_turn;  // radian: nerf only
   double deviation = 1;                       // gaussian: standard deviation of b, in turns per
                                               // unit

@@ -66,7 +66,7 @@ std::int64_t width(const SinusoidalGrid& spec);
 // Fills out [N, C], any strides. Error bound of an entry as in sinusoidal.h. A sum of axes is
 // computed in double and rounded once. Element types: float, double, Half, BFloat16.
 void fill(const SinusoidalGrid& spec, const Grid& cells, const Tensor& out);
-// For continuous coordinates [N, A].
+// Fills rows for continuous coordinates [N, A].
 void fill(const SinusoidalGrid& spec, View<const double, 2> coordinates, const Tensor& out);
 
 // Returns the number of positions that have a row in `grid_table`: class_tokens + the cells of

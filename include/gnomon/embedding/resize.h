@@ -73,7 +73,7 @@ void resize_table(const TableResize& resize, View<const float, 2> table, GridSiz
                   View<float, 2> out, GridSize to);
 // One axis: [extra_rows + from, C] to [extra_rows + to, C].
 void resize_table(const TableResize& resize, View<const float, 2> table, View<float, 2> out);
-// In double, for tables of f64, and for tables of f16 and bf16 that the caller rounds once.
+// Computes in double, for f64 tables, and f16 and bf16 tables that the caller rounds once.
 void resize_table(const TableResize& resize, View<const double, 2> table, GridSize from,
                   View<double, 2> out, GridSize to);
 void resize_table(const TableResize& resize, View<const double, 2> table, View<double, 2> out);

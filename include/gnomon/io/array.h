@@ -86,8 +86,8 @@ class Array {
   static Array opaque(std::string dtype, Shape shape, std::span<const std::byte> bytes,
                       std::shared_ptr<const void> owner = nullptr, std::string name = "array");
 
-  // From a view: a contiguous view is borrowed, others are copied. Borrowed bytes must outlive
-  // the array.
+  // Returns an array of a view: a contiguous view is borrowed, others are copied. Borrowed
+  // bytes must outlive the array.
   template <typename T, std::size_t Rank>
   static Array of(View<T, Rank> view);
 

@@ -13,7 +13,7 @@
 namespace gnomon::io {
 
 // The bytes of a file, mapped for reading. The bytes are not copied, and pages are read on
-// first access. An empty file gives an empty span. If the file is replaced (as write_aside
+// first access. An empty file gives an empty span. If the file is replaced (as write_atomically
 // does), the mapping keeps the old contents. If the file is truncated in place while it is
 // mapped, access raises SIGBUS, as with any mapping.
 //
@@ -38,7 +38,7 @@ class MappedFile {
   std::size_t size_ = 0;
 };
 
-// Output stream of write_aside. Small writes are collected into blocks of 64 KiB.
+// Output stream of write_atomically. Small writes are collected into blocks of 64 KiB.
 class Output {
  public:
   void write(std::string_view text);
@@ -46,7 +46,8 @@ class Output {
   std::uint64_t written() const noexcept;  // in bytes
 
  private:
-  friend void write_aside(const std::filesystem::path&, const std::function<void(Output&)>&);
+  friend void write_atomically(const std::filesystem::path&,
+                               const std::function<void(Output&)>&);
   struct State;
   explicit Output(State& state) : state_(state) {}
   State& state_;
@@ -61,9 +62,10 @@ class Output {
 //
 // Throws std::invalid_argument, with the path and the reason of the system, if the file cannot
 // be written or synced, and whatever `body` throws.
-void write_aside(const std::filesystem::path& path, const std::function<void(Output&)>& body);
-void write_aside(const std::filesystem::path& path, std::string_view text);
-void write_aside(const std::filesystem::path& path, std::span<const std::byte> bytes);
+void write_atomically(const std::filesystem::path& path,
+                      const std::function<void(Output&)>& body);
+void write_atomically(const std::filesystem::path& path, std::string_view text);
+void write_atomically(const std::filesystem::path& path, std::span<const std::byte> bytes);
 
 // Waits until the names in a folder are on the disk (fsync), for example after a file in it was
 // renamed. Does nothing for a folder that the file system cannot sync or that must not be read.

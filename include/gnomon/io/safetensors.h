@@ -47,7 +47,7 @@ class SafeTensors {
   explicit SafeTensors(const std::filesystem::path& path);
 
   const std::string& name() const noexcept { return file_->name(); }  // the path
-  // In the order of their bytes in the file.
+  // Tensors in the order of their bytes in the file.
   std::span<const TensorEntry> tensors() const noexcept { return tensors_; }
   const Metadata& metadata() const noexcept { return metadata_; }
 

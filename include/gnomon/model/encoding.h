@@ -7,8 +7,8 @@
 // of the encoding's parameters from those of the forms. A layer with several encodings has a
 // `Mixture`.
 //
-// To add an encoding, add its spec to the variant below, its Entry to src/model/encodings/ and a
-// line to each of the files that docs/contributing.md names, "Add an encoding".
+// To add an encoding, add its spec to the variant below, its Entry to src/model/encodings/ and
+// a line to each of the files that docs/contributing.md names, "Add an encoding".
 #pragma once
 
 #include <cstdint>
@@ -180,8 +180,8 @@ struct Parameter {
   std::int64_t rows = 0, columns = 0;
   double initial_deviation = 0;  // standard deviation of the normal distribution
   double initial_mean = 0;
-  // In the state dict of a module, as the code of the models in Hugging Face Transformers or the
-  // code that a comment of the entry names.
+  // Name in the state dict of a module, as in the code of the models in Hugging Face
+  // Transformers, or in the code that a comment of the entry names.
   std::string path = {};                 // empty: `name`
   std::vector<std::int64_t> shape = {};  // empty: [rows, columns]
   bool transposed = false;               // the matrix is the transpose of the stored tensor

@@ -91,8 +91,10 @@ class Gguf {
 
   const std::string& name() const noexcept { return name_; }
   std::span<const std::byte> bytes() const noexcept { return bytes_; }
-  std::uint32_t version() const noexcept { return version_; }      // 2 or 3
-  std::uint32_t alignment() const noexcept { return alignment_; }  // alignment of tensor data, in bytes
+  std::uint32_t version() const noexcept { return version_; }  // 2 or 3
+  std::uint32_t alignment() const noexcept {
+    return alignment_;
+  }  // alignment of tensor data, in bytes
 
   // Metadata, in file order.
   std::span<const GgufEntry> metadata() const noexcept { return entries_; }

@@ -1,8 +1,8 @@
 // Shard of an encoding for tensor parallelism: the encoding of some of the heads of a model.
 //
 // Each of n processes holds the shard of H / n heads of every layer, and attention on it gives
-// the output of these heads. Parameters that belong to single heads (T5's table, KERPLE's rates)
-// are divided. Parameters that all heads use (FIRE's first layer, a table that Shaw's heads
+// the output of these heads. Parameters of single heads (T5's table, KERPLE's rates) are
+// divided. Parameters that all heads use (FIRE's first layer, a table that Shaw's heads
 // share) are whole in every shard.
 //
 //   Shoeybi et al. "Megatron-LM: Training Multi-Billion Parameter Language Models Using Model
@@ -38,9 +38,9 @@ struct Shard {
 //
 // A gated bias (WavLM) requires the channels of these heads as the input of its gates.
 //
-// Throws std::invalid_argument if the range is empty or outside the heads of an encoding, if the
-// encoding is already a shard, or if it has no shards (Sandwich: its slopes depend on the number
-// of heads of the whole model).
+// Throws std::invalid_argument if the range is empty or outside the heads of an encoding, if
+// the encoding is already a shard, or if it has no shards (Sandwich: its slopes depend on the
+// number of heads of the whole model).
 Shard shard(const Encoding& whole, std::int64_t head_offset, std::int64_t heads);
 Shard shard(const Mixture& whole, std::int64_t head_offset, std::int64_t heads);
 

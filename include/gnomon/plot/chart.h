@@ -51,7 +51,7 @@ struct Axis {
 // gaps.
 struct Series {
   std::string name;
-  std::vector<double> x, y;  // of equal length
+  std::vector<double> x, y;  // equal lengths
   std::vector<double> low = {}, high = {};
   Stroke stroke = Stroke::solid;
   std::string colour = {};  // name whose colour is used, e.g. for the dashed baseline of a
@@ -88,7 +88,7 @@ struct Matrix {
   Matrix(std::int64_t rows, std::int64_t columns, std::vector<double> values)
       : rows(rows), columns(columns), values(std::move(values)) {}
   // Copies the view. Any strides.
-  Matrix(View<const float, 2> view);   // NOLINT: a matrix is what it shows
+  Matrix(View<const float, 2> view);   // NOLINT: a view is a matrix
   Matrix(View<const double, 2> view);  // NOLINT
 };
 

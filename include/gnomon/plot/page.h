@@ -7,7 +7,7 @@
 //   page.table({.columns = {{"encoding"}, {"loss", plot::Align::number}},
 //               .rows = {{"rotary", plot::best("1.83")}, {"alibi", "1.91"}}});
 //   page.figure({.id = "loss", .title = "Loss by length", .spec = plot::lines(chart)});
-//   io::write_aside("index.html", page.html());
+//   io::write_atomically("index.html", page.html());
 //
 // All text is escaped: <, > and & are shown as characters. Text between `backticks` is code.
 #pragma once
@@ -22,7 +22,7 @@ namespace gnomon::plot {
 
 // A picture: a Vega-Lite spec (JSON), as chart.h and pictures.h return it.
 struct Figure {
-  std::string id;            // of the HTML element: letters, digits, - and _; unique on the
+  std::string id;            // id of the HTML element: letters, digits, - and _; unique on the
                              // page
   std::string title = {};    // above the picture
   std::string caption = {};  // below the picture
@@ -55,10 +55,10 @@ struct Table {
   std::string caption = {};
 };
 
-// Returns the numbers that a chart of chart.h or pictures.h draws as a table, with 4 significant
-// digits; nothing for another spec. Of more than 24 places or 8 columns, places at even
-// distances are shown, and the caption gives both numbers. Throws std::invalid_argument if the
-// text is not JSON.
+// Returns the numbers that a chart of chart.h or pictures.h draws as a table, with 4
+// significant digits; nothing for another spec. Of more than 24 places or 8 columns, places at
+// even distances are shown, and the caption gives both numbers. Throws std::invalid_argument if
+// the text is not JSON.
 std::optional<Table> numbers(std::string_view spec);
 
 struct Link {
@@ -71,14 +71,13 @@ class HtmlPage {
  public:
   explicit HtmlPage(std::string title);
 
-  HtmlPage& lead(
-      std::string_view text);  // the main result, in larger type; may be called again
-  HtmlPage& heading(
-      std::string_view text);  // a section heading; with 4 or more sections, a list
-                               // of them precedes the first
+  // Adds the main result, in larger type. May be called again.
+  HtmlPage& lead(std::string_view text);
+  // Adds a section heading. A list of 4 or more sections precedes the first.
+  HtmlPage& heading(std::string_view text);
   HtmlPage& subheading(std::string_view text);
   HtmlPage& paragraph(std::string_view text);
-  HtmlPage& note(std::string_view text);  // in small, muted type
+  HtmlPage& note(std::string_view text);  // small, muted type
   HtmlPage& list(const std::vector<std::string>& items);
   // Throws std::invalid_argument if a target has another form than those of Link.
   HtmlPage& links(const std::vector<Link>& links);
@@ -115,8 +114,8 @@ class HtmlPage {
   enum class Fold { closed = 1, open } fold_ = Fold::closed;
 };
 
-// Returns the spec with the title, the colours of a light page and a fixed width, for tools that
-// write PNG or SVG files.
+// Returns the spec with the title, the colours of a light page and a fixed width, for tools
+// that write PNG or SVG files.
 std::string standalone(const Figure& figure);
 
 // Returns a page with one picture.

@@ -6,7 +6,7 @@
 //   page.figure({.id = "table", .title = "The table",
 //                .spec = plot::table_picture(table.view())});
 //
-// On a page (page.h), small multiples are side by side if there is room and below each other on
+// On a page (page.h), small multiples are side by side if they fit and below each other on
 // a phone. In other tools a spec has fixed sizes.
 #pragma once
 
@@ -75,8 +75,8 @@ std::string rotary_picture(const RotaryPicture& picture);
 struct WavelengthPicture {
   struct Spec {
     std::string name;
-    std::vector<double>
-        wavelengths;  // [pairs], 2 pi / frequency, in tokens; > 0. Infinity: no point
+    // [pairs], 2 pi / frequency, in tokens; > 0. Infinity: no point.
+    std::vector<double> wavelengths;
   };
   std::vector<Spec> specs;        // at least one
   double context = 0;             // in tokens, > 0; colours show which pairs complete a turn
@@ -114,14 +114,14 @@ std::string panels_picture(const PanelsPicture& picture);
 
 // Bias by the offset between two cells of a window (GridBias), one small multiple per head.
 struct BiasGridPicture {
-  std::int64_t height = 0, width = 0;  // of the window, in cells
+  std::int64_t height = 0, width = 0;  // window size, in cells
   Matrix values;                       // [heads, (2 height - 1)(2 width - 1)], query - key
   std::string title = "bias";
 };
 std::string bias_grid_picture(const BiasGridPicture& picture);
 
-// Attention weights without and with position, with one colour scale, and the difference of both
-// with its own. Entries that a mask hides are NaN.
+// Attention weights without and with position, with one colour scale, and the difference of
+// both with its own. Entries that a mask hides are NaN.
 struct AttentionPicture {
   Matrix without, with;  // [queries, keys], of equal shape
   Cells queries = {.title = "query"}, keys = {.title = "key"};

@@ -40,7 +40,7 @@ struct ImageSpan {
 struct VideoSpan {
   std::int64_t frames = 0;             // temporal patches
   std::int64_t height = 0, width = 0;  // patches; multiples of the rules' merge
-  double seconds_per_frame = 1;        // of a temporal patch: `second_per_grid_ts`
+  double seconds_per_frame = 1;        // duration of a temporal patch: `second_per_grid_ts`
   bool operator==(const VideoSpan&) const = default;
 };
 using MultimodalSpan = std::variant<TextSpan, ImageSpan, VideoSpan>;

@@ -31,10 +31,10 @@ namespace gnomon {
 
 struct Decomposed {
   std::int64_t head_dim = 0;    // D; at least 1
-  std::int64_t height = 0;      // of the grid of queries, in cells; 1 to 32767
-  std::int64_t width = 0;       // of the grid of queries, in cells; 1 to 32767
-  std::int64_t key_height = 0;  // of the grid of keys, in cells; 0: equal to height
-  std::int64_t key_width = 0;   // of the grid of keys, in cells; 0: equal to width
+  std::int64_t height = 0;      // height of the query grid, in cells; 1 to 32767
+  std::int64_t width = 0;       // width of the query grid, in cells; 1 to 32767
+  std::int64_t key_height = 0;  // height of the key grid, in cells; 0: equal to height
+  std::int64_t key_width = 0;   // width of the key grid, in cells; 0: equal to width
   // L of the given tables: 2 n - 1 for tables trained on a grid of n cells, odd, at most 65533.
   // 0: the length for this grid. A table of another length is resized linearly.
   std::int64_t table_height = 0, table_width = 0;

@@ -1,5 +1,5 @@
 // The form of relative vectors: trained vectors by distance that attention combines with
-// queries, keys and weights without building an array [T, S, D]. Every encoding of this room
+// queries, keys and weights without building an array [T, S, D]. Every encoding of this module
 // lowers to this form. Attention knows the form, but no encoding by name.
 //
 //   score[h, i, j] = scale ( (q_i + shift_h) . k_j  +  (q_i + shift_h) . keys[h, row(j - i)]
@@ -30,9 +30,9 @@ struct RelativeVectors {
   std::int64_t min_distance = 0;
   std::vector<std::int32_t> rows = {};  // [N]
   std::vector<double> values = {};      // [heads, R, D]
-  // For positions in a plane (Swin's windows, SAM): the coordinate of each position along the
-  // axis of this table, [P]. The distance is then the difference of the coordinates. If empty,
-  // it is the difference of the positions.
+  // Coordinates of the positions along the axis of this table, [P], for positions in a plane
+  // (Swin's windows, SAM). The distance is then the difference of the coordinates. If empty, it
+  // is the difference of the positions.
   std::vector<std::int64_t> coordinates = {};
 
   std::int64_t distances() const noexcept {  // N

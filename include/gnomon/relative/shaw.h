@@ -39,7 +39,7 @@ enum class ShawMeets {
 };
 
 struct Shaw {
-  std::int64_t heads = 1;      // of the tables: H, or 1 if all heads share the vectors
+  std::int64_t heads = 1;      // heads in the tables: H, or 1 if all heads share the vectors
   std::int64_t head_dim = 0;   // D; at least 1
   std::int64_t value_dim = 0;  // Dv; at least 1 with queries_and_weights, else 0
   std::int64_t left = 0;       // largest distance to a past key; 0 to 2^30

@@ -38,7 +38,7 @@ struct TransformerXl {
   XlSinusoid sinusoid = {};
   // Distances are clamped to -clamp and clamp (`clamp_len`); positive. None: no clamping.
   std::optional<std::int64_t> clamp = {};
-  double base = 10'000.0;  // of the sinusoid: frequency i is base^(-2i/C); greater than 1
+  double base = 10'000.0;  // sinusoid base: frequency i is base^(-2i/C); greater than 1
 
   bool operator==(const TransformerXl&) const = default;
 };

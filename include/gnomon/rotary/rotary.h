@@ -147,7 +147,7 @@ class RotaryTable {
 // than 2^17 elements.
 //
 // Throws std::invalid_argument if x does not have the table's T tokens, the table's B is not 1
-// and x does not have B rows, D < first + R, or D is not contiguous.
+// and x does not have B rows, D < head_offset + R, or D is not contiguous.
 void rotate(const Tensor& x, const RotaryTable& table,
             Direction direction = Direction::forward);
 

@@ -97,7 +97,8 @@ void put_window(const Reading& r, std::int64_t window, LayerAttention& attention
   }
 }
 
-// Letters of the layers, as in SlidingWindow::pattern, from GPT-Neo's [[["global", "local"], 12]].
+// Letters of the layers, as in SlidingWindow::pattern, from [[["global", "local"], 12]], the
+// key of GPT-Neo.
 std::string read_attention_types(Reading& r, const Json& list) {
   std::string letters;
   list.for_each_element([&](const Json& group) {

@@ -100,8 +100,8 @@ void put_rotation(const RotaryFrequencies& frequencies, const Call& call, LayerP
 std::vector<Positions> cells_or_axes(std::span<const Positions> axes,
                                      std::span<const std::int64_t> grid);
 
-// Tensor of a parameter in checkpoints of released models, as a ParameterTensor. A parameter may
-// have several.
+// Tensor of a parameter in checkpoints of released models, as a ParameterTensor. A parameter
+// may have several.
 struct CheckpointName {
   std::string_view parameter;
   std::string_view name;

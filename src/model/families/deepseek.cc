@@ -127,8 +127,8 @@ void read_deepseek_v4(Reading& r) {
   const double compress_base = r.keys.base({"compress_rope_theta"}).value_or(160'000);
   Rope compressed = read_rope(r, by_label ? compress : given, compress_base);
   if (!by_label) {
-    // The keys are those of the compressed layers, with their own base. DeepSeek's code does not
-    // scale cos and sin.
+    // The keys are those of the compressed layers, with their own base. DeepSeek's code does
+    // not scale cos and sin.
     compressed.rotary.base = compress_base;
     auto* const yarn = std::get_if<YarnScaling>(&compressed.scaling);
     if (yarn && !given->find("attention_factor")) yarn->attention_factor = 1;

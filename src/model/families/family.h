@@ -70,7 +70,8 @@ struct Norm {
 // Names of the sizes of an image tower.
 enum class SizeNames { usual = 1, depth, embed, attention_heads };
 
-// Rotary pairing of a GGUF file, which does not contain it: the values of `llama_model_rope_type`.
+// Rotary pairing of a GGUF file, which does not contain it: the values of
+// `llama_model_rope_type`.
 enum class RopeType { adjacent = 1, halves, sections, interleaved_sections, none };
 // The scale that llama.cpp computes from rope.scaling.yarn_log_multiplier.
 enum class GgufYarn { usual = 1, latent, latent_with_unit_scale };
@@ -165,8 +166,8 @@ constexpr std::int64_t by_heads = -1;
 // Collects the rows.
 class Families {
  public:
-  // Adds a row for each name: `base` with changes, which are functions of a row (namespace changes).
-  // Returns the row, as a base of others.
+  // Adds a row for each name: `base` with changes, which are functions of a row (namespace
+  // changes). Returns the row, as a base of others.
   Family operator()(const Family& base, std::initializer_list<std::string_view> names,
                     const auto&... facts) {
     Family row = base;

@@ -33,7 +33,8 @@ void add_qwen(Families& add) {
   using namespace changes;
   add(rotary, {"cosmos3_edge_text"}, base(100'000'000),
       rope(
-          R"({"rope_type": "default", "rope_theta": 100000000.0, "mrope_section": [24, 20, 20]})"),
+          R"({"rope_type": "default", "rope_theta": 100000000.0,
+"mrope_section": [24, 20, 20]})"),
       mrope(MRopeOrder::interleaved, {24, 20, 20}), head_dim(128), length(131'072),
       sizes(28, 16, 2048), key_heads(8));
   add(rotary, {"paddleocr_vl_text"}, base(500'000), mrope(MRopeOrder::sequential, {16, 24, 24}),

@@ -1,4 +1,5 @@
-// A family without a row: the keys of its config are used, and refused if they are not sufficient.
+// Family without a row: the keys of its config are used, or refused if they are not
+// sufficient.
 #include "src/model/families/rules.h"
 
 namespace gnomon::model::internal {

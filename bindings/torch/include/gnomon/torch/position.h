@@ -122,7 +122,7 @@ class PositionEncodingImpl : public torch::nn::Cloneable<PositionEncodingImpl> {
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     const AttendOptions& options);
 
-  // As attend, for one tensor of queries, keys and values, the output of one projection. qkv:
+  // Like attend, for one tensor of queries, keys and values: the output of a projection. qkv:
   // [B, T, H + 2 Hk, D], the heads of q, then of k, then of v. Returns [B, T, H, D]. Nothing is
   // copied, and the gradient is one tensor. options.layout: left out, or tokens_heads.
   at::Tensor attend_packed(const at::Tensor& qkv, std::int64_t key_heads,

@@ -20,7 +20,7 @@ struct Setting {
   std::int64_t length = 512;   // positions of `table`
 };
 
-struct Subject {
+struct EncodingMatrices {
   const model::EncodingInfo* info = nullptr;
   model::Encoding encoding;    // the usual settings for that width
   bool random = false;         // a trained table is replaced by random values
@@ -39,6 +39,6 @@ struct Subject {
   LayerPlan lowered(const model::Window& window) const;
 };
 
-Subject make_subject(const std::string& name, const Setting& setting);
+EncodingMatrices encoding_matrices(const std::string& name, const Setting& setting);
 
 }  // namespace gnomon::cli

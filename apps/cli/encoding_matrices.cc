@@ -1,4 +1,4 @@
-#include "apps/cli/subject.h"
+#include "apps/cli/encoding_matrices.h"
 
 #include <algorithm>
 #include <cmath>
@@ -41,73 +41,74 @@ std::unique_ptr<Matrix> random_matrix(const model::Parameter& parameter, unsigne
   return random;
 }
 
-void from_table(Subject& subject, const EmbeddingTable& table, int64_t trained) {
-  subject.table = matrix(table.tokens, table.width);
-  std::copy(table.values.begin(), table.values.end(), subject.table->values.begin());
-  const auto rows = subject.table->view;
+void from_table(EncodingMatrices& matrices, const EmbeddingTable& table, int64_t trained) {
+  matrices.table = matrix(table.tokens, table.width);
+  std::copy(table.values.begin(), table.values.end(), matrices.table->values.begin());
+  const auto rows = matrices.table->view;
   for (int64_t i = 0; i < trained; ++i)
     for (int64_t j = 0; j < trained; ++j) {
       double sum = 0;
       for (int64_t c = 0; c < rows.extent(1); ++c)
         sum += double{rows(i, c)} * double{rows(j, c)};
-      subject.scores->view(i, j) = static_cast<float>(sum);
+      matrices.scores->view(i, j) = static_cast<float>(sum);
     }
 }
 
 // q(i) . k(j) of [T, 1, D].
-void put_products(Subject& subject, const Tensor<float, 3>& q, const Tensor<float, 3>& k,
-                  int64_t trained) {
+void put_products(EncodingMatrices& matrices, const Tensor<float, 3>& q,
+                  const Tensor<float, 3>& k, int64_t trained) {
   for (int64_t i = 0; i < trained; ++i)
     for (int64_t j = 0; j < trained; ++j) {
       double sum = 0;
       for (int64_t d = 0; d < q.view.extent(2); ++d)
         sum += double{q.view(i, 0, d)} * double{k.view(j, 0, d)};
-      subject.scores->view(i, j) = static_cast<float>(sum);
+      matrices.scores->view(i, j) = static_cast<float>(sum);
     }
 }
 
 // Queries and keys of ones, rotated: q(i) . k(j), summed over the head.
-void from_rotary(Subject& subject, const RotaryTable& queries, const RotaryTable& keys,
-                 int64_t trained) {
+void from_rotary(EncodingMatrices& matrices, const RotaryTable& queries,
+                 const RotaryTable& keys, int64_t trained) {
   const auto cos = queries.cos(), sin = queries.sin();
   const int64_t pairs = cos.extent(2), size = 2 * pairs;
-  subject.table = matrix(subject.positions, size);
-  for (int64_t t = 0; t < subject.positions; ++t)
+  matrices.table = matrix(matrices.positions, size);
+  for (int64_t t = 0; t < matrices.positions; ++t)
     for (int64_t i = 0; i < pairs; ++i) {
-      subject.table->view(t, i) = cos(0, t, i);
-      subject.table->view(t, pairs + i) = sin(0, t, i);
+      matrices.table->view(t, i) = cos(0, t, i);
+      matrices.table->view(t, pairs + i) = sin(0, t, i);
     }
-  Tensor<float, 3> q({subject.positions, 1, size}), k({subject.positions, 1, size});
+  Tensor<float, 3> q({matrices.positions, 1, size}), k({matrices.positions, 1, size});
   std::fill(q.values.begin(), q.values.end(), 1.0f);
   std::fill(k.values.begin(), k.values.end(), 1.0f);
   rotate(q.view, queries);
   rotate(k.view, keys);
-  put_products(subject, q, k, trained);
+  put_products(matrices, q, k, trained);
 }
 
-// As above, for the rotations of LayerPlan::query_rotations. A row of the table has the cos and
+// Like from_rotation above, for LayerPlan::query_rotations. A row of the table has the cos and
 // sin of the first rotation of queries.
-void from_rotations(Subject& subject, const LayerPlan& lowered, int64_t size, int64_t trained) {
+void from_rotations(EncodingMatrices& matrices, const LayerPlan& lowered, int64_t size,
+                    int64_t trained) {
   std::visit(
       [&](const auto& table) {
         const auto cos = table.cos(), sin = table.sin();
         const int64_t numbers = cos.extent(2);
-        subject.table = matrix(subject.positions, 2 * numbers);
-        for (int64_t t = 0; t < subject.positions; ++t)
+        matrices.table = matrix(matrices.positions, 2 * numbers);
+        for (int64_t t = 0; t < matrices.positions; ++t)
           for (int64_t i = 0; i < numbers; ++i) {
-            subject.table->view(t, i) = cos(0, t, i);
-            subject.table->view(t, numbers + i) = sin(0, t, i);
+            matrices.table->view(t, i) = cos(0, t, i);
+            matrices.table->view(t, numbers + i) = sin(0, t, i);
           }
       },
       lowered.query_rotations.front());
-  Tensor<float, 3> q({subject.positions, 1, size}), k({subject.positions, 1, size});
+  Tensor<float, 3> q({matrices.positions, 1, size}), k({matrices.positions, 1, size});
   for (auto [x, rotations] :
        {std::pair(&q, &lowered.query_rotations), std::pair(&k, &lowered.key_rotations)}) {
     std::fill(x->values.begin(), x->values.end(), 1.0f);
     for (const HeadRotation& one : *rotations)
       std::visit([&](const auto& table) { rotate(x->view, table); }, one);
   }
-  put_products(subject, q, k, trained);
+  put_products(matrices, q, k, trained);
 }
 
 using Tables = std::vector<const RelativeVectors*>;
@@ -134,23 +135,24 @@ std::span<const double> met(const RelativeVectors& table, int64_t h, int64_t i, 
 // Row d of the table contains the bias of each head at distance d into the past, then the
 // vectors. Scores are the bias plus the products of queries and keys of ones with the vectors,
 // the mean over heads.
-void from_scores(Subject& subject, const LayerPlan& lowered, const Setting& setting) {
-  const int64_t length = subject.positions, trained = setting.trained,
+void from_scores(EncodingMatrices& matrices, const LayerPlan& lowered, const Setting& setting) {
+  const int64_t length = matrices.positions, trained = setting.trained,
                 biases = heads(lowered.bias);
   const Tables tables = tables_of(lowered.relative);
   int64_t channels = biases;
   for (const RelativeVectors* one : tables) channels += one->heads * one->head_dim;
-  subject.table = matrix(length, channels);
+  matrices.table = matrix(length, channels);
   Tensor<double, 3> last({biases, 1, length});
-  if (biases > 0) dense(lowered.bias, length - 1, last.view);  // with every key before it
+  // The last query, with every key before it.
+  if (biases > 0) dense(lowered.bias, length - 1, last.view);
   for (int64_t d = 0; d < length; ++d) {
     int64_t c = 0;
     for (; c < biases; ++c)
-      subject.table->view(d, c) = static_cast<float>(last.view(c, 0, length - 1 - d));
+      matrices.table->view(d, c) = static_cast<float>(last.view(c, 0, length - 1 - d));
     for (const RelativeVectors* one : tables)
       for (int64_t h = 0; h < one->heads; ++h)
         for (const double value : met(*one, h, length - 1, length - 1 - d))
-          subject.table->view(d, c++) = static_cast<float>(value);
+          matrices.table->view(d, c++) = static_cast<float>(value);
   }
 
   const int64_t size = setting.width / setting.heads;
@@ -168,43 +170,44 @@ void from_scores(Subject& subject, const LayerPlan& lowered, const Setting& sett
       double sum = 0;
       for (int64_t h = 0; h < setting.heads; ++h)
         sum += bias.view(h, i, j) + scale * products.view(h, i, j);
-      subject.scores->view(i, j) = static_cast<float>(sum / static_cast<double>(setting.heads));
+      matrices.scores->view(i, j) =
+          static_cast<float>(sum / static_cast<double>(setting.heads));
     }
 }
 
 }  // namespace
 
-LayerPlan Subject::lowered(const model::Window& window) const {
+LayerPlan EncodingMatrices::lowered(const model::Window& window) const {
   std::vector<View<const float, 2>> values;
   for (const auto& one : parameters) values.emplace_back(one->view);
   return model::lower(encoding, window, values);
 }
 
-Subject make_subject(const std::string& name, const Setting& setting) {
-  Subject subject;
-  subject.info = &model::find_encoding(name);
-  subject.encoding = subject.info->usual(
+EncodingMatrices encoding_matrices(const std::string& name, const Setting& setting) {
+  EncodingMatrices matrices;
+  matrices.info = &model::find_encoding(name);
+  matrices.encoding = matrices.info->usual(
       {.width = setting.width, .heads = setting.heads, .length = setting.trained});
   unsigned seed = 1;
-  for (const model::Parameter& one : model::parameters(subject.encoding)) {
-    subject.random = true;
-    subject.parameters.push_back(random_matrix(one, seed++));
+  for (const model::Parameter& one : model::parameters(matrices.encoding)) {
+    matrices.random = true;
+    matrices.parameters.push_back(random_matrix(one, seed++));
   }
-  subject.positions =
-      std::min(setting.length, model::capacity(subject.encoding).value_or(setting.length));
-  subject.scores = matrix(setting.trained, setting.trained);
-  const LayerPlan lowered = subject.lowered({subject.positions, subject.positions});
+  matrices.positions =
+      std::min(setting.length, model::capacity(matrices.encoding).value_or(setting.length));
+  matrices.scores = matrix(setting.trained, setting.trained);
+  const LayerPlan lowered = matrices.lowered({matrices.positions, matrices.positions});
   if (lowered.table)
-    from_table(subject, *lowered.table, setting.trained);
+    from_table(matrices, *lowered.table, setting.trained);
   else if (lowered.query_rotary)
-    from_rotary(subject, *lowered.query_rotary, *lowered.key_rotary, setting.trained);
+    from_rotary(matrices, *lowered.query_rotary, *lowered.key_rotary, setting.trained);
   else if (!lowered.query_rotations.empty())
-    from_rotations(subject, lowered, setting.width / setting.heads, setting.trained);
+    from_rotations(matrices, lowered, setting.width / setting.heads, setting.trained);
   else if (heads(lowered.bias) > 0 || !lowered.relative.empty())
-    from_scores(subject, lowered, setting);
+    from_scores(matrices, lowered, setting);
   else
-    subject.table = matrix(subject.positions, 0);
-  return subject;
+    matrices.table = matrix(matrices.positions, 0);
+  return matrices;
 }
 
 }  // namespace gnomon::cli
