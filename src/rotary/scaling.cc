@@ -179,12 +179,12 @@ ScaledFrequencies apply(const Rotary& rotary, const Llama3Scaling& s, std::int64
 
 ScaledFrequencies apply(const Rotary& rotary, const ProportionalScaling& s, std::int64_t) {
   check_positive("factor", s.factor);
-  if (s.turning < 0 || s.turning > rotary.rotary_dim / 2)
-    refuse("scaling", "turning must be 0 to " + std::to_string(rotary.rotary_dim / 2),
-           s.turning);
+  if (s.rotated_pairs < 0 || s.rotated_pairs > rotary.rotary_dim / 2)
+    refuse("scaling", "rotated_pairs must be 0 to " + std::to_string(rotary.rotary_dim / 2),
+           s.rotated_pairs);
   ScaledFrequencies scaled{.inv_freq =
                                divided(rotary, [&](std::int64_t) { return Real{s.factor}; })};
-  std::fill(scaled.inv_freq.begin() + s.turning, scaled.inv_freq.end(), 0.0);
+  std::fill(scaled.inv_freq.begin() + s.rotated_pairs, scaled.inv_freq.end(), 0.0);
   return scaled;
 }
 

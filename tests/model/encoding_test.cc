@@ -132,6 +132,15 @@ TEST(Json, RefusesWhatItDoesNotUnderstand) {
             "[encoding] the text must be JSON of at most 64 levels, got more levels");
 }
 
+TEST(EncodingJson, ReadsTheNamesOfEarlierVersions) {
+  const std::string rotary =
+      R"({"kind": "rotary-scaled", "rotary_dim": 8, "pairing": "halves", "length": 16, )";
+  EXPECT_EQ(
+      encoding_from_json(rotary + R"("scaling": {"type": "proportional", "turning": 2}})"),
+      encoding_from_json(rotary +
+                         R"("scaling": {"type": "proportional", "rotated_pairs": 2}})"));
+}
+
 // Matrices for the parameters, with different entries.
 struct Values {
   std::vector<testing::Tensor<float, 2>> tensors;

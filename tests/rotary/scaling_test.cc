@@ -132,8 +132,8 @@ std::vector<Case> cases() {
       .factor = 16, .low_freq_factor = 1, .high_freq_factor = 1, .original_length = 8192};
   all.push_back(
       {"llama3_step", llama, scout, 8192, [=](int i) { return llama3(llama, scout, i); }});
-  all.push_back({"proportional", llama, ProportionalScaling{.turning = 16, .factor = 2}, 8192,
-                 [=](int i) { return i < 16 ? plain(llama, i) / 2 : 0; }});
+  all.push_back({"proportional", llama, ProportionalScaling{.rotated_pairs = 16, .factor = 2},
+                 8192, [=](int i) { return i < 16 ? plain(llama, i) / 2 : 0; }});
   all.push_back({"factors", small, FrequencyFactors{ramp_of_factors(32, 1, 0.5)}, 8192,
                  [=](int i) { return plain(small, i) / (1 + 0.5L * i); }});
   return all;
@@ -204,7 +204,7 @@ TEST(ScalingOfFactorOne, IsPlainRotaryToTheLastBit) {
         YarnScaling{.factor = 1, .original_length = 4096, .softmax_mscale = 1},
         LongRopeScaling{.short_factors = ones, .long_factors = ones, .original_length = 64},
         Llama3Scaling{1, 1, 4, 8192},
-        ProportionalScaling{.turning = dim / 2},
+        ProportionalScaling{.rotated_pairs = dim / 2},
         FrequencyFactors{ones},
     };
     static_assert(std::size(scalings) == std::variant_size_v<RopeScaling>);
@@ -256,8 +256,8 @@ TEST(ScalingErrors, NameTheFieldAndItsValue) {
       "[scaling] long_factors must be positive and finite, got 0");
   EXPECT_EQ(message(Llama3Scaling{8, 0, 4, 8192}),
             "[scaling] low_freq_factor must be positive and finite, got 0");
-  EXPECT_EQ(message(ProportionalScaling{.turning = 5}),
-            "[scaling] turning must be 0 to 4, got 5");
+  EXPECT_EQ(message(ProportionalScaling{.rotated_pairs = 5}),
+            "[scaling] rotated_pairs must be 0 to 4, got 5");
   EXPECT_EQ(message(FrequencyFactors{}),
             "[scaling] factors must be one for each of 4 pairs, got 0");
 }
@@ -270,7 +270,7 @@ TEST(ScalingErrors, FrequenciesThatDoNotFitInMemoryAreRefusedAtOnce) {
         RopeScaling(DynamicNtkScaling{2, 8}),
         RopeScaling(YarnScaling{.factor = 2, .original_length = 8}),
         RopeScaling(Llama3Scaling{8, 1, 4, 8192}),
-        RopeScaling(ProportionalScaling{.turning = 4})})
+        RopeScaling(ProportionalScaling{.rotated_pairs = 4})})
     EXPECT_THROW(scaled_frequencies(rotary, scaling, 16), std::exception) << name(scaling);
 }
 

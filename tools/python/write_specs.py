@@ -37,7 +37,7 @@ SCALING_FIELDS = {
     "longrope": ["factor", "original_length", "attention_factor", "long_attention_factor",
                  "short_factors", "long_factors"],
     "llama3": ["factor", "low_freq_factor", "high_freq_factor", "original_length"],
-    "proportional": ["turning", "factor"], "factors": ["factors"],
+    "proportional": ["rotated_pairs", "factor"], "factors": ["factors"],
 }
 # Fields that only some settings of a spec require.
 OPTIONAL = {("fourier", "resolution"), ("fourier", "length"), ("cross-modal", "types")}

@@ -97,12 +97,12 @@ struct Llama3Scaling {
   bool operator==(const Llama3Scaling&) const = default;
 };
 
-// Proportional: the first `turning` pairs have frequency f_i / factor, all other pairs have
-// frequency 0. Unlike partial rotary, R is the whole head, so the two elements of a pair
+// Proportional: the first `rotated_pairs` pairs have frequency f_i / factor, all other pairs
+// have frequency 0. Unlike partial rotary, R is the whole head, so the two elements of a pair
 // (halves) are half a head apart. Gemma 4.
 struct ProportionalScaling {
-  std::int64_t turning = 0;  // pairs that rotate, 0 to R/2
-  double factor = 1;         // positive
+  std::int64_t rotated_pairs = 0;  // pairs that rotate, 0 to R/2
+  double factor = 1;               // positive
   bool operator==(const ProportionalScaling&) const = default;
 };
 

@@ -148,8 +148,8 @@ RopeScaling read_scaling(Reading& r, Dictionary& d, Rotary& rotary, std::int64_t
   if (type == "longrope" || type == "su") return read_longrope(r, d, rotary.rotary_dim / 2);
   if (type == "llama3") return read_llama3(r, d);
   if (type == "proportional") {
-    // The frequencies are those of the whole head; `turning` is the number of rotated pairs.
-    ProportionalScaling scaling{.turning = rotary.rotary_dim / 2,
+    // The frequencies are those of the whole head.
+    ProportionalScaling scaling{.rotated_pairs = rotary.rotary_dim / 2,
                                 .factor = d.keys().positive({"factor"}).value_or(1)};
     rotary.rotary_dim = head_dim;
     return scaling;

@@ -45,7 +45,7 @@ void fields(Llama3Scaling& s, auto&& v) {
   v("high_freq_factor", s.high_freq_factor), v("original_length", s.original_length);
 }
 void fields(ProportionalScaling& s, auto&& v) {
-  v("turning", s.turning), v("factor", s.factor);
+  v("rotated_pairs", s.rotated_pairs), v("factor", s.factor);
 }
 void fields(FrequencyFactors& s, auto&& v) { v("factors", s.factors); }
 
@@ -112,13 +112,19 @@ void require(bool holds, const char* name, const char* wanted, const OrderedJson
            std::string_view(value.dump()));
 }
 
+// Name of a field in the JSON of earlier versions.
+std::string_view earlier_name(std::string_view name) {
+  return name == "rotated_pairs" ? "turning" : name;
+}
+
 struct Reader {
   const OrderedJson& json;
   std::size_t read = 0;  // number of known keys
 
   template <typename T>
   void operator()(const char* name, T& member) {
-    const auto found = json.find(name);
+    auto found = json.find(name);
+    if (found == json.end()) found = json.find(earlier_name(name));
     if (found == json.end()) return;  // default of the spec, or refused by its checks
     ++read;
     assign(name, *found, member);

@@ -42,7 +42,7 @@ void read_gemma4(Reading& r) {
   if (has_ropes_by_type(r)) return read_rotary(r);
   r.note("rope_parameters is not given: the defaults of " + r.out.model_type);
   Rope& rope = r.ropes[full] = read_rope(r, std::nullopt, r.family.base, full);
-  rope.scaling = ProportionalScaling{.turning = wide / 8};
+  rope.scaling = ProportionalScaling{.rotated_pairs = wide / 8};
   r.ropes[sliding] = read_rope(r, std::nullopt, r.family.local_base, sliding);
   put_ropes(r);
 }

@@ -96,9 +96,9 @@ void add_llama(Families& add) {
   add(ministral, {"ministral3"}, read(read_ministral3), base(1'000'000),
       rope(
           R"({"rope_theta": 1000000.0, "factor": 16.0,
-"original_max_position_embeddings": 16384, "max_position_embeddings": 262144, "beta_fast": 32.0, "beta_slow": 1.0,
-"mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1, "rope_type":
-"yarn"})"),
+"original_max_position_embeddings": 16384, "max_position_embeddings": 262144,
+"beta_fast": 32.0, "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0,
+"llama_4_scaling_beta": 0.1, "rope_type": "yarn"})"),
       head_dim(128), length(262'144), sizes(34, 32, 4096), window(all),
       gguf("mistral3", RopeType::adjacent, all));
   add(rotary, {"mistral"}, length(131'072), sizes(32, 32, 4096), key_heads(8),

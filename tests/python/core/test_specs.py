@@ -33,7 +33,7 @@ SCALINGS = {
     "llama3": gnomon.Llama3Scaling(
         factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0, original_length=64
     ),
-    "proportional": gnomon.ProportionalScaling(turning=1),
+    "proportional": gnomon.ProportionalScaling(rotated_pairs=1),
     "factors": gnomon.FrequencyFactors(factors=[1.0, 2.0]),
 }
 
