@@ -83,8 +83,8 @@ void rotate_back(const std::vector<HeadRotation>& rotations, const Tensor& grad)
 
 // x of [B, T, C] as one row [1, B T, C], for a table with one row for each token of each row of
 // the batch.
-struct Rows {
-  Rows(const ConstTensor& x, std::int64_t table_tokens)
+struct TokenRows {
+  TokenRows(const ConstTensor& x, std::int64_t table_tokens)
       : tensor(static_cast<const Tensor&>(x)) {
     internal::check_tensor({"embed", "x"}, x, 3);
     if (table_tokens == x.extent(1)) return;
@@ -98,7 +98,7 @@ struct Rows {
     strides[0] = 0, strides[1] = x.stride(1), strides[2] = x.stride(2);
     tensor.shape = shape, tensor.strides = strides;
   }
-  Rows(const Rows&) = delete;
+  TokenRows(const Rows&) = delete;
   Rows& operator=(const Rows&) = delete;
   Tensor tensor;
   std::int64_t shape[3] = {}, strides[3] = {};
@@ -191,7 +191,7 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
 bool embed(const Plan& plan, const Tensor& x) {
   if (!plan.lowered.table) return false;
   const EmbeddingTable& table = *plan.lowered.table;
-  const Rows rows(x, table.tokens);
+  const TokenRows rows(x, table.tokens);
   add_table(rows.tensor, table.view());
   return true;
 }
@@ -202,7 +202,7 @@ void embed_backward(const Plan& plan, const ConstTensor& grad,
   const EmbeddingTable& table = *plan.lowered.table;
   std::vector<float> sums(table.values.size());
   const View<float, 2> view(sums.data(), {table.tokens, table.width});
-  const Rows rows(grad, table.tokens);
+  const TokenRows rows(grad, table.tokens);
   add_table_backward(rows.tensor, 1, view);
   model::lower_backward(plan.mixture, plan.window, plan.values(), {.table = view}, parameters);
 }

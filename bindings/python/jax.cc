@@ -121,10 +121,10 @@ void rotate_call(Call& call) {
   const Axes axes = axes_of(call);
   const Direction direction = direction_of("rotate", std::string(call.text("direction")));
   for_parts(call, x.batch() == call.batch(), [&](const Part& part) {
-    std::vector<std::vector<std::byte>> room(positions.size());
+    std::vector<std::vector<std::byte>> scratch(positions.size());
     std::vector<State> states;
     for (std::size_t i = 0; i < positions.size(); ++i)
-      states.push_back(rows_of(positions[i], part, x.extent(0), room[i]));
+      states.push_back(rows_of(positions[i], part, x.extent(0), scratch[i]));
     const auto table = tables().get(call.text("plan"), states, &lower_rotary);
     Borrowed from, to;
     x.borrow(part, axes, from), out.borrow(part, axes, to);
@@ -157,11 +157,11 @@ struct AttentionCall {
     return shared(sinks) && shared(parameters);
   }
   std::shared_ptr<const Plan> plan(const Call& call, const Part& part) const {
-    std::vector<std::byte> room[4];
+    std::vector<std::byte> scratch[4];
     std::vector<State> states;
     // Queries and keys must have equally many rows.
     for (std::size_t i = 0; i < positions.size(); ++i)
-      states.push_back(rows_of(positions[i], part, q.extent(0), room[i]));
+      states.push_back(rows_of(positions[i], part, q.extent(0), scratch[i]));
     std::int64_t rows = 1;
     for (const State& one : states) rows = std::max(rows, one.rows);
     for (std::size_t i = 0; i < states.size(); ++i)
@@ -171,8 +171,8 @@ struct AttentionCall {
         const auto* const from = static_cast<const std::byte*>(states[i].data);
         for (std::int64_t row = 0; row < rows; ++row)
           std::copy(from, from + bytes, all.data() + static_cast<std::size_t>(row) * bytes);
-        room[i] = std::move(all);
-        states[i].data = room[i].data(), states[i].rows = rows;
+        scratch[i] = std::move(all);
+        states[i].data = scratch[i].data(), states[i].rows = rows;
       }
     for (const Operand& one : sinks) states.push_back(state_of(one, part));
     for (const Operand& one : parameters) states.push_back(state_of(one, part));

@@ -146,21 +146,21 @@ State state_of(const Operand& operand, const Part& part) {
 }
 
 State rows_of(const Operand& operand, const Part& part, std::int64_t rows,
-              std::vector<std::byte>& room) {
+              std::vector<std::byte>& scratch) {
   const std::int64_t given = operand.extent(0), tokens = operand.extent(1);
   if (part.merged == 1 || (given == 1 && operand.batch() == 1)) return state_of(operand, part);
   if (given != 1 && given != rows)
     refuse("jax", "positions must have 1 or " + std::to_string(rows) + " rows", given);
   const auto row_bytes = static_cast<std::size_t>(tokens * bytes_of(operand.type()));
-  room.resize(static_cast<std::size_t>(part.merged * rows) * row_bytes);
-  std::byte* to = room.data();
+  scratch.resize(static_cast<std::size_t>(part.merged * rows) * row_bytes);
+  std::byte* to = scratch.data();
   for (std::int64_t index = 0; index < part.merged; ++index) {
     const auto* const from = static_cast<const std::byte*>(operand.data({.index = index}));
     for (std::int64_t row = 0; row < rows; ++row, to += row_bytes)
       std::memcpy(to, from + (given == 1 ? 0 : static_cast<std::size_t>(row) * row_bytes),
                   row_bytes);
   }
-  return {room.data(), operand.type(), part.merged * rows, tokens};
+  return {scratch.data(), operand.type(), part.merged * rows, tokens};
 }
 
 Positions positions_of(const State& ids, const State* sequences) {

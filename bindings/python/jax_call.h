@@ -104,9 +104,9 @@ struct State {
 };
 State state_of(const Operand& operand, const Part& part);
 // Positions [.., rows, tokens] of a part with B rows. If the batch is merged, they are copied
-// to `room` as [.., merged B, tokens].
+// to `scratch` as [.., merged B, tokens].
 State rows_of(const Operand& operand, const Part& part, std::int64_t rows,
-              std::vector<std::byte>& room);
+              std::vector<std::byte>& scratch);
 Positions positions_of(const State& ids, const State* sequences);
 
 // The plans of the last calls. A plan is used again if the text and all states are the same,
