@@ -98,15 +98,15 @@ struct Family {
 
   // Sizes. 0: a config must have the size.
   std::int64_t layers = 0, heads = 0, hidden = 0;
-  std::int64_t head_dim = 0;   // 0: hidden / heads. by_heads: always
-  std::int64_t key_heads = 0;  // 0: the query heads. by_heads: always
-  std::int64_t value_dim = 0;  // 0: head_dim
-  std::int64_t length = 2048;  // max_position_embeddings
-  std::pair<std::string_view, std::int64_t> embedding_width =
-      {};  // key, default; empty: hidden
-  std::string_view layers_in_object =
-      {};                        // key of the layers, if num_hidden_layers is an object
+  std::int64_t head_dim = 0;     // 0: hidden / heads. by_heads: always
+  std::int64_t key_heads = 0;    // 0: the query heads. by_heads: always
+  std::int64_t value_dim = 0;    // 0: head_dim
+  std::int64_t length = 2048;    // max_position_embeddings
   bool rounds_head_dim = false;  // head_dim is hidden / heads, rounded down
+  // Width of the embeddings, if it is not hidden: its key and default.
+  std::pair<std::string_view, std::int64_t> embedding_width = {};
+  // Key of the layers, if num_hidden_layers is an object.
+  std::string_view layers_in_object = {};
 
   // Rotation.
   Pairing pairing = Pairing::halves;
@@ -207,7 +207,6 @@ inline constexpr Fact<&Family::layers_in_object> layers_in_object;
 inline constexpr Fact<&Family::rounds_head_dim> rounds_head_dim;
 inline constexpr Fact<&Family::reads_pairing> reads_pairing;
 inline constexpr Fact<&Family::base> base;
-inline constexpr Fact<&Family::share_keys> share_keys;
 inline constexpr Fact<&Family::odd_share> odd_share;
 inline constexpr Fact<&Family::rotary_dim> rotary_dim;
 inline constexpr Fact<&Family::rope> rope;
@@ -272,7 +271,10 @@ constexpr auto image(std::int64_t size, std::int64_t patch) {
 }
 // The type of the part with this key.
 constexpr auto part(std::string_view key, std::string_view type) {
-  return [=](Family& row) { row.parts.emplace_back(key, type); };
+  return [=](Family& row) {
+    std::erase_if(row.parts, [&](const auto& one) { return one.first == key; });
+    row.parts.emplace_back(key, type);
+  };
 }
 constexpr auto gguf(std::string_view architecture, RopeType rope_type,
                     Slides slides = Slides::none, GgufYarn yarn = GgufYarn::usual,
@@ -281,7 +283,6 @@ constexpr auto gguf(std::string_view architecture, RopeType rope_type,
     row.gguf = {architecture, rope_type, slides, yarn, layers_scaled_by_width};
   };
 }
-
 constexpr auto gguf_parts(GgufParts parts) {
   return [=](Family& row) { row.gguf.parts = parts; };
 }
