@@ -98,8 +98,8 @@ struct TokenRows {
     strides[0] = 0, strides[1] = x.stride(1), strides[2] = x.stride(2);
     tensor.shape = shape, tensor.strides = strides;
   }
-  TokenRows(const Rows&) = delete;
-  Rows& operator=(const Rows&) = delete;
+  TokenRows(const TokenRows&) = delete;
+  TokenRows& operator=(const TokenRows&) = delete;
   Tensor tensor;
   std::int64_t shape[3] = {}, strides[3] = {};
 };
