@@ -161,8 +161,8 @@ class Swin(Encoding):
     Source: Liu et al. 2021, arXiv:2103.14030.
 
     heads: H; at least 1
-    height: of the window, in cells; 1 to 32767
-    width: of the window, in cells; 1 to 32767
+    height: window height, in cells; 1 to 32767
+    width: window width, in cells; 1 to 32767
     class_tokens: before the cells: 0 (Swin) or 1 (BEiT)
     """
 
@@ -181,8 +181,8 @@ class SwinV2(Encoding):
     Source: Liu et al. 2021, arXiv:2111.09883.
 
     heads: H; at least 1
-    height: of the window, in cells; 1 to 32767
-    width: of the window, in cells; 1 to 32767
+    height: window height, in cells; 1 to 32767
+    width: window width, in cells; 1 to 32767
     hidden: U; at least 1
     pretrained_height: the window of the pretrained weights (`pretrained_window_sizes`):
         both at least 2, or both 0 if it is the same window.

@@ -25,7 +25,7 @@ class Shaw(Encoding):
 
     Source: Shaw et al. 2018, arXiv:1803.02155.
 
-    heads: of the tables: H, or 1 if all heads share the vectors
+    heads: heads in the tables: H, or 1 if all heads share the vectors
     head_dim: D; at least 1
     value_dim: dv; at least 1 with queries_and_weights, else 0
     left: largest distance to a past key; 0 to 2^30
@@ -55,7 +55,7 @@ class TransformerXl(Encoding):
     width: C, the width of the model; even, at least 2
     clamp: distances are clamped to -clamp and clamp (`clamp_len`); positive. None: no
         clamping.
-    base: of the sinusoid: frequency i is base^(-2i/C); greater than 1
+    base: sinusoid base: frequency i is base^(-2i/C); greater than 1
     """
 
     kind = "transformer-xl"
@@ -104,10 +104,10 @@ class Decomposed(Encoding):
     Source: Li et al. 2021, arXiv:2112.01526.
 
     head_dim: D; at least 1
-    height: of the grid of queries, in cells; 1 to 32767
-    width: of the grid of queries, in cells; 1 to 32767
-    key_height: of the grid of keys, in cells; 0: equal to height
-    key_width: of the grid of keys, in cells; 0: equal to width
+    height: height of the query grid, in cells; 1 to 32767
+    width: width of the query grid, in cells; 1 to 32767
+    key_height: height of the key grid, in cells; 0: equal to height
+    key_width: width of the key grid, in cells; 0: equal to width
     table_height: L of the given tables: 2 n - 1 for tables trained on a grid of n cells,
         odd, at most 65533. 0: the length for this grid. A table of another length is
         resized linearly.

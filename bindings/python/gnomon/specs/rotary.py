@@ -149,9 +149,9 @@ class Llama3Scaling(Scaling):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class ProportionalScaling(Scaling):
-    """Proportional: the first `rotated_pairs` pairs have frequency f_i / factor, all other pairs
-    have frequency 0. Unlike partial rotary, R is the whole head, so the two elements of
-    a pair (halves) are half a head apart. Gemma 4.
+    """Proportional: the first `rotated_pairs` pairs have frequency f_i / factor, all other
+    pairs have frequency 0. Unlike partial rotary, R is the whole head, so the two
+    elements of a pair (halves) are half a head apart. Gemma 4.
 
     rotated_pairs: pairs that rotate, 0 to R/2
     factor: positive
