@@ -40,7 +40,9 @@ std::map<std::string, std::set<std::string>> files_by_type() {
 }
 
 TEST(Families, EachModelTypeStandsInOneFile) {
-  const auto files = files_by_type();
+  auto files = files_by_type();
+  files["mamba"].erase("config/reading.cc");            // part of the name of a layer type
+  files["perceiver"].erase("weights/weight_names.cc");  // part of the names of tensors
   for (const Family& row : all_families()) {
     const std::string type(row.model_type);
     if (type.empty()) continue;
@@ -64,12 +66,16 @@ TEST(Families, EachModelTypeHasOneRow) {
 }
 
 TEST(Families, PartsHaveRows) {
+  // Parts whose family is named, but not known.
+  const std::set<std::string> unknown = {"edgetam_vision_model", "nemotron3_diarization",
+                                         "qwen2_5_omni_token2wav", "sam2_vision_model"};
   for (const Family& row : all_families()) {
     const auto check = [&](std::string_view type) {
       const std::string whole = type.starts_with('*')
                                     ? std::string(row.model_type).append(type.substr(1))
                                     : std::string(type);
-      EXPECT_TRUE(find_row(whole)) << row.model_type << " names " << whole;
+      EXPECT_NE(unknown.contains(whole), find_row(whole) != nullptr)
+          << row.model_type << " names " << whole;
     };
     if (!row.language.empty()) check(row.language);
     for (const auto& [key, type] : row.parts) check(type);

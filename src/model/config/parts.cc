@@ -29,7 +29,7 @@ std::string part_of(std::string_view whole, std::string_view part) {
   return {};
 }
 
-// The type of the language model: "qwen2" for "internvl". Other types are returned unchanged.
+// The type of the language model. Families without one are returned unchanged.
 std::string language_model_of(const std::string& whole) {
   const Family* const row = find_row(whole);
   return row && !row->language.empty() ? spelled_out(row->language, whole) : whole;

@@ -171,7 +171,7 @@ class Families {
   Family operator()(const Family& base, std::initializer_list<std::string_view> names,
                     const auto&... facts) {
     Family row = base;
-    row.gguf = {};
+    row.model_type = {}, row.gguf = {};
     (facts(row), ...);
     for (const std::string_view name : names) {
       row.model_type = name;
