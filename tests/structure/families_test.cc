@@ -48,7 +48,7 @@ TEST(Families, EachModelTypeStandsInOneFile) {
     if (type.empty()) continue;
     ASSERT_TRUE(files.contains(type)) << type << " is not found: the search is wrong";
     EXPECT_EQ(files.at(type).size(), 1u)
-        << type << " stands in " << testing::PrintToString(files.at(type))
+        << type << " stands in " << ::testing::PrintToString(files.at(type))
         << "; what the library knows of a family belongs to its row";
   }
 }
