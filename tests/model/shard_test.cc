@@ -8,6 +8,9 @@
 #include <string>
 #include <vector>
 
+#include "gnomon/bias/form.h"
+#include "testing.h"
+
 namespace gnomon::model {
 namespace shard_test {
 
@@ -29,8 +32,8 @@ TEST(Shard, OfAlibiHasTheSlopesOfTheWhole) {
 // The ranges of shards cover each divided parameter once, and are those of its own encoding.
 TEST(Shard, RangesDivideTheParametersOfEveryEncoding) {
   for (const EncodingInfo& one : encodings()) {
-    if (one.name == "sandwich") continue;
     const Encoding whole = usual(one.name);
+    if (!properties(whole).divisible) continue;
     const auto all = parameters(whole);
     std::vector<std::int64_t> elements(all.size());
     for (std::int64_t begin = 0; begin < shape.heads; begin += 2) {
@@ -50,6 +53,43 @@ TEST(Shard, RangesDivideTheParametersOfEveryEncoding) {
     }
     for (std::size_t i = 0; i < all.size(); ++i)
       EXPECT_EQ(elements[i], all[i].rows * all[i].columns) << one.name << ", " << all[i].name;
+  }
+}
+
+// A shard has the bias of its heads, from its ranges of the parameters. An encoding of which this
+// is false declares that it is not divisible.
+TEST(Shard, BiasIsThatOfTheHeads) {
+  constexpr std::int64_t first = 3, heads = 2, tokens = 6;
+  constexpr Window window{.queries = tokens, .keys = tokens};
+  for (const EncodingInfo& one : encodings()) {
+    const Encoding whole = usual(one.name);
+    if (!properties(whole).divisible) continue;
+    const Shard part = shard(whole, first, heads);
+    std::vector<testing::Tensor<float, 2>> matrices;
+    std::vector<View<const float, 2>> values, own;
+    for (const Parameter& parameter : parameters(whole))
+      matrices.push_back(testing::random_tensor<float, 2>(
+          {parameter.rows, parameter.columns}, static_cast<unsigned>(matrices.size())));
+    for (std::size_t i = 0; i < matrices.size(); ++i) {
+      for (float& value : matrices[i].values)
+        value = 1 + value * value;  // some must be positive
+      const View<float, 2> all = matrices[i].view();
+      const ParameterRange& range = part.ranges[i];
+      values.push_back(all);
+      own.push_back({&all(range.row_begin, range.column_begin),
+                     {range.row_end - range.row_begin, range.column_end - range.column_begin},
+                     all.strides()});
+    }
+    const LayerPlan expected = lower(whole, window, values);
+    if (gnomon::heads(expected.bias) == 0) continue;
+    const LayerPlan got = lower(part.mixture, window, own);
+    testing::Tensor<double, 3> all({shape.heads, tokens, tokens}), few({heads, tokens, tokens});
+    dense(expected.bias, 0, all.view());
+    dense(got.bias, 0, few.view());
+    EXPECT_EQ(few.values,
+              std::vector<double>(all.values.begin() + first * tokens * tokens,
+                                  all.values.begin() + (first + heads) * tokens * tokens))
+        << one.name;
   }
 }
 

@@ -149,6 +149,7 @@ struct Properties {
   Decay decay = Decay::unspecified;
   Linearity linearity = Linearity::linear;  // linearity of plan and gates
   Linearity plan_linearity = linearity;     // linearity of the plan alone
+  bool divisible = true;                    // `shard` (shard.h) gives each part of the heads
 };
 
 // Returns the list of encodings, in display order.

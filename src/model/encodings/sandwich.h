@@ -16,7 +16,8 @@ struct Entry<Sandwich> : EntryOf<Sandwich> {
        "ratio[h] = 8 (h + 1) / H",
        "Chi et al. 2022, arXiv:2212.10356", "bias/sandwich.md", "",
        [](const Shape& s) -> Encoding { return Sandwich{.heads = s.heads}; }}};
-  static constexpr Properties properties = {.reversal = Effect::none, .shift = Effect::none};
+  static constexpr Properties properties = {
+      .reversal = Effect::none, .shift = Effect::none, .divisible = false};
   static void fields(Sandwich& s, auto&& v) {
     v("heads", s.heads), v("width", s.width), v("base", s.base);
   }

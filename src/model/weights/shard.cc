@@ -63,8 +63,9 @@ Shard shard(const Encoding& whole, std::int64_t head_offset, std::int64_t heads)
           spec.head_offset = head_offset;
           spec.local_heads = heads;
         } else {
-          if (std::is_same_v<Spec, Sandwich> && heads != *all)
-            refuse("shard of sandwich", "heads must be all heads", heads);
+          if (!properties(whole).divisible && heads != *all)
+            refuse("shard of " + std::string(info(whole).name), "heads must be all heads",
+                   heads);
           *all = heads;
         }
       },
