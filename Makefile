@@ -49,7 +49,7 @@ help:
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
 	@echo 'make install       install to PREFIX=$(PREFIX)'
 	@echo 'make setup         install all required packages; the other commands call it'
-	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, cuda, pypi and torch2'
+	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, additions, cuda, pypi and torch2'
 
 setup:
 	@tools/setup.sh test
@@ -166,4 +166,4 @@ install: build
 	@cmake --install $(program) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/cuda build/pypi build/torch2
+	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2

@@ -1,9 +1,10 @@
 #!/usr/bin/env bash
 # Usage: test_long.sh BUILD_FOLDER FUZZ_FOLDER. Runs the whole test binary on each instruction set
 # that this machine supports, with 1, 2 and 7 threads, in shuffled order. Then compiles the CUDA
-# kernels for all devices and checks them, if the component cuda is built. Then kills workers and
-# rank 0 of the lab at many random times, if the lab is built. Then runs each fuzzer for
-# GNOMON_FUZZ_SECONDS (60), one on each core at a time.
+# kernels for all devices and checks them, if the component cuda is built. Then adds an encoding and a
+# family of models to a copy of the tree. Then kills workers and rank 0 of the lab at many random
+# times, if the lab is built. Then runs each fuzzer for GNOMON_FUZZ_SECONDS (60), one on each core
+# at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tests=$1/tests/gnomon_tests
@@ -28,6 +29,9 @@ if grep -qs '^GNOMON_COMPONENTS:STRING=.*cuda' "$1/CMakeCache.txt"; then
   tools/cuda_kernels.py build/cuda/libgnomon_cuda.so \
     "$(sed -n 's/.*CMAKE_CUDA_COMPILER_VERSION "\(.*\)".*/\1/p' build/cuda/CMakeFiles/*/CMakeCUDACompiler.cmake)"
 fi
+
+echo "== an encoding and a family, added to a copy"
+tools/additions.sh "$1"
 
 lab_tests=$1/tests/gnomon_torch_tests
 if [ -x "$lab_tests" ]; then
