@@ -56,8 +56,8 @@ TEST(Shard, RangesDivideTheParametersOfEveryEncoding) {
   }
 }
 
-// A shard has the bias of its heads, from its ranges of the parameters. An encoding of which this
-// is false declares that it is not divisible.
+// A shard has the bias of its heads, from its ranges of the parameters. An encoding for which
+// this is false declares that it is not divisible.
 TEST(Shard, BiasIsThatOfTheHeads) {
   constexpr std::int64_t first = 3, heads = 2, tokens = 6;
   constexpr Window window{.queries = tokens, .keys = tokens};

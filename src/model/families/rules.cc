@@ -154,8 +154,8 @@ void read_local_base(Reading& r, std::string_view name) {
 }
 
 Cells image_cells(Reading& r) {
-  return divided(r, sides(r, "image_size", r.family.image),
-                 sides(r, "patch_size", r.family.patch));
+  const Cells patch = sides(r, "patch_size", r.family.patch);
+  return divided(r, sides(r, "image_size", r.family.image), patch);
 }
 
 std::set<std::int64_t> image_layers(Reading& r, std::set<std::int64_t> otherwise) {

@@ -101,8 +101,8 @@ void read_image_patches(Reading& r) {
 // The table has a row for each cell of the largest square image, and for a class token.
 void read_largest_grid(Reading& r) {
   const std::int64_t width = read_tower_sizes(r);
-  const std::int64_t side = r.size_or_default({"max_image_size"}, r.family.image) /
-                            r.size_or_default({"patch_size"}, r.family.patch);
+  const std::int64_t image = r.size_or_default({"max_image_size"}, r.family.image);
+  const std::int64_t side = image / r.size_or_default({"patch_size"}, r.family.patch);
   if (side > 1 << 20) r.fail("max_image_size / patch_size must be at most 2^20");
   put_image_table(r, side * side + r.family.rows, width);
 }
@@ -139,8 +139,9 @@ void read_vivit(Reading& r) {
 // A fixed table over all cells of all frames, numbered as one sequence.
 void read_videomae(Reading& r) {
   const std::int64_t width = read_tower_sizes(r);
-  const std::int64_t frames = frames_by_tubelet(r, r.size_or_default({"num_frames"}, 16),
-                                                r.size_or_default({"tubelet_size"}, 2));
+  const std::int64_t tubelet = r.size_or_default({"tubelet_size"}, 2);
+  const std::int64_t frames =
+      frames_by_tubelet(r, r.size_or_default({"num_frames"}, 16), tubelet);
   const Cells cells = image_cells(r);
   put(r, Sinusoidal{.width = width, .recipe = SinusoidalRecipe::interleaved});
   r.out.length = frames * cells.height * cells.width;
