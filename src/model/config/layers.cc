@@ -102,30 +102,36 @@ LayerGroup group_of(const Draft& r, const Layer& layer) {
   return group;
 }
 
-// Adds a layer to the group of its kind. `kinds`: the layers that the groups are of, each with
-// the index of its group.
-void group_layer(Draft& r, Layer layer, std::vector<std::pair<Layer, std::size_t>>& kinds) {
+// Layers that equal each other but for their numbers, and the index of their group.
+struct Kind {
+  Layer layer;
+  std::size_t group;
+};
+
+// Returns the index of the group, which may be that of another kind.
+std::size_t add_group(Draft& r, LayerGroup group) {
+  const auto same =
+      std::find_if(r.out.groups.begin(), r.out.groups.end(), [&](LayerGroup& one) {
+        std::vector<std::int64_t> numbers = std::exchange(one.layers, {});
+        const bool equal = group == one;
+        one.layers = std::move(numbers);
+        return equal;
+      });
+  const auto index = static_cast<std::size_t>(same - r.out.groups.begin());
+  if (same == r.out.groups.end()) r.out.groups.push_back(std::move(group));
+  return index;
+}
+
+void group_layer(Draft& r, Layer& layer, std::vector<Kind>& kinds) {
   const std::int64_t number = std::exchange(layer.number, 0);
   auto kind = std::find_if(kinds.begin(), kinds.end(),
-                           [&](const auto& one) { return one.first == layer; });
+                           [&](const Kind& one) { return one.layer == layer; });
   if (kind == kinds.end()) {
-    LayerGroup group = group_of(r, layer);
-    const auto same =
-        std::find_if(r.out.groups.begin(), r.out.groups.end(), [&](LayerGroup& one) {
-          std::vector<std::int64_t> numbers = std::exchange(one.layers, {});
-          const bool equal = group == one;
-          one.layers = std::move(numbers);
-          return equal;
-        });
-    kinds.emplace_back(std::move(layer), same - r.out.groups.begin());
-    kind = kinds.end() - 1;
-    if (same == r.out.groups.end()) {
-      if (kinds.size() > max_kinds)
-        r.fail("layers must have at most " + std::to_string(max_kinds) + " kinds");
-      r.out.groups.push_back(std::move(group));
-    }
+    if (kinds.size() == max_kinds)
+      r.fail("layers must have at most " + std::to_string(max_kinds) + " kinds");
+    kind = kinds.insert(kinds.end(), {layer, add_group(r, group_of(r, layer))});
   }
-  r.out.groups[kind->second].layers.push_back(number);
+  r.out.groups[kind->group].layers.push_back(number);
 }
 
 }  // namespace
@@ -137,10 +143,10 @@ void finish(Draft& r) {
     if (parts.empty() || parts.back() != layer.part) parts.push_back(layer.part);
   for (const std::string& part : parts) {
     const auto first = static_cast<std::ptrdiff_t>(r.out.groups.size());
-    std::vector<std::pair<Layer, std::size_t>> kinds;
+    std::vector<Kind> kinds;
     // Full attention first, because most readers look for it.
     for (const bool full : {true, false})
-      for (const Layer& layer : r.layers)
+      for (Layer& layer : r.layers)
         if (layer.part == part && (layer.type == "full_attention") == full)
           group_layer(r, layer, kinds);
     for (LayerGroup& group : r.out.groups) std::sort(group.layers.begin(), group.layers.end());
