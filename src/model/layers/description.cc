@@ -59,10 +59,11 @@ void put_attention(const LayerGroup& group, std::int64_t length, OrderedJson& js
   for (const Encoding& one : group.position) scale *= softmax_factor(one, length);
   if (scale > 0) json["softmax_scale"] = scale;
   json["visibility"] = attention.visibility == Visibility::causal ? "causal" : "bidirectional";
-  json["window"] =
-      attention.left || attention.right
-          ? OrderedJson{{"left", or_null(attention.left)}, {"right", or_null(attention.right)}}
-          : OrderedJson();
+  // Not a conditional expression: if an allocation fails in one, GCC 12 destroys temporaries of
+  // initializer lists that it did not construct.
+  json["window"] = nullptr;
+  if (attention.left || attention.right)
+    json["window"] = {{"left", or_null(attention.left)}, {"right", or_null(attention.right)}};
   json["chunk"] = or_null(attention.chunk);
   if (attention.partition)
     json["partition"] = {{"height", attention.partition->height},
