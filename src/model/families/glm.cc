@@ -49,10 +49,9 @@ void add_glm(Families& add) {
                                     mrope(MRopeOrder::sequential, {8, 12, 12}), length(131'072),
                                     sizes(40, 32, 4096), key_heads(2));
   add(glm_image_text, {"glm_ocr_text"}, pairing(adjacent), sizes(16, 16, 1024), key_heads(8));
-  const Family glmasr = add(multimodal, {"glmasr"}, language("llama"));
-  add(glmasr, {"glm46v", "glmga"}, language("glm4v_text"),
+  add(multimodal, {"glm46v", "glmga"}, language("glm4v_text"),
       part("vision_config", "glm4v_vision"));
-  add(glmasr, {"glm4v_moe", "glm5_next", "glm_image", "glm_ocr"}, language("*_text"),
+  add(multimodal, {"glm4v_moe", "glm5_next", "glm_image", "glm_ocr"}, language("*_text"),
       part("vision_config", "*_vision"));
 }
 

@@ -81,7 +81,6 @@ void add_granite(Families& add) {
       part("vision_config", "clip_vision_model"));
   add(granite_speech, {"granite_docling"}, language("*_text"),
       part("vision_config", "*_vision"));
-  add(granite_speech, {"granitevision"}, language("llama"));
 }
 
 }  // namespace gnomon::model::internal

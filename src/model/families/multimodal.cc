@@ -108,7 +108,7 @@ void add_multimodal(Families& add) {
   add(multimodal, {"pe_audio_video"}, language("modernbert"),
       part("audio_video_config", "*_encoder"));
   add(multimodal, {"pe_video"}, language("modernbert"), part("video_config", "*_encoder"));
-  add(multimodal, {"perception_lm", "voxtral"}, language("llama"));
+  add(multimodal, {"glmasr", "granitevision", "perception_lm", "voxtral"}, language("llama"));
   add(multimodal, {"pi0"}, unsupported("bidirectional attention in a prefix of image and text"),
       part("dit_config", "gemma"), part("vlm_config", "paligemma"));
   add(multimodal, {"qianfan_ocr"}, language("qwen3"), part("vision_config", "*_vision"));

@@ -48,10 +48,11 @@ void read_llama4(Reading& r) {
   const bool tempered = !tuning || (tuning->is(JsonType::boolean)
                                         ? tuning->boolean("attn_temperature_tuning")
                                         : tuning->number("attn_temperature_tuning") != 0);
-  const double scale = r.keys.number({"attn_scale"}).value_or(0.1);
+  const QueryTemperature usual = llama4_temperature();
+  const double scale = r.keys.number({"attn_scale"}).value_or(usual.beta);
   if (scale < 0)
     r.fail_at({"attn_scale"}, "attn_scale must not be negative, got " + shown(scale));
-  const std::int64_t floor = r.size({"floor_scale"}, 8192);
+  const std::int64_t floor = r.size({"floor_scale"}, usual.length);
   if (r.keys.boolean({"use_qk_norm"}).value_or(true))
     r.note(
         "queries and keys of the layers that rotate are normalised (RMS) after the rotation");

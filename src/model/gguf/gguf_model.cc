@@ -216,8 +216,9 @@ Rope local_rope(Reader& r, const Rope& rope) {
 // The query scale of Llama 4, in layers that do not rotate, or of Ministral 3, in all layers.
 void read_temperature(Reader& r) {
   const bool llama4 = r.row->chunk != 0;
+  const QueryTemperature usual = llama4_temperature();
   const std::int64_t length = r.size("attention.temperature_length");
-  const double scale = llama4 ? r.positive("attention.temperature_scale", 0.1)
+  const double scale = llama4 ? r.positive("attention.temperature_scale", usual.beta)
                               : r.not_negative("attention.temperature_scale");
   if (scale == 0) return;
   const std::int64_t original = r.size("rope.scaling.original_context_length");
@@ -227,7 +228,7 @@ void read_temperature(Reader& r) {
     if (!llama4)
       layer.attention.query_scale = ministral3_temperature(scale, steps);
     else if (!layer.rotates)
-      layer.attention.query_scale = llama4_temperature(scale, length ? length : 8192);
+      layer.attention.query_scale = llama4_temperature(scale, length ? length : usual.length);
 }
 
 // Applies what the row of the architecture says of single layers.

@@ -222,8 +222,8 @@ def test_a_trained_bias_without_a_formula_is_refused(monkeypatch: pytest.MonkeyP
         module.bias(16)
         with monkeypatch.context() as patch:
             patch.setattr(_lowering, "_NETWORKS", {})
-            with pytest.raises(NotImplementedError, match=r"^\[bias\] the bias must be linear in "
-                               "its parameters or have a formula in gnomon.torch, got "):
+            with pytest.raises(ValueError, match=r"^\[bias\] the bias must be linear in its "
+                               "parameters or have a formula in gnomon.torch, got "):
                 module.bias(16)
 
 

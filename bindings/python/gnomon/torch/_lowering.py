@@ -196,8 +196,8 @@ def _form_of(spec: Encoding, p: list[Tensor], key: tuple[Any, ...], device: torc
     if not p:
         return _constant(key, device, dtype)
     if _core.properties(spec)["plan_linearity"] == "nonlinear":
-        raise NotImplementedError("[bias] the bias must be linear in its parameters or have a "
-                                  f"formula in gnomon.torch, got {spec.kind}")
+        raise ValueError("[bias] the bias must be linear in its parameters or have a formula in "
+                         f"gnomon.torch, got {spec.kind}")
     return _linear(p, key, device, dtype)
 
 
