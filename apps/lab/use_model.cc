@@ -1,4 +1,5 @@
 #include "apps/lab/use_model.h"
+#include "apps/lab/data/run_json.h"
 
 #include <fmt/format.h>
 
@@ -9,15 +10,15 @@
 #include <optional>
 
 #include "apps/command_line/command_line.h"
-#include "apps/lab/evaluate.h"
-#include "apps/lab/generate.h"
-#include "apps/lab/model_file.h"
-#include "apps/lab/process.h"
-#include "apps/lab/results_json.h"
-#include "apps/lab/shuffle.h"
-#include "apps/lab/tasks.h"
-#include "apps/lab/windows.h"
-#include "apps/lab/words.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/data/windows.h"
+#include "apps/lab/data/words.h"
+#include "apps/lab/model/evaluate.h"
+#include "apps/lab/model/generate.h"
+#include "apps/lab/model/shuffle.h"
+#include "apps/lab/runs/process.h"
+#include "apps/lab/statistics/results_json.h"
+#include "apps/lab/tasks/model_file.h"
 #include "gnomon/error.h"
 #include "src/core/text.h"
 
@@ -75,8 +76,8 @@ Settings evaluation_settings(const Settings& trained, const std::string& lengths
   Settings s = trained;
   if (!lengths.empty()) s.eval_lengths = parse_lengths("--lengths", lengths);
   s.eval_segments = segments;
-  if (has_examples(task_of(s))) {
-    const auto most = longest_example(task_of(s));
+  if (s.task->has_examples()) {
+    const auto most = s.task->letters.longest;
     if (most && s.longest() > *most)
       refuse("evaluate", fmt::format("--lengths must be at most {}", *most), s.longest());
     return s;
@@ -109,7 +110,7 @@ void print_losses(const Settings& s, const Evaluation& found) {
     return;
   }
   fmt::print("{:>12}{:>16}{:>14}\n", length_unit(s),
-             task_of(s) == Task::masked ? "bits per masked" : "bits per byte",
+             s.task->is_masked() ? "bits per masked" : "bits per byte",
              fmt::format("right {}", length_unit(s)));
   for (const LengthLoss& one : found.lengths)
     if (one.applicable)
@@ -169,10 +170,10 @@ int generate_command(int argc, char** argv) {
     refuse("generate", "--temperature must be 0 to 100", options.temperature);
   TrainedModel trained = load_model(folder);
   const Settings& s = trained.config.settings;
-  const Task task = task_of(s);
-  if (task == Task::masked)
+  const Task& task = *s.task;
+  if (task.is_masked())
     refuse("generate", "MODEL must predict the next byte", folder + ", of --task masked");
-  const std::int64_t usual = window_tokens(task, s.train_length);
+  const std::int64_t usual = task.window_tokens(s.train_length);
   options.context = context.value_or(std::max<std::int64_t>(2, usual));
   if (options.context > 1 << 20)
     refuse("generate", "--context must be at most 1048576", options.context);
@@ -182,7 +183,7 @@ int generate_command(int argc, char** argv) {
            fmt::format("--context must be at most {}, the positions of {}", *most,
                        trained.config.encoding),
            options.context);
-  if (!temperature && has_examples(task)) options.temperature = 0;
+  if (!temperature && task.has_examples()) options.temperature = 0;
   options.tokenizer = trained.tokenizer.get();
   options.seed = static_cast<std::uint64_t>(seed);
   const std::string next = internal::printable_lines(generate(trained.model, text, options));
@@ -216,14 +217,14 @@ int evaluate_command(int argc, char** argv) {
   TrainedModel trained = load_model(folder);
   const ModelConfig& config = trained.config;
   const Settings s = evaluation_settings(config.settings, lengths, segments);
-  const bool examples = has_examples(task_of(s));
+  const bool examples = s.task->has_examples();
   if (examples != texts.empty())
     refuse("evaluate",
-           examples ? "a model of --task " + s.task + " must have no TEXT"
+           examples ? "a model of --task " + std::string(s.task->name) + " must have no TEXT"
                     : "a model of text must have a TEXT",
            examples ? texts[0] : "none");
-  if (kept && task_of(s) != Task::text)
-    refuse("evaluate", "--shuffle requires a model of --task text", s.task);
+  if (kept && s.task->predicts != Predicts::next)
+    refuse("evaluate", "--shuffle requires a model of --task text", s.task->name);
   if (kept && *kept >= s.longest())
     refuse("evaluate", "--shuffle must be below the longest length", *kept);
   Corpus corpus;
@@ -245,7 +246,7 @@ int evaluate_command(int argc, char** argv) {
   if (json) {
     Json all{{"model", folder},
              {"encoding", config.encoding},
-             {"task", s.task},
+             {"task", std::string(s.task->name)},
              {"train_length", s.train_length}};
     if (!examples) all["byte_entropy"] = entropy(corpus.test);
     all["lengths"] = losses_json(*found);

@@ -20,11 +20,13 @@
 #include <mutex>
 #include <thread>
 
-#include "apps/lab/checkpoint.h"
-#include "apps/lab/process.h"
-#include "apps/lab/results_json.h"
-#include "apps/lab/work_client.h"
-#include "apps/lab/work_server.h"
+#include "apps/lab/data/run_json.h"
+#include "apps/lab/runs/checkpoint.h"
+#include "apps/lab/runs/process.h"
+#include "apps/lab/runs/work_client.h"
+#include "apps/lab/runs/work_server.h"
+#include "apps/lab/statistics/results_json.h"
+#include "apps/lab/tasks/stored.h"
 #include "gnomon/isa.h"
 #include "gnomon/version.h"
 

@@ -20,10 +20,11 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <vector>
 
-#include "apps/lab/micro_batches.h"
-#include "apps/lab/process.h"
-#include "apps/lab/process_team.h"
-#include "apps/lab/run.h"
+#include "apps/lab/runs/micro_batches.h"
+#include "apps/lab/runs/process.h"
+#include "apps/lab/runs/process_team.h"
+#include "apps/lab/runs/run.h"
+#include "apps/lab/tasks/make_model.h"
 
 namespace {
 

@@ -1,13 +1,13 @@
-#include "apps/lab/answer.h"
+#include "apps/lab/statistics/answer.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <utility>
 
-#include "apps/lab/recommend.h"
-#include "apps/lab/statistics.h"
-#include "apps/lab/ways.h"
+#include "apps/lab/data/numbers.h"
+#include "apps/lab/statistics/recommend.h"
+#include "apps/lab/statistics/ways.h"
 #include "lab/invented.h"
 
 namespace gnomon::lab {

@@ -1,9 +1,12 @@
-#include "apps/lab/candidate.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "apps/lab/transformer.h"
+#include "apps/lab/model/transformer.h"
 
 namespace gnomon::lab {
 namespace candidate_test {
@@ -58,7 +61,7 @@ TEST(CheckSuffix, NamesTheSuffixesOfTheTask) {
         "[lab] with --task text the suffix after @ in --encodings must be one of random, "
         "got memory");
   }
-  settings.task = "dialogue";
+  settings.task = &find_task("dialogue");
   check_suffix(memory, settings);
 }
 
@@ -78,7 +81,7 @@ TEST(TransformerFor, ABidirectionalBiasTellsWhatLiesAhead) {
     return transformer_for(settings, find_candidate(name), 16, 1)->position_parameter_count();
   };
   const std::int64_t before = parameters("clipped");
-  settings.task = "masked";
+  settings.task = &find_task("masked");
   EXPECT_EQ(parameters("clipped"), 31 * 2);
   EXPECT_EQ(before, 16 * 2);
 }

@@ -1,4 +1,5 @@
-#include "apps/lab/checkpoint.h"
+#include "apps/lab/runs/checkpoint.h"
+#include "apps/lab/tasks/load_corpus.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -13,8 +14,8 @@
 #include <nlohmann/json.hpp>
 #include <random>
 
-#include "apps/lab/run.h"
-#include "apps/lab/wire.h"
+#include "apps/lab/runs/run.h"
+#include "apps/lab/runs/wire.h"
 #include "gnomon/error.h"
 #include "gnomon/version.h"
 #include "io/temporary.h"

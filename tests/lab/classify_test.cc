@@ -5,21 +5,24 @@
 #include <set>
 #include <sstream>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/run.h"
-#include "apps/lab/task_model.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/task_model.h"
+#include "apps/lab/runs/run.h"
 #include "apps/lab/tasks/classify_data.h"
+#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "io/temporary.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
 namespace classify_test {
 
-using namespace classify_task;
+using namespace classify_examples;
 
 Settings settings_of_texts() {
   Settings settings = testing::tiny();
-  settings.task = "classify";
+  settings.task = &find_task("classify");
   settings.encodings = {"none"};
   settings.train_length = 24;
   settings.eval_lengths = {24, 48};

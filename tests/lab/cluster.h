@@ -20,7 +20,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/lab/options.h"
+#include "apps/lab/runs/options.h"
 #include "io/temporary.h"
 #include "process.h"
 

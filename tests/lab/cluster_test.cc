@@ -20,8 +20,8 @@
 #include <thread>
 #include <vector>
 
-#include "apps/lab/wire.h"
-#include "apps/lab/work_client.h"
+#include "apps/lab/runs/wire.h"
+#include "apps/lab/runs/work_client.h"
 #include "gnomon/version.h"
 #include "lab/cluster.h"
 #include "lab/finetune_models.h"

@@ -1,12 +1,13 @@
 // Comparison of two folders, with invented results.
-#include "apps/lab/compare.h"
+#include "apps/lab/statistics/compare.h"
+#include "apps/lab/data/task.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 #include <stdexcept>
 
-#include "apps/lab/task_results.h"
+#include "apps/lab/statistics/task_results.h"
 #include "lab/invented.h"
 
 namespace gnomon::lab {
@@ -102,7 +103,7 @@ TEST(Compare, SaysWhyAFolderHasNoAdvice) {
 
 Results copies(double share, std::int64_t examples) {
   Results results;
-  results.settings.task = "copy";
+  results.settings.task = &find_task("copy");
   results.settings.train_length = 20;
   results.settings.eval_lengths = {20};
   results.metric.name = "right whole answers";

@@ -1,4 +1,5 @@
-#include "apps/lab/corpus.h"
+#include "apps/lab/data/corpus.h"
+#include "apps/lab/tasks/load_corpus.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -12,10 +12,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/extend.h"
-#include "apps/lab/process.h"
-#include "apps/lab/run.h"
+#include "apps/lab/runs/extend.h"
+#include "apps/lab/runs/process.h"
+#include "apps/lab/runs/run.h"
 #include "apps/lab/tasks/finetune.h"
+#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/settings_check.h"
 #include "gnomon/io/safetensors.h"
 #include "lab/finetune_models.h"
 #include "torch/other_device.h"

@@ -1,4 +1,7 @@
 #include "apps/lab/tasks/dialogue.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/tasks/make_model.h"
+#include "apps/lab/tasks/settings_check.h"
 
 #include <gtest/gtest.h>
 
@@ -7,18 +10,18 @@
 #include <set>
 #include <sstream>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/run.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/runs/run.h"
 #include "tests/lab/tiny.h"
 
 namespace gnomon::lab {
 namespace dialogue_test {
 
-using namespace dialogue_task;
+using namespace dialogue_examples;
 
 Settings settings_of(std::int64_t layers = 2) {
   Settings settings = testing::tiny();
-  settings.task = "dialogue";
+  settings.task = &find_task("dialogue");
   settings.train_length = 4;
   settings.eval_lengths = {4, 8};
   settings.encodings = {"rotary"};
@@ -296,7 +299,7 @@ TEST(DialogueTask, RefusesSuffixesOfOtherTasksAndText) {
   settings.texts = {"a.txt"};
   EXPECT_THROW(check_settings(settings), std::invalid_argument);
   settings.texts.clear();
-  settings.task = "copy";
+  settings.task = &find_task("copy");
   EXPECT_THROW(check_settings(settings), std::invalid_argument);
 }
 

@@ -1,5 +1,8 @@
 // Results with numbers that are not finite: every field of a run in turn, and the sentences.
-#include "apps/lab/diverged.h"
+#include "apps/lab/statistics/diverged.h"
+#include "apps/lab/data/run_json.h"
+#include "apps/lab/data/words.h"
+#include "apps/lab/tasks/load_corpus.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,18 +14,18 @@
 #include <utility>
 #include <vector>
 
-#include "apps/lab/answer.h"
-#include "apps/lab/claimed_run.h"
-#include "apps/lab/compare.h"
-#include "apps/lab/recommend.h"
-#include "apps/lab/report.h"
-#include "apps/lab/results_json.h"
-#include "apps/lab/run.h"
-#include "apps/lab/session.h"
-#include "apps/lab/task_results.h"
-#include "apps/lab/tasks.h"
-#include "apps/lab/terminal.h"
-#include "apps/lab/transformer.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/model/transformer.h"
+#include "apps/lab/report/report.h"
+#include "apps/lab/report/terminal.h"
+#include "apps/lab/runs/claimed_run.h"
+#include "apps/lab/runs/run.h"
+#include "apps/lab/runs/session.h"
+#include "apps/lab/statistics/answer.h"
+#include "apps/lab/statistics/compare.h"
+#include "apps/lab/statistics/recommend.h"
+#include "apps/lab/statistics/results_json.h"
+#include "apps/lab/statistics/task_results.h"
 #include "gnomon/io/file.h"
 #include "io/temporary.h"
 #include "lab/invented.h"
@@ -113,7 +116,7 @@ Results text_results() {
 Results example_results() {
   Results results;
   Settings& settings = results.settings;
-  settings.task = "copy";
+  settings.task = &find_task("copy");
   settings.encodings = {"rotary", "alibi", "t5"};
   settings.train_length = 4;
   settings.eval_lengths = {4, 8};

@@ -10,7 +10,7 @@
 #include <thread>
 #include <vector>
 
-#include "apps/lab/tasks.h"
+#include "apps/lab/data/task.h"
 #include "gnomon/io/file.h"
 #include "io/temporary.h"
 #include "process.h"
@@ -27,7 +27,7 @@ struct Call {
 
 std::vector<Call> calls(const fs::path& folder) {
   std::vector<Call> all;
-  for (const TaskInfo* one : tasks()) {
+  for (const Task* one : tasks()) {
     const std::string name(one->name);
     all.push_back({name, {"--task", name, "--layers", "2", "--width", "16", "--heads", "2"}});
   }

@@ -1,11 +1,13 @@
-#include "apps/lab/extend.h"
+#include "apps/lab/runs/extend.h"
+#include "apps/lab/statistics/extension_results.h"
+#include "apps/lab/tasks/load_corpus.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
-#include "apps/lab/evaluate.h"
-#include "apps/lab/report_tables.h"
-#include "apps/lab/run.h"
+#include "apps/lab/model/evaluate.h"
+#include "apps/lab/report/report_tables.h"
+#include "apps/lab/runs/run.h"
 
 namespace gnomon::lab {
 namespace extend_test {

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/options.h"
+#include "apps/lab/runs/options.h"
 #include "gnomon/io/safetensors.h"
 
 namespace gnomon::testing {

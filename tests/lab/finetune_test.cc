@@ -1,4 +1,6 @@
 #include "apps/lab/tasks/finetune.h"
+#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/settings_check.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -7,8 +9,8 @@
 #include <cmath>
 #include <numeric>
 
-#include "apps/lab/results_check.h"
-#include "apps/lab/run.h"
+#include "apps/lab/runs/run.h"
+#include "apps/lab/tasks/results_check.h"
 #include "lab/finetune_models.h"
 
 namespace gnomon::lab {

@@ -1,4 +1,4 @@
-#include "apps/lab/folder.h"
+#include "apps/lab/runs/folder.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

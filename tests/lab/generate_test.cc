@@ -1,5 +1,7 @@
 // The KV cache, the stored model, attention weights and samples, for every encoding.
-#include "apps/lab/generate.h"
+#include "apps/lab/model/generate.h"
+#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -10,12 +12,12 @@
 #include <filesystem>
 #include <fstream>
 
-#include "apps/lab/batches.h"
-#include "apps/lab/candidate.h"
-#include "apps/lab/folder.h"
-#include "apps/lab/model_file.h"
-#include "apps/lab/picture.h"
-#include "apps/lab/run.h"
+#include "apps/lab/data/batches.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/picture.h"
+#include "apps/lab/runs/folder.h"
+#include "apps/lab/runs/run.h"
+#include "apps/lab/tasks/model_file.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {

@@ -6,10 +6,12 @@
 #include <queue>
 #include <set>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/run.h"
-#include "apps/lab/task_model.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/task_model.h"
+#include "apps/lab/runs/run.h"
 #include "apps/lab/tasks/graph_transformer.h"
+#include "apps/lab/tasks/make_model.h"
 #include "gnomon/bias/graphormer.h"
 #include "gnomon/embedding/random_walk.h"
 #include "io/temporary.h"
@@ -18,11 +20,11 @@
 namespace gnomon::lab {
 namespace graph_test {
 
-using namespace graph_task;
+using namespace graph_examples;
 
 Settings settings_of_graphs() {
   Settings settings = testing::tiny();
-  settings.task = "graph";
+  settings.task = &find_task("graph");
   settings.encodings = {"none"};
   settings.train_length = 12;
   settings.eval_lengths = {12, 24};

@@ -1,12 +1,15 @@
 #include "apps/lab/tasks/image.h"
+#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
+#include "apps/lab/tasks/settings_check.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <set>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/tasks.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/model/candidate.h"
 #include "apps/lab/tasks/drawing.h"
 #include "gnomon/embedding/grid.h"
 #include "gnomon/position/positions.h"
@@ -14,11 +17,11 @@
 namespace gnomon::lab {
 namespace image_test {
 
-using namespace image_task;
+using namespace image_examples;
 
 Settings tiny() {
   Settings settings;
-  settings.task = "image";
+  settings.task = &find_task("image");
   settings.encodings = {"none"};
   settings.train_length = 4;
   settings.eval_lengths = {4, 6};
@@ -279,7 +282,7 @@ TEST(ImageTask, RefusesSettingsThatItDoesNotHave) {
   settings.eval_lengths = {4, 65};
   EXPECT_THROW(check_settings(settings), std::invalid_argument);
   settings = tiny();
-  settings.task = "copy";
+  settings.task = &find_task("copy");
   settings.encodings = {"learned@resized"};
   EXPECT_THROW(check_settings(settings), std::invalid_argument);
   EXPECT_THROW(find_candidate("rotary@"), std::invalid_argument);

@@ -1,4 +1,8 @@
 #include "apps/lab/tasks/image_text.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
+#include "apps/lab/tasks/settings_check.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -8,18 +12,18 @@
 #include <map>
 #include <set>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/task_model.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/task_model.h"
 #include "apps/lab/tasks/drawing.h"
 
 namespace gnomon::lab {
 namespace image_text_test {
 
-using namespace image_text_task;
+using namespace image_text_examples;
 
 Settings tiny() {
   Settings settings;
-  settings.task = "image-text";
+  settings.task = &find_task("image-text");
   settings.encodings = {"none"};
   settings.train_length = 4;
   settings.eval_lengths = {4, 6};
@@ -36,7 +40,8 @@ Settings tiny() {
 bool is_true(const Scene& scene, const std::string& text) {
   std::map<std::string, std::pair<std::int64_t, std::int64_t>> place;
   for (std::size_t i = 0; i < scene.shapes.size(); ++i)
-    place[std::string(image_task::shapes[scene.shapes[i]])] = {scene.columns[i], scene.rows[i]};
+    place[std::string(image_examples::shapes[scene.shapes[i]])] = {scene.columns[i],
+                                                                   scene.rows[i]};
   std::vector<std::string> names;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find(' ', at), text.size());
@@ -75,7 +80,7 @@ TEST(Scene, AnEasyCaptionHasOneShapeThatIsNotInThePicture) {
     for (const auto& easy : one.easy) {
       int absent = 0;
       for (std::size_t w = 0; w < easy.size(); w += 2) {
-        ASSERT_LT(easy[w], std::ssize(image_task::shapes));
+        ASSERT_LT(easy[w], std::ssize(image_examples::shapes));
         absent += std::find(one.shapes.begin(), one.shapes.end(), easy[w]) == one.shapes.end();
       }
       EXPECT_EQ(absent, 1);

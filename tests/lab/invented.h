@@ -7,9 +7,9 @@
 #include <utility>
 #include <vector>
 
-#include "apps/lab/recommend.h"
-#include "apps/lab/results.h"
-#include "apps/lab/ways.h"
+#include "apps/lab/statistics/recommend.h"
+#include "apps/lab/statistics/results.h"
+#include "apps/lab/statistics/ways.h"
 
 namespace gnomon::testing {
 

@@ -1,5 +1,8 @@
 // Runs that are trained by 1, 2, 4 and 8 workers have the same bits.
-#include "apps/lab/micro_batches.h"
+#include "apps/lab/runs/micro_batches.h"
+#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
+#include "apps/lab/tasks/settings_check.h"
 
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
@@ -8,8 +11,8 @@
 
 #include <filesystem>
 
-#include "apps/lab/process_team.h"
-#include "apps/lab/run.h"
+#include "apps/lab/runs/process_team.h"
+#include "apps/lab/runs/run.h"
 #include "lab/tiny.h"
 #include "members.h"
 

@@ -1,4 +1,5 @@
 #include "apps/lab/tasks/picture_files.h"
+#include "apps/lab/data/task.h"
 
 #include <gtest/gtest.h>
 #include <png.h>
@@ -8,13 +9,14 @@
 #include <filesystem>
 #include <fstream>
 
-#include "apps/lab/corpus.h"
+#include "apps/lab/data/corpus.h"
 #include "apps/lab/tasks/image.h"
+#include "apps/lab/tasks/load_corpus.h"
 
 namespace gnomon::lab {
 namespace picture_files_test {
 
-using namespace image_task;
+using namespace image_examples;
 namespace fs = std::filesystem;
 
 class PictureFiles : public ::testing::Test {
@@ -150,7 +152,7 @@ TEST_F(PictureFiles, TheChanceOfAFolderIsItsMostFrequentClass) {
   fill_class("a", 60, 0);
   fill_class("b", 20, 255);
   Settings settings;
-  settings.task = "image";
+  settings.task = &find_task("image");
   settings.texts = {folder_.string()};
   settings.train_length = 2;
   settings.eval_lengths = {2, 4};

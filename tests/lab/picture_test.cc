@@ -1,6 +1,7 @@
 // What the report shows of a trained model: attention by head, encodings before training, and
 // the loss with a shuffled context.
-#include "apps/lab/picture.h"
+#include "apps/lab/model/picture.h"
+#include "apps/lab/tasks/load_corpus.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -9,9 +10,9 @@
 #include <cmath>
 #include <tuple>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/run.h"
-#include "apps/lab/shuffle.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/shuffle.h"
+#include "apps/lab/runs/run.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {

@@ -1,4 +1,4 @@
-#include "apps/lab/progress.h"
+#include "apps/lab/runs/progress.h"
 
 #include <gtest/gtest.h>
 

@@ -1,11 +1,12 @@
 // The recommendations by length, as tables of cases.
-#include "apps/lab/recommend.h"
+#include "apps/lab/statistics/recommend.h"
+#include "apps/lab/data/task.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "apps/lab/task_results.h"
+#include "apps/lab/statistics/task_results.h"
 #include "lab/invented.h"
 
 namespace gnomon::lab {
@@ -86,7 +87,7 @@ struct ExampleCase {
 
 Results results_of_examples(const std::vector<Answered>& all) {
   Results results;
-  results.settings.task = "copy";
+  results.settings.task = &find_task("copy");
   results.settings.seeds = std::ssize(all[0].seeds);
   for (const Answered& one : all) {
     std::vector<RunResult> runs;

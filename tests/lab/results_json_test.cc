@@ -1,5 +1,7 @@
 // Files of an earlier session: files as written are read again, all others are refused.
-#include "apps/lab/results_json.h"
+#include "apps/lab/statistics/results_json.h"
+#include "apps/lab/data/run_json.h"
+#include "apps/lab/tasks/stored.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

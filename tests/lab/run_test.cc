@@ -1,4 +1,6 @@
-#include "apps/lab/run.h"
+#include "apps/lab/runs/run.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/tasks/load_corpus.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -9,9 +11,9 @@
 #include <cmath>
 #include <filesystem>
 
-#include "apps/lab/batches.h"
-#include "apps/lab/candidate.h"
-#include "apps/lab/evaluate.h"
+#include "apps/lab/data/batches.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/evaluate.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
@@ -143,7 +145,7 @@ TEST(RandomPositions, ChangeTrainingAndNotTheTest) {
 TEST(MaskedText, OrderIsNotSeenWithoutPosition) {
   const at::NoGradGuard no_grad;
   Settings settings = tiny();
-  settings.task = "masked";
+  settings.task = &find_task("masked");
   const Corpus corpus = load_corpus(settings);
   const Batch batch = masked_batch(corpus.test, 1, 16, 1, 1);
   const at::Tensor hidden = batch.targets.ne(uncounted);
@@ -167,7 +169,7 @@ TEST(MaskedText, OrderIsNotSeenWithoutPosition) {
 
 TEST(MaskedText, IsTestedOnTheSameBytesAtEveryLength) {
   Settings settings = tiny();
-  settings.task = "masked";
+  settings.task = &find_task("masked");
   const Corpus corpus = load_corpus(settings);
   TrainingRun run(settings, corpus, "t5", 1);
   const double first = run.train_step();

@@ -13,7 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "apps/lab/merge.h"
+#include "apps/lab/runs/merge.h"
+#include "apps/lab/tasks/load_corpus.h"
 #include "gnomon/version.h"
 #include "lab/cluster.h"
 #include "lab/tiny.h"

@@ -7,9 +7,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/model_size.h"
-#include "apps/lab/report.h"
-#include "apps/lab/results_by_size.h"
+#include "apps/lab/data/model_size.h"
+#include "apps/lab/report/report.h"
+#include "apps/lab/statistics/results_by_size.h"
 #include "lab/cluster.h"
 #include "lab/invented.h"
 #include "lab/tiny.h"

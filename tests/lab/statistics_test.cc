@@ -1,10 +1,10 @@
-#include "apps/lab/statistics.h"
+#include "apps/lab/data/numbers.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "apps/lab/draws.h"
+#include "apps/lab/data/draws.h"
 
 namespace gnomon::lab {
 namespace statistics_test {

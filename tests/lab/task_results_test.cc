@@ -1,12 +1,14 @@
-#include "apps/lab/task_results.h"
+#include "apps/lab/statistics/task_results.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/statistics/cost_results.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "apps/lab/cost.h"
-#include "apps/lab/draws.h"
-#include "apps/lab/report_tables.h"
+#include "apps/lab/data/draws.h"
+#include "apps/lab/report/report_tables.h"
+#include "apps/lab/runs/cost.h"
 
 namespace gnomon::lab {
 namespace task_results_test {
@@ -50,7 +52,7 @@ TEST(ExampleLengths, JoinStretchesAndSeeds) {
 
 TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
   Results results;
-  results.settings.task = "copy";
+  results.settings.task = &find_task("copy");
   for (const RunResult& run :
        {run_of("rotary", {0.9, 0.8, 0.1, 0}), run_of("learned", {1, 1, -1, -1}),
         run_of("t5", {1, 1, 0.58, 0.0}), run_of("none", {1, 1, 0.6, 0.0})}) {
@@ -81,7 +83,7 @@ TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
 
 TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
   Results results;
-  results.settings.task = "copy";
+  results.settings.task = &find_task("copy");
   RunResult run = run_of("t5", {0, 0, 0, 0});
   for (Stretch& one : run.tests.stretches) one.second = 0.12;  // chance: 0.1
   results.runs = {run};
@@ -102,7 +104,7 @@ TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
 
 TEST(ExampleAnswer, SaysThatNoEncodingBeatsChanceAndRanksTheClassesOfGraphs) {
   Results results;
-  results.settings.task = "graph";
+  results.settings.task = &find_task("graph");
   for (RunResult run :
        {run_of("none", {0.5, 0.5, 0.12, 0.12}), run_of("laplacian", {0.9, 0.9, 0.1, 0.1})}) {
     for (Stretch& one : run.tests.stretches) one.chance_score = 0.11;
@@ -123,7 +125,7 @@ TEST(ExampleAnswer, SaysThatNoEncodingBeatsChanceAndRanksTheClassesOfGraphs) {
 
 TEST(ExampleAnswer, ClaimsNothingOfEncodingsThatDiverged) {
   Results results;
-  results.settings.task = "copy";
+  results.settings.task = &find_task("copy");
   results.runs = {run_of("rotary", {0.5, 0.5, 0, 0}), run_of("none", {0.4, 0.4, 0, 0}),
                   run_of("t5", {0.4, 0.4, 0, 0}), run_of("learned", {0.4, 0.4, -1, -1})};
   results.runs[2].tests.stretches[3].bits = NAN;
@@ -154,7 +156,7 @@ TEST(ExampleAnswer, RecommendsHardlyEverFromGuessesAlone) {
   constexpr int sessions = 400;
   for (int session = 0; session <= sessions; ++session) {
     Results results;
-    results.settings.task = "image";
+    results.settings.task = &find_task("image");
     for (const char* name : {"none", "learned", "rotary", "alibi", "t5", "shaw"}) {
       RunResult run{.encoding = name};
       for (const std::int64_t from : {1, 21}) {

@@ -1,4 +1,4 @@
-#include "apps/lab/tasks.h"
+#include "apps/lab/tasks/tasks.h"
 
 #include <gtest/gtest.h>
 
@@ -7,12 +7,12 @@
 #include <random>
 #include <set>
 
-#include "apps/lab/batches.h"
+#include "apps/lab/data/batches.h"
 
 namespace gnomon::lab {
 namespace tasks_test {
 
-constexpr Task with_examples[] = {Task::copy, Task::reverse, Task::addition, Task::recall};
+const Task* const with_examples[] = {&copy_task, &reverse_task, &addition_task, &recall_task};
 
 std::string answer_of(const Example& one) {
   std::string answer;
@@ -23,11 +23,11 @@ std::string answer_of(const Example& one) {
 std::string prompt_of(const Example& one) { return one.bytes.substr(0, one.bytes.find('>')); }
 
 // The answer to a prompt. For recall: with the keys in the order of the prompt.
-std::string right_answer(Task task, const Example& one) {
+std::string right_answer(const Task& task, const Example& one) {
   const std::string prompt = prompt_of(one);
-  if (task == Task::copy) return prompt + '.';
-  if (task == Task::reverse) return std::string(prompt.rbegin(), prompt.rend()) + '.';
-  if (task == Task::addition) {
+  if (&task == &copy_task) return prompt + '.';
+  if (&task == &reverse_task) return std::string(prompt.rbegin(), prompt.rend()) + '.';
+  if (&task == &addition_task) {
     const std::size_t n = prompt.size() / 2;
     EXPECT_EQ(prompt[n], '+');
     const auto value = [](std::string digits) {
@@ -55,18 +55,18 @@ std::string right_answer(Task task, const Example& one) {
 }
 
 TEST(Example, HasTheAnswerThatItsPromptAsksFor) {
-  for (const Task task : with_examples)
+  for (const Task* task : with_examples)
     for (const std::int64_t length : {1, 2, 3, 7, 17})
       for (std::uint64_t number = 0; number < 50; ++number) {
         const Example one = example(task, length, Part::train, 1, number);
-        EXPECT_EQ(static_cast<std::int64_t>(one.bytes.size()), example_bytes(task, length));
+        EXPECT_EQ(static_cast<std::int64_t>(one.bytes.size()), task->letters.bytes(length));
         ASSERT_EQ(one.answer.size(), one.bytes.size());
         EXPECT_EQ(answer_of(one), right_answer(task, one)) << one.bytes;
       }
 }
 
 TEST(Example, IsAFunctionOfItsArguments) {
-  for (const Task task : with_examples) {
+  for (const Task* task : with_examples) {
     const Example one = example(task, 12, Part::train, 1, 5);
     EXPECT_EQ(one.bytes, example(task, 12, Part::train, 1, 5).bytes);
     EXPECT_NE(one.bytes, example(task, 12, Part::train, 2, 5).bytes);
@@ -76,7 +76,7 @@ TEST(Example, IsAFunctionOfItsArguments) {
 }
 
 TEST(Example, NoPromptThatTrainsTests) {
-  for (const Task task : with_examples)
+  for (const Task* task : with_examples)
     for (const std::int64_t length : {1, 2, 3}) {
       std::set<std::string> parts[3];
       for (std::uint64_t number = 0; number < 2000; ++number)
@@ -94,7 +94,7 @@ TEST(Example, NoPromptThatTrainsTests) {
 // the answer over many examples, and the most frequent whole answer.
 TEST(Chance, IsWhatTheBestGuesserReaches) {
   constexpr int rounds = 40000;
-  for (const Task task : with_examples)
+  for (const Task* task : with_examples)
     for (const std::int64_t length : {2, 5}) {
       std::mt19937_64 random(7);
       std::vector<std::map<char, int>> at;
@@ -110,7 +110,7 @@ TEST(Chance, IsWhatTheBestGuesserReaches) {
         right += std::max_element(counts.begin(), counts.end(), [](auto& a, auto& b) {
                    return a.second < b.second;
                  })->second;
-      const Chance by_chance = chance(task, length);
+      const Chance by_chance = task->letters.chance(length);
       // The largest of 26 counts is about 2 deviations above their mean.
       EXPECT_NEAR(right / rounds / static_cast<double>(at.size()), by_chance.byte, 0.01)
           << tasks()[static_cast<std::size_t>(task) - 1]->name;
@@ -133,13 +133,13 @@ TEST(Chance, OfAllSumsOfTwoDigits) {
     }
   int most = 0;
   for (const auto& [sum, count] : sums) most = std::max(most, count);
-  const Chance by_chance = chance(Task::addition, 2);
+  const Chance by_chance = addition_task.letters.chance(2);
   EXPECT_DOUBLE_EQ(by_chance.whole, most / 1e4);
   EXPECT_DOUBLE_EQ(by_chance.byte, (0.1 + 0.1 + (1 - carries / 1e4) + 1) / 4);
 }
 
 TEST(FindTask, ListsTheNames) {
-  EXPECT_EQ(find_task("recall").task, Task::recall);
+  EXPECT_EQ(&find_task("recall"), &recall_task);
   try {
     find_task("sort");
     FAIL();

@@ -1,5 +1,5 @@
 // Teams of threads and of processes: sums, broadcasts, failures.
-#include "apps/lab/team.h"
+#include "apps/lab/runs/team.h"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -9,7 +9,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/process_team.h"
+#include "apps/lab/runs/process_team.h"
 #include "members.h"
 
 namespace gnomon::lab {

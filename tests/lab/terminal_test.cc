@@ -1,4 +1,4 @@
-#include "apps/lab/terminal.h"
+#include "apps/lab/report/terminal.h"
 
 #include <gtest/gtest.h>
 
@@ -6,8 +6,9 @@
 #include <memory>
 #include <string>
 
-#include "apps/lab/corpus.h"
-#include "apps/lab/session.h"
+#include "apps/lab/data/corpus.h"
+#include "apps/lab/runs/session.h"
+#include "apps/lab/tasks/load_corpus.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {

@@ -1,7 +1,7 @@
 // Settings of a model that trains in milliseconds.
 #pragma once
 
-#include "apps/lab/options.h"
+#include "apps/lab/runs/options.h"
 
 namespace gnomon::testing {
 

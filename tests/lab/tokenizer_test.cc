@@ -1,4 +1,5 @@
-#include "apps/lab/tokenizer.h"
+#include "apps/lab/data/tokenizer.h"
+#include "apps/lab/tasks/load_corpus.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -10,14 +11,14 @@
 #include <regex>
 #include <set>
 
-#include "apps/lab/evaluate.h"
-#include "apps/lab/generate.h"
-#include "apps/lab/model_file.h"
-#include "apps/lab/report.h"
-#include "apps/lab/results.h"
-#include "apps/lab/run.h"
-#include "apps/lab/session.h"
-#include "apps/lab/terminal.h"
+#include "apps/lab/model/evaluate.h"
+#include "apps/lab/model/generate.h"
+#include "apps/lab/report/report.h"
+#include "apps/lab/report/terminal.h"
+#include "apps/lab/runs/run.h"
+#include "apps/lab/runs/session.h"
+#include "apps/lab/statistics/results.h"
+#include "apps/lab/tasks/model_file.h"
 #include "gnomon/io/file.h"
 #include "lab/tiny.h"
 

@@ -1,4 +1,4 @@
-#include "apps/lab/transformer.h"
+#include "apps/lab/model/transformer.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

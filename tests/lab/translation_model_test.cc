@@ -1,25 +1,28 @@
 #include "apps/lab/tasks/translation_model.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/tasks/make_model.h"
+#include "apps/lab/tasks/settings_check.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
 
 #include <cmath>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/run.h"
-#include "apps/lab/task_model.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/task_model.h"
+#include "apps/lab/runs/run.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
 namespace translation_model_test {
 
-using namespace translation_task;
+using namespace translation_examples;
 
 // A model refers to its settings.
 const Settings& tiny_translation() {
   static const Settings settings = [] {
     Settings made = testing::tiny();
-    made.task = "translation";
+    made.task = &find_task("translation");
     made.train_length = 8;
     made.eval_lengths = {8, 16};
     return made;

@@ -1,4 +1,5 @@
 #include "apps/lab/tasks/translation.h"
+#include "apps/lab/data/task.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -17,7 +18,7 @@ namespace gnomon::lab {
 namespace translation_test {
 
 namespace fs = std::filesystem;
-using namespace translation_task;
+using namespace translation_examples;
 
 // A translator written from the grammar in docs/lab/translation.md.
 class Oracle {
@@ -174,7 +175,7 @@ TEST(Vocabulary, HasFrequentWordsAndSpellsTheOthers) {
 
 Settings settings_of(std::int64_t trained = 8, std::vector<std::int64_t> lengths = {8, 16}) {
   Settings settings = testing::tiny();
-  settings.task = "translation";
+  settings.task = &find_task("translation");
   settings.train_length = trained;
   settings.eval_lengths = std::move(lengths);
   return settings;

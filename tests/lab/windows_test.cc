@@ -1,4 +1,4 @@
-#include "apps/lab/windows.h"
+#include "apps/lab/data/windows.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "apps/lab/work_list.h"
+#include "apps/lab/runs/work_list.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "apps/lab/world.h"
+#include "apps/lab/runs/world.h"
 
 #include <gtest/gtest.h>
 
@@ -6,7 +6,7 @@
 #include <stdexcept>
 #include <string>
 
-#include "apps/lab/wire.h"
+#include "apps/lab/runs/wire.h"
 
 namespace gnomon::lab {
 namespace world_test {

@@ -69,7 +69,13 @@ const std::map<std::string, int> levels = {
     {"bindings/torch", 7},
     {"apps/command_line", 7},
     {"apps/cli", 8},
-    {"apps/lab", 8},
+    {"apps/lab/data", 8},
+    {"apps/lab/model", 9},
+    {"apps/lab/tasks", 10},
+    {"apps/lab/runs", 11},
+    {"apps/lab/statistics", 12},
+    {"apps/lab/report", 13},
+    {"apps/lab", 14},
     {"apps/playground", 8},
 };
 
@@ -110,6 +116,9 @@ std::string module_of(const std::string& path) {
   if (parts.size() < 2) return {};
   if (parts[0] == "gnomon" && parts[1] == "torch") return "bindings/torch";
   if (parts[0] == "gnomon" || parts[0] == "src") return parts.size() == 2 ? "core" : parts[1];
+  // The lab has folders with levels of their own.
+  if (parts.size() > 3 && parts[0] == "apps" && parts[1] == "lab")
+    return "apps/lab/" + parts[2];
   if (parts[0] == "bindings" || parts[0] == "apps") return parts[0] + "/" + parts[1];
   return {};
 }

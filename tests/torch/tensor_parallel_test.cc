@@ -8,7 +8,7 @@
 #include <tuple>
 #include <vector>
 
-#include "apps/lab/process_team.h"
+#include "apps/lab/runs/process_team.h"
 #include "gnomon/model/shard.h"
 #include "gnomon/torch/position.h"
 #include "members.h"

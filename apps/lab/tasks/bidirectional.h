@@ -11,8 +11,8 @@
 #include <optional>
 #include <vector>
 
-#include "apps/lab/layers.h"
-#include "apps/lab/options.h"
+#include "apps/lab/data/settings.h"
+#include "apps/lab/model/layers.h"
 #include "gnomon/torch/scheme.h"
 
 namespace gnomon::lab {

@@ -5,21 +5,20 @@
 #include <cmath>
 #include <map>
 
-#include "apps/lab/batches.h"
-#include "apps/lab/draws.h"
-#include "apps/lab/generate.h"
-#include "apps/lab/run.h"
-#include "apps/lab/sequence_model.h"
-#include "apps/lab/statistics.h"
-#include "apps/lab/task_model.h"
+#include "apps/lab/data/batches.h"
+#include "apps/lab/data/draws.h"
+#include "apps/lab/data/numbers.h"
+#include "apps/lab/model/generate.h"
+#include "apps/lab/model/task_model.h"
 #include "apps/lab/tasks/bidirectional.h"
 #include "apps/lab/tasks/classify_data.h"
+#include "apps/lab/tasks/sequence_model.h"
 #include "gnomon/error.h"
 #include "gnomon/model/scheme.h"
 #include "gnomon/torch/scheme.h"
 #include "src/core/text.h"
 
-namespace gnomon::lab::classify_task {
+namespace gnomon::lab::classify_examples {
 namespace {
 
 constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
@@ -256,12 +255,11 @@ std::unique_ptr<TaskModel> model(const Settings& settings, const Corpus& corpus,
 }
 
 }  // namespace
-}  // namespace gnomon::lab::classify_task
+}  // namespace gnomon::lab::classify_examples
 
 namespace gnomon::lab {
 
-const TaskInfo classify_task_info{
-    .task = Task::classify,
+const Task classify_task{
     .name = "classify",
     .title = "Classification",
     .summary =
@@ -278,11 +276,11 @@ const TaskInfo classify_task_info{
     .trained_on = "texts of at most ",
     .samples = "The label that each model gives to the same unseen text.",
     .suffixes = "",
-    .defaults = classify_task::defaults,
+    .defaults = classify_examples::defaults,
     .tokens = [](std::int64_t length) { return length + 1; },
-    .model = classify_task::model,
-    .load = classify_task::load,
-    .check = classify_task::check,
-    .shortest = classify_task::shortest_sentence};
+    .model = classify_examples::model,
+    .load = classify_examples::load,
+    .check = classify_examples::check,
+    .shortest = classify_examples::shortest_sentence};
 
 }  // namespace gnomon::lab

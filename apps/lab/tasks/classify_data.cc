@@ -3,11 +3,11 @@
 #include <algorithm>
 #include <unordered_map>
 
-#include "apps/lab/draws.h"
+#include "apps/lab/data/draws.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 
-namespace gnomon::lab::classify_task {
+namespace gnomon::lab::classify_examples {
 namespace {
 
 constexpr std::string_view hunters[] = {"dog", "fox", "owl", "cat"},
@@ -199,4 +199,4 @@ LabelledTexts read_labelled_texts(const std::string& path, std::int64_t reached)
   return data;
 }
 
-}  // namespace gnomon::lab::classify_task
+}  // namespace gnomon::lab::classify_examples

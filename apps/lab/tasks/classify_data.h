@@ -15,9 +15,9 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/lab/tasks.h"
+#include "apps/lab/data/task.h"
 
-namespace gnomon::lab::classify_task {
+namespace gnomon::lab::classify_examples {
 
 constexpr std::int64_t shortest_sentence = 20;  // bytes
 
@@ -55,4 +55,4 @@ struct LabelledTexts : TaskData {
 // or no test text has `reached` bytes.
 LabelledTexts read_labelled_texts(const std::string& path, std::int64_t reached);
 
-}  // namespace gnomon::lab::classify_task
+}  // namespace gnomon::lab::classify_examples

@@ -2,17 +2,16 @@
 
 #include <algorithm>
 
-#include "apps/lab/batches.h"
-#include "apps/lab/candidate.h"
-#include "apps/lab/draws.h"
-#include "apps/lab/picture.h"
-#include "apps/lab/run.h"
-#include "apps/lab/sequence_model.h"
-#include "apps/lab/statistics.h"
-#include "apps/lab/windows.h"
+#include "apps/lab/data/batches.h"
+#include "apps/lab/data/draws.h"
+#include "apps/lab/data/numbers.h"
+#include "apps/lab/data/windows.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/picture.h"
+#include "apps/lab/tasks/sequence_model.h"
 #include "gnomon/model/scheme.h"
 
-namespace gnomon::lab::dialogue_task {
+namespace gnomon::lab::dialogue_examples {
 namespace {
 
 Context context_of(const std::string& suffix) {
@@ -156,8 +155,8 @@ LossSum DialogueModel::loss(Part part, std::uint64_t seed, std::uint64_t step,
     for (const Question& one : dialogues.back().questions) asked.back().push_back(one.answer);
   }
   if (part == Part::train && context_ == Context::random)
-    ids_ = random_ids(window_tokens(Task::dialogue, settings_.train_length),
-                      window_tokens(Task::dialogue, settings_.longest()), seed, step);
+    ids_ = random_ids(settings_.task->window_tokens(settings_.train_length),
+                      settings_.task->window_tokens(settings_.longest()), seed, step);
   const at::Tensor found = logits(dialogues, asked);
   ids_.clear();
   return {sum_of_losses(found, answers(dialogues, asked).to(found.device())), found.size(0)};
@@ -168,7 +167,7 @@ bool DialogueModel::applies(std::int64_t length) const {
   const std::int64_t tokens =
       context_ == Context::restart || context_ == Context::packed ? most_tokens_of_turn
       : context_ == Context::window ? segment_tokens(settings_.train_length)
-                                    : window_tokens(Task::dialogue, length);
+                                    : settings_.task->window_tokens(length);
   return !most || tokens <= *most;
 }
 
@@ -253,12 +252,11 @@ std::unique_ptr<TaskModel> made(const Settings& settings, const Corpus&,
 }
 
 }  // namespace
-}  // namespace gnomon::lab::dialogue_task
+}  // namespace gnomon::lab::dialogue_examples
 
 namespace gnomon::lab {
 
-const TaskInfo dialogue_task_info{
-    .task = Task::dialogue,
+const Task dialogue_task{
     .name = "dialogue",
     .title = "Dialogue",
     .summary = "the answer to a question about a fact of an earlier turn",
@@ -274,9 +272,9 @@ const TaskInfo dialogue_task_info{
     .trained_on = "dialogues with questions after 1 to ",
     .samples = "The answer of each model to the last question of the same unseen dialogues.",
     .suffixes = "random,restart,packed,memory,window",
-    .defaults = dialogue_task::defaults,
-    .tokens = dialogue_task::tokens,
-    .model = dialogue_task::made,
+    .defaults = dialogue_examples::defaults,
+    .tokens = dialogue_examples::tokens,
+    .model = dialogue_examples::made,
 };
 
 }  // namespace gnomon::lab

@@ -14,10 +14,10 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/task_model.h"
-#include "apps/lab/transformer.h"
+#include "apps/lab/model/task_model.h"
+#include "apps/lab/model/transformer.h"
 
-namespace gnomon::lab::dialogue_task {
+namespace gnomon::lab::dialogue_examples {
 
 // Token ids. The words follow the roles.
 constexpr std::int64_t user = 0, assistant = 1;
@@ -96,4 +96,4 @@ class DialogueModel final : public TaskModel {
   std::vector<SegmentMemory<float>> memories_;  // memories of the last batch, by layer
 };
 
-}  // namespace gnomon::lab::dialogue_task
+}  // namespace gnomon::lab::dialogue_examples

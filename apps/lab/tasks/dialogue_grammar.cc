@@ -1,10 +1,10 @@
 #include <algorithm>
 #include <array>
 
-#include "apps/lab/draws.h"
+#include "apps/lab/data/draws.h"
 #include "apps/lab/tasks/dialogue.h"
 
-namespace gnomon::lab::dialogue_task {
+namespace gnomon::lab::dialogue_examples {
 namespace {
 
 constexpr std::int64_t keys = 6, kinds = 3, talk_words = 16, replies = 4;
@@ -126,4 +126,4 @@ std::string readable(const Dialogue& dialogue, std::int64_t end) {
   return text;
 }
 
-}  // namespace gnomon::lab::dialogue_task
+}  // namespace gnomon::lab::dialogue_examples

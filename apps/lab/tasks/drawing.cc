@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-namespace gnomon::lab::image_task {
+namespace gnomon::lab::image_examples {
 namespace {
 
 // A part of an ellipse, from an angle to another in degrees: 0 is to the right, 90 down.
@@ -148,4 +148,4 @@ std::string as_text(const std::vector<std::vector<float>>& pictures, std::int64_
   return text;
 }
 
-}  // namespace gnomon::lab::image_task
+}  // namespace gnomon::lab::image_examples

@@ -9,9 +9,9 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/lab/draws.h"
+#include "apps/lab/data/draws.h"
 
-namespace gnomon::lab::image_task {
+namespace gnomon::lab::image_examples {
 
 struct Point {
   double x, y;
@@ -59,4 +59,4 @@ double uniform(double low, double high, Draws& draws);
 // Braille patterns for 2 x 4 pixels, with a dot for each value above one half.
 std::string as_text(const std::vector<std::vector<float>>& pictures, std::int64_t side);
 
-}  // namespace gnomon::lab::image_task
+}  // namespace gnomon::lab::image_examples

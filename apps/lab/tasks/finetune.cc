@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/lab/draws.h"
-#include "apps/lab/run.h"
+#include "apps/lab/data/draws.h"
+#include "apps/lab/data/numbers.h"
 #include "gnomon/error.h"
 #include "src/model/encodings/encoding_json.h"
 

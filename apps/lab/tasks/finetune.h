@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/task_model.h"
+#include "apps/lab/model/task_model.h"
 #include "apps/lab/tasks/finetune_network.h"
 #include "apps/lab/tasks/finetune_tokens.h"
 

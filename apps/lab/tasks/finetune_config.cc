@@ -5,7 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "apps/lab/extend.h"
+#include "apps/lab/model/extension.h"
+#include "apps/lab/tasks/tasks.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/model/config.h"
@@ -265,7 +266,7 @@ Candidate describe_entry(const std::string& name, const Settings& settings,
 
 TaskDefaults take_sizes(Settings& settings) {
   const Config config = read_config(settings.finetune);
-  settings.task = config.masked() ? "masked" : "text";
+  settings.task = config.masked() ? &masked_task : &text_task;
   settings.layers = config.description.layers;
   settings.width = config.width;
   settings.heads = model::group_of(config.description, 0).heads;

@@ -9,9 +9,9 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/options.h"
-#include "apps/lab/tasks.h"
+#include "apps/lab/data/settings.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/model/candidate.h"
 #include "gnomon/model/description.h"
 #include "gnomon/model/scheme.h"
 

@@ -10,7 +10,7 @@
 #include <unordered_map>
 #include <utility>
 
-#include "apps/lab/options.h"
+#include "apps/lab/data/settings.h"
 #include "apps/lab/tasks/finetune_tokenizers.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"

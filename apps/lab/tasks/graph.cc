@@ -4,16 +4,16 @@
 #include <algorithm>
 #include <map>
 
-#include "apps/lab/batches.h"
-#include "apps/lab/draws.h"
-#include "apps/lab/run.h"
-#include "apps/lab/task_model.h"
+#include "apps/lab/data/batches.h"
+#include "apps/lab/data/draws.h"
+#include "apps/lab/data/numbers.h"
+#include "apps/lab/model/task_model.h"
 #include "apps/lab/tasks/graph_data.h"
 #include "apps/lab/tasks/graph_transformer.h"
 #include "gnomon/error.h"
 #include "src/model/encodings/encoding_json.h"
 
-namespace gnomon::lab::graph_task {
+namespace gnomon::lab::graph_examples {
 namespace {
 
 constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
@@ -207,12 +207,11 @@ std::unique_ptr<TaskModel> model(const Settings& settings, const Corpus& corpus,
 }
 
 }  // namespace
-}  // namespace gnomon::lab::graph_task
+}  // namespace gnomon::lab::graph_examples
 
 namespace gnomon::lab {
 
-const TaskInfo graph_task_info{
-    .task = Task::graph,
+const Task graph_task{
     .name = "graph",
     .title = "Graphs",
     .summary =
@@ -234,11 +233,11 @@ const TaskInfo graph_task_info{
         "The distances that each model gives in the same unseen graph. A question mark is a "
         "class instead of a distance.",
     .suffixes = "",
-    .defaults = graph_task::defaults,
-    .model = graph_task::model,
-    .describe_entry = graph_task::describe_entry,
-    .load = graph_task::load,
-    .check = graph_task::check,
-    .shortest = graph_task::least_nodes};
+    .defaults = graph_examples::defaults,
+    .model = graph_examples::model,
+    .describe_entry = graph_examples::describe_entry,
+    .load = graph_examples::load,
+    .check = graph_examples::check,
+    .shortest = graph_examples::least_nodes};
 
 }  // namespace gnomon::lab

@@ -14,7 +14,7 @@
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 
-namespace gnomon::lab::graph_task {
+namespace gnomon::lab::graph_examples {
 namespace {
 
 constexpr double inner_degree = 5, outer_degree = 1.5;  // degrees of a node in a block model
@@ -262,4 +262,4 @@ LabelledGraph read_labelled_graph(const std::string& edges_path, const std::stri
   return data;
 }
 
-}  // namespace gnomon::lab::graph_task
+}  // namespace gnomon::lab::graph_examples

@@ -16,11 +16,11 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/draws.h"
-#include "apps/lab/tasks.h"
+#include "apps/lab/data/draws.h"
+#include "apps/lab/data/task.h"
 #include "gnomon/position/graph.h"
 
-namespace gnomon::lab::graph_task {
+namespace gnomon::lab::graph_examples {
 
 constexpr std::int64_t farthest = 6, communities = 3;
 constexpr std::int64_t least_nodes = 8, most_nodes = 1024;  // limits of an example
@@ -62,4 +62,4 @@ GraphExample graph_example(const LabelledGraph* data, Part part, std::int64_t no
 
 std::int64_t label_count(const LabelledGraph* data);
 
-}  // namespace gnomon::lab::graph_task
+}  // namespace gnomon::lab::graph_examples

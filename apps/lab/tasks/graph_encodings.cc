@@ -10,7 +10,7 @@
 #include "gnomon/graph/laplacian_vectors.h"
 #include "gnomon/model/scheme.h"
 
-namespace gnomon::lab::graph_task {
+namespace gnomon::lab::graph_examples {
 namespace {
 
 template <typename T>
@@ -195,4 +195,4 @@ at::Tensor GraphEncodingImpl::bias(const GraphFeatures& features) {
   return spatial_(features.spatial).permute({0, 3, 1, 2});
 }
 
-}  // namespace gnomon::lab::graph_task
+}  // namespace gnomon::lab::graph_examples

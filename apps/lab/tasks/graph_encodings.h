@@ -18,12 +18,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/options.h"
+#include "apps/lab/data/settings.h"
+#include "apps/lab/model/candidate.h"
 #include "gnomon/model/encoding.h"
 #include "gnomon/position/graph.h"
 
-namespace gnomon::lab::graph_task {
+namespace gnomon::lab::graph_examples {
 
 constexpr std::int64_t laplacian_vectors_used = 16, walk_steps = 16;
 constexpr std::int64_t degree_rows_used = 18;  // degrees up to 16; larger ones share the last
@@ -63,4 +63,4 @@ class GraphEncodingImpl : public torch::nn::Module {
 };
 TORCH_MODULE(GraphEncoding);
 
-}  // namespace gnomon::lab::graph_task
+}  // namespace gnomon::lab::graph_examples

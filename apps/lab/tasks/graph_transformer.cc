@@ -2,7 +2,7 @@
 
 #include <cmath>
 
-namespace gnomon::lab::graph_task {
+namespace gnomon::lab::graph_examples {
 
 GraphBatch batch_of(const std::vector<GraphExample>& examples, const model::Mixture& mixture,
                     const std::vector<std::uint64_t>& sign_seeds) {
@@ -50,4 +50,4 @@ at::Tensor GraphTransformerImpl::forward(const GraphBatch& batch) {
   return head_(x);
 }
 
-}  // namespace gnomon::lab::graph_task
+}  // namespace gnomon::lab::graph_examples

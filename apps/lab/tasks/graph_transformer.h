@@ -13,7 +13,7 @@
 #include "apps/lab/tasks/graph_data.h"
 #include "apps/lab/tasks/graph_encodings.h"
 
-namespace gnomon::lab::graph_task {
+namespace gnomon::lab::graph_examples {
 
 // Examples with the same number of nodes.
 struct GraphBatch {
@@ -41,4 +41,4 @@ class GraphTransformerImpl : public torch::nn::Module {
 };
 TORCH_MODULE(GraphTransformer);
 
-}  // namespace gnomon::lab::graph_task
+}  // namespace gnomon::lab::graph_examples

@@ -2,14 +2,14 @@
 
 #include <algorithm>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/draws.h"
-#include "apps/lab/run.h"
-#include "apps/lab/sequence_model.h"
+#include "apps/lab/data/draws.h"
+#include "apps/lab/data/numbers.h"
+#include "apps/lab/model/candidate.h"
 #include "apps/lab/tasks/drawing.h"
+#include "apps/lab/tasks/sequence_model.h"
 #include "gnomon/error.h"
 
-namespace gnomon::lab::image_task {
+namespace gnomon::lab::image_examples {
 namespace {
 
 constexpr std::uint64_t digits_key = 0x6469676974, test_seed = 1;
@@ -338,12 +338,11 @@ std::vector<Stretch> grid_stretches(const Settings& settings) {
   return all;
 }
 
-}  // namespace gnomon::lab::image_task
+}  // namespace gnomon::lab::image_examples
 
 namespace gnomon::lab {
 
-constinit const TaskInfo image_task_info{
-    .task = Task::image,
+constinit const Task image_task{
     .name = "image",
     .title = "Pictures",
     .summary = "the class of a picture from its patches",
@@ -356,11 +355,11 @@ constinit const TaskInfo image_task_info{
     .trained_on = "pictures of ",
     .samples = "The class that each model gives to the same unseen pictures.",
     .suffixes = "resized",
-    .defaults = image_task::defaults,
+    .defaults = image_examples::defaults,
     .tokens = [](std::int64_t length) { return length * length; },
-    .model = image_task::make,
-    .load = image_task::load,
-    .check = image_task::check,
-    .stretches = image_task::grid_stretches};
+    .model = image_examples::make,
+    .load = image_examples::load,
+    .check = image_examples::check,
+    .stretches = image_examples::grid_stretches};
 
 }  // namespace gnomon::lab

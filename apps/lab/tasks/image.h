@@ -10,11 +10,11 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/task_model.h"
+#include "apps/lab/model/task_model.h"
 #include "apps/lab/tasks/patch_encoder.h"
 #include "apps/lab/tasks/picture_files.h"
 
-namespace gnomon::lab::image_task {
+namespace gnomon::lab::image_examples {
 
 // Two digits of a fixed size: a larger picture has more places and larger distances. A picture
 // of less than 24 pixels has smaller digits. The two have the same distributions in the two
@@ -84,4 +84,4 @@ std::optional<Evaluation> test_grids(const Settings& settings,
 // to each of settings.eval_lengths, half a training length in each stretch.
 std::vector<Stretch> grid_stretches(const Settings& settings);
 
-}  // namespace gnomon::lab::image_task
+}  // namespace gnomon::lab::image_examples

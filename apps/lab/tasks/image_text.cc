@@ -3,24 +3,24 @@
 #include <algorithm>
 #include <numeric>
 
-#include "apps/lab/candidate.h"
-#include "apps/lab/draws.h"
-#include "apps/lab/run.h"
-#include "apps/lab/sequence_model.h"
+#include "apps/lab/data/draws.h"
+#include "apps/lab/data/numbers.h"
+#include "apps/lab/model/candidate.h"
 #include "apps/lab/tasks/drawing.h"
 #include "apps/lab/tasks/image.h"
 #include "apps/lab/tasks/patch_encoder.h"
+#include "apps/lab/tasks/sequence_model.h"
 #include "gnomon/error.h"
 
-namespace gnomon::lab::image_text_task {
+namespace gnomon::lab::image_text_examples {
 namespace {
 
-using image_task::at_side;
-using image_task::Canvas;
-using image_task::Tables;
+using image_examples::at_side;
+using image_examples::Canvas;
+using image_examples::Tables;
 
 constexpr std::int64_t patch_side = 8;  // pixels: a shape is in one patch
-constexpr std::int64_t shape_count = std::size(image_task::shapes),
+constexpr std::int64_t shape_count = std::size(image_examples::shapes),
                        vocabulary_size = shape_count + std::ssize(relations);
 constexpr std::uint64_t scene_key = 0x7363656e65, test_seed = 1;
 
@@ -75,8 +75,8 @@ struct Network : torch::nn::Module {
                                settings.heads};
     EncoderSizes text_sizes = picture_sizes;
     text_sizes.layers = std::max<std::int64_t>(1, settings.layers - picture_sizes.layers);
-    patches = register_module("patches",
-                              image_task::patch_embedding(patch_side, settings.width, shared));
+    patches = register_module(
+        "patches", image_examples::patch_embedding(patch_side, settings.width, shared));
     word =
         register_module("words", drawn_embedding(vocabulary_size, settings.width, 1, shared));
     picture = register_module(
@@ -100,7 +100,7 @@ struct Network : torch::nn::Module {
     const at::Device device = head->weight.device();
     const at::Tensor pixels = batch.pixels.to(device);
     const at::Tensor memory =
-        picture->encode(patches(image_task::patches_of(pixels, patch_side)), grid);
+        picture->encode(patches(image_examples::patches_of(pixels, patch_side)), grid);
     const at::Tensor read =
         text->encode(word(batch.captions.to(device)), text_position, {}, memory);
     return head(read.mean(1)).view({batch.pixels.size(0), -1});
@@ -142,13 +142,13 @@ class ImageTextModel final : public TaskModel {
 
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override {
     const at::NoGradGuard no_grad;
-    return image_task::test_grids(
+    return image_examples::test_grids(
         settings_, network_->position, tables_,
-        image_task::test_factor * settings_.eval_segments, 1.0 / captions,
+        image_examples::test_factor * settings_.eval_segments, 1.0 / captions,
         [&](std::int64_t first, std::int64_t count, std::int64_t side,
             const libtorch::PositionScheme& grid) {
           const Batch batch = tests(first, count, side);
-          return image_task::graded(network_->forward(batch, grid), batch.right);
+          return image_examples::graded(network_->forward(batch, grid), batch.right);
         },
         stop);
   }
@@ -164,7 +164,7 @@ class ImageTextModel final : public TaskModel {
                                       .item<std::int64_t>();
       result.samples.push_back(
           {.context = side,
-           .prompt = image_task::as_text({shown.pixels}, side * patch_side),
+           .prompt = image_examples::as_text({shown.pixels}, side * patch_side),
            .text = caption_text(shown, chosen),
            .expected = caption_text(shown, shown.right)});
     }
@@ -232,16 +232,16 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
   Canvas canvas(pixels, static_cast<double>(pixels));
   for (std::size_t i = 0; i < one.shapes.size(); ++i) {
     // Ink ends before the edges of the patch.
-    const double size = image_task::uniform(5, 6, draws),
-                 thickness = image_task::uniform(0.9, 1.4, draws),
+    const double size = image_examples::uniform(5, 6, draws),
+                 thickness = image_examples::uniform(0.9, 1.4, draws),
                  reach = (patch_side - size) / 2 - thickness / 2 - 0.5,
                  left = static_cast<double>(one.columns[i] * patch_side) +
-                        (patch_side - size) / 2 + image_task::uniform(-reach, reach, draws),
+                        (patch_side - size) / 2 + image_examples::uniform(-reach, reach, draws),
                  top = static_cast<double>(one.rows[i] * patch_side) + (patch_side - size) / 2 +
-                       image_task::uniform(-reach, reach, draws);
-    image_task::Glyph lines = image_task::shape_glyph(one.shapes[i]);
-    for (image_task::Line& line : lines)
-      for (image_task::Point* p : {&line.from, &line.to})
+                       image_examples::uniform(-reach, reach, draws);
+    image_examples::Glyph lines = image_examples::shape_glyph(one.shapes[i]);
+    for (image_examples::Line& line : lines)
+      for (image_examples::Point* p : {&line.from, &line.to})
         *p = {left + size * p->x, top + size * p->y};
     canvas.draw(lines, thickness, 0, static_cast<double>(pixels));
   }
@@ -267,7 +267,7 @@ std::string caption_text(const Scene& scene, std::int64_t k) {
   std::string text;
   for (const std::int64_t word : caption(scene, k)) {
     text += text.empty() ? "" : " ";
-    text += word < shape_count ? image_task::shapes[word] : relations[word - shape_count];
+    text += word < shape_count ? image_examples::shapes[word] : relations[word - shape_count];
   }
   return text;
 }
@@ -291,12 +291,11 @@ Sides sides_of(const std::string& encoding) {
   return sides;
 }
 
-}  // namespace gnomon::lab::image_text_task
+}  // namespace gnomon::lab::image_text_examples
 
 namespace gnomon::lab {
 
-constinit const TaskInfo image_text_task_info{
-    .task = Task::image_text,
+constinit const Task image_text_task{
     .name = "image-text",
     .title = "Pictures and captions",
     .summary =
@@ -313,11 +312,11 @@ constinit const TaskInfo image_text_task_info{
     .trained_on = "pictures of ",
     .samples = "The caption that each model gives to the same unseen picture.",
     .suffixes = "resized,text,image",
-    .defaults = image_text_task::defaults,
+    .defaults = image_text_examples::defaults,
     .tokens = [](std::int64_t length) { return length * length; },
-    .model = image_text_task::make,
-    .load = image_text_task::load,
-    .check = image_text_task::check,
-    .stretches = image_task::grid_stretches};
+    .model = image_text_examples::make,
+    .load = image_text_examples::load,
+    .check = image_text_examples::check,
+    .stretches = image_examples::grid_stretches};
 
 }  // namespace gnomon::lab

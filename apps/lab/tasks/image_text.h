@@ -19,9 +19,9 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/lab/tasks.h"
+#include "apps/lab/data/task.h"
 
-namespace gnomon::lab::image_text_task {
+namespace gnomon::lab::image_text_examples {
 
 constexpr std::int64_t objects = 2, captions = 2, words = 2 * objects - 1;
 // More captions in training, each false because of one shape that is not in the picture. They
@@ -33,7 +33,7 @@ constexpr std::string_view relations[] = {"left of", "above"};
 // and of columns is equally likely for every shape.
 struct Scene {
   std::int64_t relation = 0;                   // index of `relations`
-  std::array<std::int64_t, objects> shapes{};  // indices of image_task::shapes, ascending
+  std::array<std::int64_t, objects> shapes{};  // indices of image_examples::shapes, ascending
   std::array<std::int64_t, objects> rows{}, columns{};  // patches of the shapes
   std::vector<float> pixels;                            // [P, P], P = 8 `side`
   std::int64_t right = 0;                               // the caption that is true
@@ -57,4 +57,4 @@ struct Sides {
 };
 Sides sides_of(const std::string& encoding);
 
-}  // namespace gnomon::lab::image_text_task
+}  // namespace gnomon::lab::image_text_examples

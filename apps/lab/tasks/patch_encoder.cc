@@ -6,7 +6,7 @@
 #include "gnomon/embedding/resize.h"
 #include "gnomon/error.h"
 
-namespace gnomon::lab::image_task {
+namespace gnomon::lab::image_examples {
 namespace {
 
 // The settings of a trained encoding at another grid.
@@ -126,4 +126,4 @@ std::optional<libtorch::PositionScheme> at_side(const libtorch::PositionScheme& 
   return other;
 }
 
-}  // namespace gnomon::lab::image_task
+}  // namespace gnomon::lab::image_examples

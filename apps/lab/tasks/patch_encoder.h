@@ -15,7 +15,7 @@
 #include "gnomon/model/scheme.h"
 #include "gnomon/torch/scheme.h"
 
-namespace gnomon::lab::image_task {
+namespace gnomon::lab::image_examples {
 
 // pixels: [B, P, P], float32, P = N patch. Returns [B, N N, patch patch].
 at::Tensor patches_of(const at::Tensor& pixels, std::int64_t patch);
@@ -45,4 +45,4 @@ std::optional<libtorch::PositionScheme> at_side(const libtorch::PositionScheme& 
                                                 std::int64_t from, std::int64_t to,
                                                 Tables tables);
 
-}  // namespace gnomon::lab::image_task
+}  // namespace gnomon::lab::image_examples

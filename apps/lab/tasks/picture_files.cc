@@ -9,11 +9,11 @@
 #include <fstream>
 #include <utility>
 
-#include "apps/lab/draws.h"
+#include "apps/lab/data/draws.h"
 #include "gnomon/error.h"
 #include "src/core/text.h"
 
-namespace gnomon::lab::image_task {
+namespace gnomon::lab::image_examples {
 namespace {
 
 namespace fs = std::filesystem;
@@ -236,4 +236,4 @@ PictureFolder read_folder(const fs::path& folder, std::int64_t side) {
   return all;
 }
 
-}  // namespace gnomon::lab::image_task
+}  // namespace gnomon::lab::image_examples

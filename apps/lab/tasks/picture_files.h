@@ -8,7 +8,7 @@
 #include <string>
 #include <vector>
 
-namespace gnomon::lab::image_task {
+namespace gnomon::lab::image_examples {
 
 // Limits of a user's files.
 constexpr std::int64_t most_file_bytes = 64 << 20, most_picture_side = 4096,
@@ -40,4 +40,4 @@ struct PictureFolder {
 // classes, other files, or a picture as in read_picture, or beyond the limits.
 PictureFolder read_folder(const std::filesystem::path& folder, std::int64_t side);
 
-}  // namespace gnomon::lab::image_task
+}  // namespace gnomon::lab::image_examples

@@ -5,18 +5,18 @@
 #include <cmath>
 #include <numbers>
 
-#include "apps/lab/batches.h"
-#include "apps/lab/candidate.h"
-#include "apps/lab/generate.h"
-#include "apps/lab/sequence_model.h"
+#include "apps/lab/data/batches.h"
+#include "apps/lab/data/windows.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/generate.h"
+#include "apps/lab/tasks/sequence_model.h"
 #include "apps/lab/tasks/translation_model.h"
-#include "apps/lab/windows.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "src/core/text.h"
 
 namespace gnomon::lab {
-namespace translation_task {
+namespace translation_examples {
 
 // Token ids of sentences with an equal number of source tokens. Inputs begin with
 // Vocabulary::end, targets end with it, and shorter rows are filled up with uncounted targets.
@@ -211,10 +211,9 @@ std::unique_ptr<TaskModel> new_model(const Settings& settings, const Corpus& cor
   return std::make_unique<TranslationModel>(settings, corpus, find_candidate(encoding), seed);
 }
 
-}  // namespace translation_task
+}  // namespace translation_examples
 
-const TaskInfo translation_task_info{
-    .task = Task::translation,
+const Task translation_task{
     .name = "translation",
     .title = "Translation",
     .summary = "a sentence in another language, with another order of words",
@@ -231,9 +230,9 @@ const TaskInfo translation_task_info{
     .model_name = "encoder-decoder Transformer, half of the layers in each",
     .trained_on = "sentences of at most ",
     .samples = "The translation of the same unseen sentence by each model, by greedy decoding.",
-    .defaults = translation_task::defaults,
-    .model = translation_task::new_model,
-    .load = translation_task::load,
-    .check = translation_task::check};
+    .defaults = translation_examples::defaults,
+    .model = translation_examples::new_model,
+    .load = translation_examples::load,
+    .check = translation_examples::check};
 
 }  // namespace gnomon::lab

@@ -9,11 +9,11 @@
 #include <utility>
 #include <vector>
 
-#include "apps/lab/corpus.h"
-#include "apps/lab/draws.h"
-#include "apps/lab/tasks.h"
+#include "apps/lab/data/corpus.h"
+#include "apps/lab/data/draws.h"
+#include "apps/lab/data/task.h"
 
-namespace gnomon::lab::translation_task {
+namespace gnomon::lab::translation_examples {
 
 using Ids = std::vector<std::int64_t>;
 
@@ -111,4 +111,4 @@ struct ByChance {
 };
 ByChance chance_of(const Data& data, const std::vector<const EncodedPair*>& examples);
 
-}  // namespace gnomon::lab::translation_task
+}  // namespace gnomon::lab::translation_examples

@@ -5,7 +5,7 @@
 #include "gnomon/error.h"
 #include "src/core/text.h"
 
-namespace gnomon::lab::translation_task {
+namespace gnomon::lab::translation_examples {
 namespace data {
 
 // Sentences of the synthetic language. There are 192 of two words.
@@ -222,4 +222,4 @@ ByChance chance_of(const Data& data, const std::vector<const EncodedPair*>& exam
   return {sum.chrf / count, sum.whole / count};
 }
 
-}  // namespace gnomon::lab::translation_task
+}  // namespace gnomon::lab::translation_examples

@@ -12,7 +12,7 @@
 
 #include "apps/lab/tasks/translation.h"
 
-namespace gnomon::lab::translation_task {
+namespace gnomon::lab::translation_examples {
 namespace grammar {
 
 struct Noun {
@@ -156,4 +156,4 @@ SentencePair synthetic_pair(std::int64_t words, Draws& draws) {
   }
 }
 
-}  // namespace gnomon::lab::translation_task
+}  // namespace gnomon::lab::translation_examples

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-namespace gnomon::lab::translation_task {
+namespace gnomon::lab::translation_examples {
 
 TranslatorImpl::TranslatorImpl(const Settings& settings, Sizes sizes, std::uint64_t seed) {
   const std::int64_t width = settings.width, decoder_depth = std::ssize(sizes.decoder.layers);
@@ -94,4 +94,4 @@ std::vector<Ids> TranslatorImpl::translate(const at::Tensor& source, std::int64_
   return all;
 }
 
-}  // namespace gnomon::lab::translation_task
+}  // namespace gnomon::lab::translation_examples

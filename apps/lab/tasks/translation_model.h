@@ -11,14 +11,14 @@
 #include <cstdint>
 #include <vector>
 
-#include "apps/lab/options.h"
+#include "apps/lab/data/settings.h"
+#include "apps/lab/model/transformer.h"
 #include "apps/lab/tasks/bidirectional.h"
 #include "apps/lab/tasks/translation.h"
-#include "apps/lab/transformer.h"
 #include "gnomon/model/scheme.h"
 #include "gnomon/torch/scheme.h"
 
-namespace gnomon::lab::translation_task {
+namespace gnomon::lab::translation_examples {
 
 inline std::int64_t encoder_layers(const Settings& s) { return s.layers / 2; }
 inline std::int64_t decoder_layers(const Settings& s) { return s.layers - s.layers / 2; }
@@ -63,4 +63,4 @@ class TranslatorImpl : public torch::nn::Module {
 };
 TORCH_MODULE(Translator);
 
-}  // namespace gnomon::lab::translation_task
+}  // namespace gnomon::lab::translation_examples

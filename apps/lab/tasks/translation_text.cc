@@ -5,7 +5,7 @@
 
 #include "apps/lab/tasks/translation.h"
 
-namespace gnomon::lab::translation_task {
+namespace gnomon::lab::translation_examples {
 namespace text {
 
 constexpr std::string_view joins = "@@";  // no word contains @, which is not a letter
@@ -155,4 +155,4 @@ std::string Vocabulary::text(const Ids& ids) const {
   return all;
 }
 
-}  // namespace gnomon::lab::translation_task
+}  // namespace gnomon::lab::translation_examples

@@ -1,0 +1,26 @@
+// The training batches of all tasks, and the training loss.
+#pragma once
+
+#include "apps/lab/data/corpus.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/data/windows.h"
+#include "gnomon/attention/attention.h"
+
+namespace gnomon::lab {
+
+// settings.batch windows of settings.train_length bytes, or examples up to that length. Pure
+// functions of their arguments. `part`: Part::train or Part::validation.
+Batch batch_of(const Settings& settings, const Corpus& corpus, Part part, std::uint64_t seed,
+               std::uint64_t step);
+
+// Examples as rows. Inputs are all bytes but the last, and targets are the next bytes, or
+// `uncounted` outside the answer. Shorter rows are filled up at the end.
+Batch batch_of(const std::vector<Example>& examples);
+
+// The visibility of a task: bidirectional for masked text, else causal.
+Visibility visibility(const Settings& settings);
+
+// The sum of the cross entropies in nats of logits [B, T, V] over the counted targets [B, T].
+at::Tensor sum_of_losses(const at::Tensor& logits, const at::Tensor& targets);
+
+}  // namespace gnomon::lab

@@ -1,0 +1,255 @@
+#include "apps/lab/data/corpus.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <cmath>
+#include <cstdio>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <string_view>
+
+#include "apps/lab/data/task.h"
+#include "gnomon/error.h"
+
+namespace gnomon::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+struct Novel {
+  const char* file;
+  const char* title;
+};
+constexpr Novel train_novels[] = {{"emma.txt", "Emma"},
+                                  {"mansfield_park.txt", "Mansfield Park"},
+                                  {"pride_and_prejudice.txt", "Pride and Prejudice"},
+                                  {"sense_and_sensibility.txt", "Sense and Sensibility"}};
+constexpr Novel validation_novel = {"persuasion.txt", "Persuasion"};
+constexpr Novel test_novel = {"northanger_abbey.txt", "Northanger Abbey"};
+
+// The folder of the shipped texts: beside an installed program, or in the source tree.
+fs::path novels_folder() {
+  std::error_code ignored;
+  const fs::path self = fs::read_symlink("/proc/self/exe", ignored);
+  // PREFIX/libexec/gnomon/gnomon-lab
+  const fs::path installed =
+      self.parent_path().parent_path().parent_path() / "share/gnomon/austen";
+  return fs::is_directory(installed, ignored) ? installed : fs::path(GNOMON_NOVELS);
+}
+
+// Returns the bytes of the file. Throws with the reason.
+std::string read(const fs::path& path) {
+  std::error_code error;
+  // A settings.json of another user may name a pipe, which blocks, or a device without an end.
+  if (const fs::file_status status = fs::status(path, error); fs::is_directory(status))
+    refuse("lab", "a text must be a file", path.string() + ": a folder");
+  else if (fs::exists(status) && !fs::is_regular_file(status))
+    refuse("lab", "a text must be a file", path.string() + ": a pipe or device");
+  errno = 0;
+  std::ifstream stream(path, std::ios::binary);
+  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  if (!stream.is_open() || stream.bad())
+    refuse("lab", "a text must be readable", path.string() + ": " + std::strerror(errno));
+  return bytes;
+}
+
+// Throws if the bytes cannot be used as training text.
+void check_text(const std::string& path, const std::string& bytes, std::int64_t least) {
+  if (bytes.empty()) refuse("lab", "a text must not be empty", path + ": 0 bytes");
+  if (const std::size_t zero = bytes.find('\0'); zero != std::string::npos)
+    refuse("lab", "a text must not be binary",
+           path + ": a zero byte at " + std::to_string(zero));
+  const auto control = std::count_if(bytes.begin(), bytes.end(), [](char c) {
+    const auto byte = static_cast<unsigned char>(c);
+    return (byte < 32 && byte != '\n' && byte != '\r' && byte != '\t' && byte != '\f') ||
+           byte == 127;
+  });
+  if (control * 20 > static_cast<std::int64_t>(bytes.size()))
+    refuse("lab", "a text must not be binary",
+           path + ": " + std::to_string(control) + " control characters in " +
+               std::to_string(bytes.size()) + " bytes");
+  if (static_cast<std::int64_t>(bytes.size()) < least)
+    refuse("lab",
+           "a text must have at least " + std::to_string(least) +
+               " bytes, one training window and the byte after it",
+           path + ": " + std::to_string(bytes.size()) + " bytes");
+}
+
+Corpus bundled_corpus() {
+  const fs::path folder = novels_folder();
+  const auto one = [&](const Novel& novel) {
+    return Text{novel.title, read(folder / novel.file)};
+  };
+  Corpus corpus;
+  std::string names;
+  for (const Novel& novel : train_novels) {
+    corpus.train.push_back(one(novel));
+    names += (names.empty() ? "" : ", ") + corpus.train.back().name;
+  }
+  corpus.validation = {one(validation_novel)};
+  corpus.test = {one(test_novel)};
+  corpus.source = "the six novels of Jane Austen";
+  corpus.split = "by book: " + names + " train; " + corpus.validation[0].name + " validates; " +
+                 corpus.test[0].name + " tests";
+  return corpus;
+}
+
+Corpus split_by_file(std::vector<Text> texts) {
+  Corpus corpus;
+  corpus.test = {std::move(texts.back())};
+  texts.pop_back();
+  corpus.validation = {std::move(texts.back())};
+  texts.pop_back();
+  corpus.train = std::move(texts);
+  corpus.split = "by file: the last (" + corpus.test[0].name + ") tests, the one before it (" +
+                 corpus.validation[0].name + ") validates, the others train";
+  return corpus;
+}
+
+// The first 80 % of each file train, the next 10 % validate, the last 10 % test. The held-out
+// parts of small files stay separate texts, so no window crosses two files.
+Corpus split_by_position(const std::vector<Text>& texts) {
+  Corpus corpus;
+  for (const Text& text : texts) {
+    const std::size_t tenth = text.bytes.size() / 10, rest = text.bytes.size() - 2 * tenth;
+    corpus.train.push_back({text.name, text.bytes.substr(0, rest)});
+    corpus.validation.push_back({text.name, text.bytes.substr(rest, tenth)});
+    corpus.test.push_back({text.name, text.bytes.substr(rest + tenth)});
+  }
+  corpus.split =
+      "by position: of each file the first 80 % train, the next 10 % validate, "
+      "the last 10 % test";
+  return corpus;
+}
+
+bool holds(const std::vector<Text>& texts, std::int64_t tokens) {
+  return std::any_of(texts.begin(), texts.end(),
+                     [&](const Text& text) { return text.size() >= tokens; });
+}
+
+// Trains the tokenizer on the training texts and encodes all texts.
+void add_tokens(Corpus& corpus, std::int64_t size) {
+  std::vector<std::string_view> texts;
+  for (const Text& text : corpus.train) texts.push_back(text.bytes);
+  corpus.tokenizer = Tokenizer::train(texts, size);
+  for (auto* part : {&corpus.train, &corpus.validation, &corpus.test})
+    encode(*part, *corpus.tokenizer);
+  const auto counts = [&](const std::vector<Text>& some) {
+    std::vector<double> all(static_cast<std::size_t>(corpus.tokenizer->size()));
+    for (const Text& text : some)
+      for (const std::int32_t token : text.tokens) all[static_cast<std::size_t>(token)] += 1;
+    return all;
+  };
+  corpus.tokens = token_statistics(counts(corpus.train), counts(corpus.test),
+                                   static_cast<double>(Corpus::bytes(corpus.test)));
+}
+
+void check_parts(const Corpus& corpus, const Settings& settings) {
+  const std::int64_t least = settings.train_length + 1, segment = segment_tokens(settings);
+  if (holds(corpus.test, segment) && holds(corpus.validation, least) &&
+      holds(corpus.train, least))
+    return;
+  const std::string unit = corpus.tokenizer ? "tokens" : "bytes";
+  std::int64_t total = 0;
+  for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test})
+    for (const Text& text : *part) total += text.size();
+  refuse("lab",
+         "the test part, a tenth of the texts, must have a window of " +
+             std::to_string(settings.longest()) + " " + unit +
+             " and half a window before it, about " + std::to_string(10 * segment) + " " +
+             unit + " of text (or use shorter --eval-lengths)",
+         std::to_string(total) + " " + unit + " in total");
+}
+
+}  // namespace
+
+std::vector<Text> read_texts(const std::vector<std::string>& paths, std::int64_t least) {
+  std::vector<Text> texts;
+  std::string complaints;
+  for (const std::string& path : paths) try {
+      std::string bytes = read(path);
+      check_text(path, bytes, least);
+      texts.push_back({fs::path(path).filename().string(), std::move(bytes)});
+    } catch (const std::invalid_argument& error) {
+      complaints += (complaints.empty() ? "" : "\n") + std::string(error.what());
+    }
+  if (!complaints.empty()) throw std::invalid_argument(complaints);
+  return texts;
+}
+
+std::int64_t Corpus::bytes(const std::vector<Text>& texts) {
+  std::int64_t sum = 0;
+  for (const Text& text : texts) sum += static_cast<std::int64_t>(text.bytes.size());
+  return sum;
+}
+
+std::string Corpus::text_of(const Text& text, std::int64_t begin, std::int64_t count) const {
+  std::string all;
+  for (std::int64_t i = begin; i < begin + count; ++i)
+    all += tokenizer ? tokenizer->bytes(text.token(i))
+                     : std::string(1, static_cast<char>(text.token(i)));
+  return all;
+}
+
+// A token that does not occur in training has a small probability.
+TokenStatistics token_statistics(const std::vector<double>& train,
+                                 const std::vector<double>& test, double test_bytes) {
+  double total = 0, tested = 0, bits = 0;
+  for (const double count : train) total += count + 1;
+  for (std::size_t i = 0; i < test.size(); ++i) {
+    tested += test[i];
+    bits -= test[i] * std::log2((train[i] + 1) / total);
+  }
+  const double bytes = std::max(1.0, test_bytes);
+  return {.bytes_per_token = bytes / std::max(1.0, tested), .frequency_bits = bits / bytes};
+}
+
+void encode(std::vector<Text>& texts, const Tokenizer& tokenizer) {
+  for (Text& text : texts) text.tokens = tokenizer.encode(text.bytes);
+}
+
+std::int64_t segment_tokens(const Settings& settings) {
+  return settings.longest() + settings.longest() / 2 + 1;
+}
+
+Corpus load_texts(const Settings& settings) {
+  if (settings.texts.empty()) return bundled_corpus();
+  const std::int64_t least = settings.train_length + 1;
+  std::vector<Text> texts = read_texts(settings.texts, least);
+  const std::size_t count = texts.size();
+  const bool by_file = count >= 3 && holds({texts[count - 1]}, segment_tokens(settings)) &&
+                       holds({texts[count - 2]}, least);
+  Corpus corpus = by_file ? split_by_file(std::move(texts)) : split_by_position(texts);
+  corpus.source = count == 1 ? settings.texts[0] : std::to_string(count) + " files";
+  if (!settings.finetune.empty()) return corpus;
+  if (const auto size = parse_tokens(settings.tokens)) add_tokens(corpus, *size);
+  check_parts(corpus, settings);
+  return corpus;
+}
+
+std::string fingerprint(const Corpus& corpus) {
+  // FNV-1a.
+  std::uint64_t hash = 0xcbf29ce484222325;
+  const auto add = [&](std::string_view bytes) {
+    for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  };
+  for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test})
+    for (const Text& text : *part) {
+      add(text.name);
+      add(std::string_view("", 1));
+      add(text.bytes);
+    }
+  // Another version of SentencePiece may find other tokens.
+  for (std::int64_t i = 0; corpus.tokenizer && i < corpus.tokenizer->size(); ++i) {
+    add(corpus.tokenizer->bytes(i));
+    add(std::string_view("", 1));
+  }
+  add(corpus.digest);
+  char digits[17];
+  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
+  return digits;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,39 @@
+#include "apps/lab/data/run_result.h"
+
+#include "apps/lab/data/numbers.h"
+
+namespace gnomon::lab {
+namespace {
+
+// A range of adjacent stretches.
+Stretch joined(const std::vector<Stretch>& parts) {
+  Stretch all = parts.front();
+  all.to = parts.back().to;
+  all.examples = 0;
+  for (const Stretch& one : parts) {
+    all.applicable = all.applicable && one.applicable;
+    all.examples += one.examples;
+  }
+  for (double Stretch::* number : {&Stretch::score, &Stretch::second, &Stretch::bits,
+                                   &Stretch::chance_score, &Stretch::chance_second}) {
+    std::vector<double> numbers;
+    for (const Stretch& one : parts) numbers.push_back(one.*number);
+    all.*number = mean(numbers);
+  }
+  return all;
+}
+
+}  // namespace
+
+std::vector<Stretch> ranges_of(const std::vector<Stretch>& stretches) {
+  std::vector<Stretch> all, here;
+  for (std::size_t i = 0; i < stretches.size(); ++i) {
+    here.push_back(stretches[i]);
+    if (i + 1 < stretches.size() && stretches[i + 1].up_to == stretches[i].up_to) continue;
+    all.push_back(joined(here));
+    here.clear();
+  }
+  return all;
+}
+
+}  // namespace gnomon::lab

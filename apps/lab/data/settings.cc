@@ -1,0 +1,31 @@
+#include "apps/lab/data/settings.h"
+
+#include <algorithm>
+
+#include "apps/lab/data/task.h"
+#include "apps/lab/data/tokenizer.h"
+#include "gnomon/error.h"
+
+namespace gnomon::lab {
+namespace {
+
+constexpr Preset presets[] = {{"default", 1, 600, 48, 6.5}, {"full", 3, 1200, 96, 58}};
+
+}  // namespace
+
+const Preset& find_preset(const std::string& name) {
+  for (const Preset& one : presets)
+    if (name == one.name) return one;
+  refuse("lab", "--preset must be default or full", name);
+}
+
+std::int64_t preset_steps(const Settings& s) {
+  if (!s.finetune.empty()) return 0;
+  return find_preset(s.preset).steps * s.task->defaults().steps;
+}
+
+std::int64_t vocabulary(const Settings& settings) {
+  return parse_tokens(settings.tokens).value_or(256);
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,68 @@
+// The settings of a session.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json.hpp>
+
+namespace gnomon::lab {
+
+struct Task;
+extern const Task text_task;  // tasks/tasks.cc
+
+using Json = nlohmann::ordered_json;
+
+// The number of micro-batches of a step with --workers-per-run.
+constexpr std::int64_t micro_batch_count = 8;
+
+// All settings that the results of a run depend on, and nothing else: two runs with equal
+// settings and equal texts give equal results. Stored as settings.json beside the results.
+struct Settings {
+  std::string preset = "default";
+  const Task* task = &text_task;
+  std::vector<std::string> encodings;
+  std::vector<std::string> extend;  // methods, for rotary
+  std::vector<std::string> texts;   // empty: the shipped novels
+  std::string tokens = "bytes";     // "bytes" or "bpe:N" (tokenizer.h)
+  std::string finetune;             // the folder of a released model; empty: train new ones
+  // Lengths in tokens of text, or in the unit of the task's examples (find_task).
+  std::int64_t train_length = 128;
+  std::vector<std::int64_t> eval_lengths;  // ascending, the first is train_length
+  std::int64_t layers = 4, width = 128, heads = 4;
+  std::int64_t seeds = 1;
+  std::int64_t steps = 0;
+  std::int64_t batch = 16;  // windows or examples in a step
+  double learning_rate = 2e-3;
+  // Number of test segments, each as long as the longest length; or half the number of examples
+  // in each stretch of lengths (an eighth with --task image and image-text).
+  std::int64_t eval_segments = 48;
+  std::string device = "cpu";
+  // 8: the gradient of a step is the sum over 8 micro-batches (micro_batches.h), for
+  // --workers-per-run. Empty: the batch is one piece.
+  std::optional<std::int64_t> micro_batches = {};
+
+  bool operator==(const Settings&) const = default;
+  std::int64_t longest() const { return eval_lengths.back(); }
+};
+
+// The number of different tokens: 256 bytes, or N.
+std::int64_t vocabulary(const Settings& settings);
+// The number of training steps of preset and task, without a time limit. 0 with --finetune.
+std::int64_t preset_steps(const Settings& settings);
+
+// The value of --encodings if it is not given.
+inline constexpr const char* default_encodings = "none,sinusoidal,learned,rotary,alibi,t5";
+
+// The defaults of a name of --preset.
+struct Preset {
+  const char* name;
+  std::int64_t seeds, steps, segments;
+  double minutes;
+};
+// Throws std::invalid_argument if there is no such preset.
+const Preset& find_preset(const std::string& name);
+
+}  // namespace gnomon::lab

@@ -1,0 +1,74 @@
+#include "apps/lab/data/task.h"
+
+#include <algorithm>
+
+#include "gnomon/error.h"
+
+namespace gnomon::lab {
+namespace {
+
+Part part_of(const Example& one) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const char c : one.bytes) {
+    if (c == '>') break;
+    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
+  }
+  const std::uint64_t sixteenth = mixed(hash) % 16;
+  return sixteenth == 0 ? Part::test : sixteenth == 1 ? Part::validation : Part::train;
+}
+
+}  // namespace
+
+const Task& find_task(std::string_view name) {
+  std::string names;
+  for (const Task* one : tasks()) {
+    if (one->name == name) return *one;
+    names += (names.empty() ? "" : ", ") + std::string(one->name);
+  }
+  refuse("lab", "--task must be one of " + names, name);
+}
+
+std::string_view length_unit(const Settings& settings) {
+  if (settings.tokens != "bytes" || !settings.finetune.empty()) return "tokens";
+  return settings.task->unit;
+}
+
+std::string_view position_unit(const Settings& settings) {
+  return settings.task->has_examples() ? "tokens" : length_unit(settings);
+}
+
+std::string_view entry_noun(const Settings& settings) {
+  return settings.finetune.empty() ? "encoding" : "model";
+}
+
+Example example(const Task& task, std::int64_t length, Part part, std::uint64_t seed,
+                std::uint64_t number) {
+  if (!task.letters.draw) refuse("lab", "the task must have examples of letters", task.name);
+  Draws draws{seed, task.letters.stream, static_cast<std::uint64_t>(length), number};
+  // One in sixteen prompts belongs to the smallest part. The shortest prompts have 26 possible
+  // values.
+  for (;;) {
+    Example one = task.letters.draw(length, draws);
+    if (part_of(one) == part) return one;
+  }
+}
+
+std::int64_t training_window(const Settings& settings) {
+  if (!settings.finetune.empty() && !settings.extend.empty()) return settings.longest();
+  return settings.task->window_tokens(settings.train_length);
+}
+
+std::vector<Stretch> length_stretches(const Settings& settings) {
+  if (const auto own = settings.task->stretches) return own(settings);
+  const std::int64_t width = std::max<std::int64_t>(1, settings.train_length / 4);
+  std::vector<Stretch> all;
+  std::int64_t from = settings.task->shortest;
+  for (const std::int64_t length : settings.eval_lengths)
+    while (from <= length) {
+      all.push_back({from, std::min(length, from + width - 1), length});
+      from = all.back().to + 1;
+    }
+  return all;
+}
+
+}  // namespace gnomon::lab

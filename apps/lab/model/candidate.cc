@@ -1,0 +1,133 @@
+#include "apps/lab/model/candidate.h"
+
+#include <algorithm>
+
+#include "apps/lab/data/batches.h"
+#include "apps/lab/data/model_size.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/model/task_model.h"
+#include "apps/lab/model/transformer.h"
+#include "gnomon/error.h"
+#include "gnomon/model/scheme.h"
+
+namespace gnomon::lab {
+namespace {
+
+// The encoding names in a scheme, in their order, each once.
+std::vector<std::string> names_in(const std::string& scheme) {
+  std::vector<std::string> names;
+  for (std::size_t begin = 0; begin < scheme.size();) {
+    const std::size_t end = std::min(scheme.find_first_of("+*/", begin), scheme.size());
+    const std::string part = scheme.substr(begin, end - begin);
+    const bool number = part.find_first_not_of("0123456789") == std::string::npos;
+    if (!number && std::find(names.begin(), names.end(), part) == names.end())
+      names.push_back(part);
+    begin = end + 1;
+  }
+  return names;
+}
+
+struct Suffix {
+  const char *name, *title, *summary, *source;
+};
+constexpr Suffix suffixes[] = {
+    {"random", "random positions", "trained with random positions in ascending order",
+     "Ruoss et al. 2023, arXiv:2305.16843"},
+    {"resized", "resized", "its tables are resized to the grids of the tests",
+     "Dosovitskiy et al. 2020, arXiv:2010.11929"},
+    {"text", "text only", "no position in the pictures", ""},
+    {"image", "pictures only", "no position in the text", ""},
+    {"restart", "positions restart at each turn",
+     "positions restart at 0 in each turn; all earlier turns are visible", ""},
+    {"packed", "packed turns",
+     "positions restart at 0 in each turn; only the tokens of the same turn are visible",
+     "Krell et al. 2021, arXiv:2107.02027"},
+    {"memory", "segment memory",
+     "by segments; the keys and values of the tokens before a segment are kept in a memory, "
+     "without gradient",
+     "Dai et al. 2019, arXiv:1901.02860"},
+    {"window", "one segment", "only one segment of tokens before the answer is visible", ""}};
+
+const Suffix& find_suffix(const std::string& name) {
+  std::string names;
+  for (const Suffix& one : suffixes) {
+    if (one.name == name) return one;
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  }
+  refuse("lab", "the suffix after @ in --encodings must be one of " + names, name);
+}
+
+std::string joined(const std::vector<std::string>& parts, const char* between) {
+  std::string all;
+  for (const std::string& part : parts) all += (all.empty() ? "" : between) + part;
+  return all;
+}
+
+}  // namespace
+
+Candidate find_candidate(const std::string& name) {
+  const SizedName parts = split_size(name);
+  Candidate one{name, parts.name};
+  const Suffix* suffix = nullptr;
+  if (const std::size_t at = parts.name.find('@'); at != std::string::npos) {
+    one.scheme = parts.name.substr(0, at);
+    one.suffix = parts.name.substr(at + 1);
+    suffix = &find_suffix(one.suffix);
+    if (one.suffix == "random") one.numbering = Numbering::random;
+  }
+  const std::vector<std::string> names = names_in(one.scheme);
+  model::Place enters = model::Place::nowhere;
+  std::vector<std::string> summaries, sources;
+  for (const std::string& part : names.empty() ? std::vector{one.scheme} : names) {
+    const model::EncodingInfo& info = model::find_encoding(part);
+    if (info.enters != model::Place::nowhere)
+      enters = enters == model::Place::nowhere ? info.enters : enters | info.enters;
+    one.title = info.title;
+    summaries.emplace_back(info.summary);
+    sources.emplace_back(info.source);
+  }
+  if (one.scheme != names.front()) one.title = one.scheme;
+  if (suffix) {
+    one.title += ", " + std::string(suffix->title);
+    summaries.emplace_back(suffix->summary);
+    if (*suffix->source) sources.emplace_back(suffix->source);
+  }
+  if (parts.size) one.title += ", " + parts.size->text();
+  one.enters = model::name(enters);
+  one.summary = joined(summaries, "; ");
+  one.source = joined(sources, "; ");
+  return one;
+}
+
+void check_suffix(const Candidate& candidate, const Settings& settings) {
+  if (candidate.suffix.empty()) return;
+  const std::string allowed(settings.task->suffixes);
+  if (("," + allowed + ",").find("," + candidate.suffix + ",") == std::string::npos)
+    refuse("lab",
+           "with --task " + std::string(settings.task->name) +
+               " the suffix after @ in --encodings must be " +
+               (allowed.empty() ? "left out" : "one of " + allowed),
+           candidate.suffix);
+}
+
+model::Encoding find_usual(const std::string& name, const Settings& settings) {
+  return model::find_encoding(name).usual(
+      {settings.width, settings.heads, settings.task->window_tokens(settings.train_length)});
+}
+
+Transformer transformer_for(const Settings& settings, const Candidate& candidate,
+                            std::int64_t tokens, std::int64_t seed) {
+  model::Shape shape{settings.width, settings.heads, tokens, visibility(settings)};
+  if (candidate.numbering == Numbering::random)
+    shape.length = std::max(tokens, settings.task->window_tokens(settings.longest()));
+  return Transformer(settings, model::parse_scheme(candidate.scheme, shape, settings.layers),
+                     static_cast<std::uint64_t>(seed));
+}
+
+std::string file_name(const std::string& name) {
+  std::string safe = name;
+  std::replace(safe.begin(), safe.end(), '/', ',');  // no name contains a comma
+  return safe;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,56 @@
+// Entries of --encodings: a name of the list or a scheme, and a suffix that changes its use.
+// Task::suffixes lists the suffixes of a task.
+//
+//   rotary           an encoding of the list
+//   rotary*3/none    a scheme (gnomon/model/scheme.h)
+//   rotary@random    trained on ascending ids drawn from 0 to the longest tested length, new
+//                    ones in every step; tested on 0, 1, 2, ... (Ruoss et al. 2023,
+//                    arXiv:2305.16843)
+//   learned@resized  tables are resized to the grids of the tests
+//   rotary@text      on the text of a task with text and pictures, none on the pictures
+//   rotary@image     on the pictures, none on the text
+//   rotary@restart   positions restart at each turn of a dialogue
+//   rotary@packed    as restart, and only the tokens of the same turn are visible
+//   t5@memory        a dialogue by segments, with a memory of the tokens before a segment
+//   t5@window        a dialogue of which only the last segment is visible
+//   rotary@8x256     in a model of 8 layers of width 256 (model_size.h)
+#pragma once
+
+#include <optional>
+#include <string>
+
+#include "apps/lab/data/corpus.h"
+#include "apps/lab/data/settings.h"
+#include "gnomon/model/encoding.h"
+
+namespace gnomon::lab {
+
+class Transformer;
+
+enum class Numbering { counted = 1, random };
+
+struct Candidate {
+  std::string name;    // as given in --encodings
+  std::string scheme;  // the part of the name before the first @
+  Numbering numbering = Numbering::counted;
+  std::string suffix = {};  // the part of the name after @, without a size, or empty
+  std::string title = {}, enters = {}, summary = {}, source = {};  // texts for the report
+};
+// Throws std::invalid_argument with a list of the names if there is no such name or suffix.
+Candidate find_candidate(const std::string& name);
+
+// Throws std::invalid_argument if the task does not permit the suffix.
+void check_suffix(const Candidate& candidate, const Settings& settings);
+
+// The scheme of an entry, at the usual settings for the model and the training length.
+model::Encoding find_usual(const std::string& name, const Settings& settings);
+
+// A model for windows of `tokens`, of the layers and the width of `settings`. With random ids:
+// for the longest tested length.
+Transformer transformer_for(const Settings& settings, const Candidate& candidate,
+                            std::int64_t tokens, std::int64_t seed);
+
+// The name as a part of a file name.
+std::string file_name(const std::string& name);
+
+}  // namespace gnomon::lab

@@ -1,0 +1,37 @@
+#include "apps/lab/model/extension.h"
+
+#include "apps/lab/data/model_size.h"
+#include "gnomon/error.h"
+
+namespace gnomon::lab {
+namespace {
+
+constexpr ExtensionInfo list[] = {
+    {"linear", "Interpolation (linear)", "Chen et al. 2023, arXiv:2306.15595"},
+    {"ntk", "NTK-aware", "bloc97 2023; Peng et al. 2023, arXiv:2309.00071"},
+    {"dynamic-ntk", "Dynamic NTK", "Peng et al. 2023, arXiv:2309.00071"},
+    {"yarn", "YaRN", "Peng et al. 2023, arXiv:2309.00071"},
+    {"drope", "Positions dropped (DroPE)", "Gelberg et al. 2025, arXiv:2512.12167"},
+};
+
+}  // namespace
+
+std::span<const ExtensionInfo> extensions() { return list; }
+
+const ExtensionInfo& find_extension(std::string_view name) {
+  std::string names;
+  for (const ExtensionInfo& one : list) {
+    if (one.name == name) return one;
+    names += (names.empty() ? "" : ", ") + std::string(one.name);
+  }
+  refuse("lab", "--extend must be one of " + names, name);
+}
+
+std::string extension_title(const std::string& method) {
+  return method == control_extension ? "Fine-tuned without scaling"
+                                     : std::string(find_extension(method).title);
+}
+
+bool extends(const std::string& encoding) { return split_size(encoding).name == "rotary"; }
+
+}  // namespace gnomon::lab

@@ -1,0 +1,53 @@
+#include "apps/lab/model/task_model.h"
+
+#include "apps/lab/data/model_size.h"
+#include "apps/lab/data/run_json.h"
+#include "gnomon/io/file.h"
+#include "gnomon/io/safetensors.h"
+
+namespace gnomon::lab {
+
+std::int64_t TaskModel::parameter_count() {
+  std::int64_t count = 0;
+  for (const at::Tensor& one : module().parameters()) count += one.numel();
+  return count;
+}
+
+std::int64_t TaskModel::position_parameter_count() {
+  std::int64_t count = 0;
+  for (const auto& item : module().named_parameters())
+    if (item.key().rfind("position", 0) == 0) count += item.value().numel();
+  return count;
+}
+
+void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module) {
+  std::filesystem::create_directories(folder);
+  std::vector<at::Tensor> kept;
+  std::vector<io::NamedArray> tensors;
+  for (const auto& item : module.named_parameters()) {
+    const at::Tensor& weights =
+        kept.emplace_back(item.value().detach().to(at::kCPU, at::kFloat).contiguous());
+    tensors.push_back({item.key(), io::Array(io::Element::f32, weights.sizes().vec(),
+                                             std::as_bytes(std::span(
+                                                 weights.data_ptr<float>(),
+                                                 static_cast<std::size_t>(weights.numel()))))});
+  }
+  io::write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
+}
+
+void TaskModel::save(const std::filesystem::path& folder, const RunResult& result) {
+  save_weights(folder, module());
+  Settings settings = settings_;
+  settings.device = "cpu";
+  settings.encodings = {split_size(result.encoding).name};
+  io::write_atomically(folder / "config.json",
+                       Json{{"model_type", "gnomon-lab-" + std::string(settings.task->name)},
+                            {"encoding", settings.encodings[0]},
+                            {"seed", result.seed},
+                            {"position", result.specification},
+                            {"settings", to_json(settings)}}
+                               .dump(1) +
+                           "\n");
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,146 @@
+#include "apps/lab/model/transformer.h"
+
+#include <algorithm>
+#include <array>
+#include <utility>
+
+#include "gnomon/error.h"
+
+namespace gnomon::lab {
+void KeyValues::append(std::int64_t layer, const at::Tensor& new_keys,
+                       const at::Tensor& new_values) {
+  const auto at = static_cast<std::size_t>(layer);
+  if (keys.size() <= at) {
+    keys.push_back(new_keys);
+    values.push_back(new_values);
+  } else {
+    keys[at] = at::cat({keys[at], new_keys}, 1);
+    values[at] = at::cat({values[at], new_values}, 1);
+  }
+}
+
+TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
+                                 std::uint64_t seed) {
+  if (std::ssize(scheme.layers) != settings.layers)
+    refuse("lab",
+           "a scheme must have the " + std::to_string(settings.layers) + " layers of the model",
+           std::ssize(scheme.layers));
+  at::Generator shared = seeded_generator(2 * seed);
+  embedding_ =
+      register_module("embedding", drawn_embedding(vocabulary(settings), settings.width,
+                                                   Block::embedding_deviation, shared));
+  norm_ = register_module("norm", layer_norm(settings.width));
+  for (std::int64_t layer = 0; layer < settings.layers; ++layer)
+    blocks_.push_back(std::make_shared<Block>(settings.width, settings.heads,
+                                              2 * settings.layers, Init::gpt2, shared));
+  head_ = register_module("head", drawn_linear(settings.width, vocabulary(settings),
+                                               Block::weight_deviation, shared));
+  for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
+    register_module("block" + std::to_string(layer), blocks_[layer]);
+  at::Generator own = seeded_generator(2 * seed + 1);
+  position_ = register_module("position", libtorch::PositionScheme(std::move(scheme), own));
+}
+
+TransformerImpl::TransformerImpl(const Settings& settings, const model::Encoding& encoding,
+                                 std::uint64_t seed)
+    : TransformerImpl(settings, model::every_layer({encoding}, settings.layers), seed) {}
+
+at::Tensor TransformerImpl::attend_cached(std::int64_t layer, const at::Tensor& qkv,
+                                          KeyValues& cache, libtorch::AttendOptions options) {
+  const auto at = static_cast<std::size_t>(layer);
+  const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
+  cache.append(layer, parts[1], parts[2]);
+  options.layout = libtorch::Layout::tokens_heads;
+  return position_->attend(layer, parts[0], cache.keys[at], cache.values[at], options);
+}
+
+at::Tensor TransformerImpl::attend_remembered(std::int64_t layer, const at::Tensor& qkv,
+                                              SegmentMemory<float>& memory,
+                                              libtorch::AttendOptions options) {
+  const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
+  const auto view = [](const at::Tensor& own) {
+    std::array<std::ptrdiff_t, 4> extents, strides;
+    for (std::size_t axis = 0; axis < 4; ++axis) {
+      extents[axis] = own.size(static_cast<std::int64_t>(axis));
+      strides[axis] = own.stride(static_cast<std::int64_t>(axis));
+    }
+    return View<const float, 4>(own.data_ptr<float>(), extents, strides);
+  };
+  const at::Tensor keys = parts[1].detach().to(at::kCPU),
+                   values = parts[2].detach().to(at::kCPU);
+  const auto segment = memory.append(view(keys), view(values));
+  const auto joined = [&](const View<const float, 4>& all, const at::Tensor& own) {
+    const std::vector<std::int64_t> strides(all.strides().begin(), all.strides().end());
+    const at::Tensor past = at::from_blob(
+        const_cast<float*>(all.data()), {own.size(0), segment.offset, own.size(2), own.size(3)},
+        strides, own.options().device(at::kCPU).requires_grad(false));
+    return at::cat({past.to(own.device()), own}, 1);
+  };
+  options.layout = libtorch::Layout::tokens_heads;
+  options.left = memory.shape().memory;
+  return position_->attend(layer, parts[0], joined(segment.keys, parts[1]),
+                           joined(segment.values, parts[2]), options);
+}
+
+// Attention is linear in the values. So the weights are the outputs for unit vectors as values,
+// D keys at a time, minus the output for zeros (vectors that an encoding adds to the values).
+at::Tensor TransformerImpl::weights(std::int64_t layer, const at::Tensor& qkv,
+                                    libtorch::AttendOptions options) {
+  options.layout = libtorch::Layout::tokens_heads;
+  const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
+  const at::Tensor zeros = at::zeros_like(parts[2]);
+  const auto outputs = [&](const at::Tensor& values) {
+    return position_->attend(layer, parts[0], parts[1], values, options);
+  };
+  const at::Tensor without = outputs(zeros);
+  const std::int64_t keys = qkv.size(1), head_dim = qkv.size(3);
+  std::vector<at::Tensor> blocks;
+  for (std::int64_t begin = 0; begin < keys; begin += head_dim) {
+    const std::int64_t count = std::min(head_dim, keys - begin);
+    at::Tensor units = zeros.clone();
+    for (std::int64_t i = 0; i < count; ++i) units.select(1, begin + i).select(2, i).fill_(1);
+    blocks.push_back((outputs(units) - without).narrow(3, 0, count));
+  }
+  return at::cat(blocks, 3);
+}
+
+at::Tensor TransformerImpl::forward(const at::Tensor& tokens, const ForwardOptions& options) {
+  at::Tensor x = embedding_(tokens);
+  libtorch::AttendOptions attend{.visibility = options.visibility};
+  if (options.positions) {
+    attend.positions = options.positions;
+    x = position_->embed(x, *options.positions);
+  } else {
+    x = position_->embed(x, options.cache    ? options.cache->tokens()
+                            : options.memory ? options.memory->front().next()
+                                             : 0);
+  }
+  for (std::int64_t layer = 0; layer < std::ssize(blocks_); ++layer) {
+    Block& block = *blocks_[static_cast<std::size_t>(layer)];
+    attend.hidden = block.attention_norm(x);
+    const at::Tensor qkv = block.project(attend.hidden);
+    if (options.weights) options.weights->push_back(weights(layer, qkv, attend));
+    const at::Tensor attended =
+        options.cache ? attend_cached(layer, qkv, *options.cache, attend)
+        : options.memory
+            ? attend_remembered(layer, qkv, (*options.memory)[static_cast<std::size_t>(layer)],
+                                attend)
+            : position_->attend_packed(layer, qkv, block.heads, attend);
+    x = block.add_feed(block.add_attention(x, attended));
+  }
+  return head_(norm_(x));
+}
+
+std::int64_t TransformerImpl::parameter_count() const {
+  std::int64_t count = 0;
+  for (const at::Tensor& one : parameters()) count += one.numel();
+  return count;
+}
+
+std::int64_t TransformerImpl::position_parameter_count() const {
+  std::int64_t count = 0;
+  for (const at::Tensor& one : position_->parameters()) count += one.numel();
+  return count;
+}
+
+}  // namespace gnomon::lab

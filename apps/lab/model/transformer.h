@@ -1,0 +1,89 @@
+// The Transformer of the lab: bytes or byte-pair tokens as input, logits of the next token (or
+// of a masked byte) as output, pre-norm, GELU. Its encodings are a
+// gnomon::libtorch::PositionScheme.
+//
+// Letters: B windows, T tokens in a window, V different tokens, C width, H heads.
+#pragma once
+
+#include <torch/nn.h>
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "apps/lab/data/settings.h"
+#include "apps/lab/model/layers.h"
+#include "gnomon/attention/segment_memory.h"
+#include "gnomon/model/scheme.h"
+#include "gnomon/torch/scheme.h"
+
+namespace gnomon::lab {
+
+// The KV cache: keys and values of past tokens in every layer, [B, S, H, D] each. Keys are not
+// rotated, so the same cache serves every encoding.
+struct KeyValues {
+  std::vector<at::Tensor> keys, values;  // by layer; empty: no past tokens
+
+  std::int64_t tokens() const { return keys.empty() ? 0 : keys[0].size(1); }  // S
+  // Appends the keys and values of T tokens, [B, T, H, D] each, to those of a layer.
+  void append(std::int64_t layer, const at::Tensor& new_keys, const at::Tensor& new_values);
+};
+
+struct ForwardOptions {
+  Visibility visibility = Visibility::causal;
+  // Positions and sequences of the T tokens, [B or 1, T]. Default: 0 to T - 1, one sequence.
+  std::optional<Positions> positions = {};
+  // If given, the T tokens follow the S tokens of the cache at positions S to S + T - 1,
+  // without `positions`, and are appended to it.
+  KeyValues* cache = nullptr;
+  // If given, the T tokens are the next segment after the tokens of the memories, one for each
+  // layer. Every query attends to as many tokens before it as a memory holds. No gradient
+  // passes into the memories. Without `positions`, `cache` and `weights`.
+  std::vector<SegmentMemory<float>>* memory = nullptr;
+  // If given (not with `cache`), the weights of every layer are appended, [B, T, H, T].
+  std::vector<at::Tensor>* weights = nullptr;
+};
+
+class TransformerImpl : public torch::nn::Module {
+ public:
+  // Weights that all schemes have in common depend on `seed` only. The parameters of encodings
+  // have separate generators.
+  TransformerImpl(const Settings& settings, model::Scheme scheme, std::uint64_t seed);
+  // The same encoding in every layer.
+  TransformerImpl(const Settings& settings, const model::Encoding& encoding,
+                  std::uint64_t seed);
+
+  // tokens: [B, T] int64. Returns [B, T, V]. Throws std::invalid_argument for positions beyond
+  // the encodings' capacity.
+  at::Tensor forward(const at::Tensor& tokens, const ForwardOptions& options = {});
+
+  const model::Scheme& scheme() const { return position_->scheme(); }
+  // The encodings before the layers, and the encodings of one layer.
+  const libtorch::PositionEncoding& table() const { return position_->table(); }
+  const libtorch::PositionEncoding& position(std::int64_t layer) const {
+    return position_->layer(layer);
+  }
+  std::int64_t parameter_count() const;
+  // The number of parameters of the encodings.
+  std::int64_t position_parameter_count() const;
+
+ private:
+  torch::nn::Embedding embedding_{nullptr};
+  std::vector<std::shared_ptr<Block>> blocks_;
+  torch::nn::LayerNorm norm_{nullptr};
+  torch::nn::Linear head_{nullptr};
+  at::Tensor weights(std::int64_t layer, const at::Tensor& qkv,
+                     libtorch::AttendOptions options);
+  // attend_packed with the keys and values of the cache before those of qkv.
+  at::Tensor attend_cached(std::int64_t layer, const at::Tensor& qkv, KeyValues& cache,
+                           libtorch::AttendOptions options);
+
+  // attend_packed with the keys and values of the memory before those of qkv.
+  at::Tensor attend_remembered(std::int64_t layer, const at::Tensor& qkv,
+                               SegmentMemory<float>& memory, libtorch::AttendOptions options);
+
+  libtorch::PositionScheme position_{nullptr};
+};
+TORCH_MODULE(Transformer);
+
+}  // namespace gnomon::lab

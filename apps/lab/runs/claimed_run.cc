@@ -1,0 +1,129 @@
+#include "apps/lab/runs/claimed_run.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+
+#include "apps/lab/data/model_size.h"
+#include "apps/lab/data/numbers.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/data/words.h"
+#include "apps/lab/runs/extend.h"
+#include "apps/lab/runs/run.h"
+#include "src/core/text.h"
+
+namespace gnomon::lab {
+namespace {
+
+std::string scores_of(const RunResult& run) {
+  std::string text;
+  for (const Stretch& one : ranges_of(run.tests.stretches))
+    text +=
+        fmt::format("{}{} at {}", text.empty() ? "" : ", ",
+                    !one.applicable                                    ? "n/a"
+                    : std::isfinite(one.score + one.second + one.bits) ? percent_text(one.score)
+                                                                       : "diverged",
+                    range_text(one.from, one.to));
+  return text;
+}
+
+}  // namespace
+
+std::string outcome(const RunResult& run) {
+  const std::string time = ", trained in " + duration(run.train_seconds);
+  if (!run.tests.stretches.empty()) return scores_of(run) + time;
+  std::string text;
+  for (const LengthLoss& one : run.tests.lengths)
+    text += one.applicable
+                ? fmt::format("{}{} at {}", text.empty() ? "" : ", ",
+                              number_or_diverged("{:.3f}", one.tail_bits), one.length)
+                : fmt::format(", n/a at {}", one.length);
+  return text + " (bits per byte)" + time;
+}
+
+namespace {
+
+// The work of one member of a team. Rank 0 uses the list of runs, writes the files and tests.
+// The others only train.
+std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& work,
+                                 const Settings& settings, const Corpus& corpus,
+                                 double checkpoint_seconds, Progress& progress, Team& team) {
+  using Clock = std::chrono::steady_clock;
+  const auto since = [](Clock::time_point start) {
+    return std::chrono::duration<double>(Clock::now() - start).count();
+  };
+  const std::filesystem::path checkpoint = job.checkpoint(work.folder());
+  TrainingRun run(settings, corpus, job.encoding, job.seed, team);
+  if (team.decide(std::filesystem::exists(checkpoint))) {
+    run.load(checkpoint);
+    progress.note(fmt::format("{} continues at step {}.", job.name(), run.step()));
+  }
+  const auto save = [&] {
+    run.save(checkpoint);
+    work.keep(claim);
+  };
+  const std::int64_t tokens = run.model().window();
+  auto saved = Clock::now();
+  double rate = 0;
+  while (!run.trained() && !team.decide(work.stopped())) {
+    const auto start = Clock::now();
+    const double bits = run.train_step();
+    if (!team.leads()) continue;
+    const double now = static_cast<double>(settings.batch * tokens) / since(start);
+    rate = rate > 0 ? 0.9 * rate + 0.1 * now : now;
+    progress.training(job.encoding, job.seed, run.step(), bits, rate);
+    work.trained(claim, run.step(), bits, rate);
+    if (since(saved) > checkpoint_seconds) {
+      const auto begin = Clock::now();
+      save();
+      checkpoint_seconds = std::max(checkpoint_seconds, 20 * since(begin));
+      saved = Clock::now();
+    }
+  }
+  if (!team.leads()) return {};
+  if (run.step() > 0) save();  // not of a released model, which may be large
+  RunResult found = run.summary();
+  const auto stop = [&] { return work.stopped(); };
+  if (!run.trained() || stop()) {
+    work.release(claim);
+    return found;
+  }
+  progress.testing(job.encoding, job.seed);
+  const auto start = Clock::now();
+  const auto tested = run.model().evaluate(stop);
+  if (tested && !settings.extend.empty() && extends(job.encoding))
+    found.extension =
+        extend(run.transformer(), sized(settings, job.encoding), corpus, job.seed, stop);
+  if (!tested || stop()) {
+    work.release(claim);
+    return found;
+  }
+  found.unfinished = false;
+  found.test_seconds = since(start);
+  found.tests = *tested;
+  run.model().describe(found);
+  // Files and pages are UTF-8. The prompts, texts and answers of tasks are any bytes.
+  for (Sample& sample : found.samples)
+    for (std::string* text : {&sample.prompt, &sample.text, &sample.expected})
+      *text = internal::printable_lines(*text);
+  run.model().save(work.folder() / "models" / job.name(), found);
+  if (!work.finish(claim, found)) return {};
+  progress.finished(job.encoding, job.seed, outcome(found));
+  return found;
+}
+
+}  // namespace
+
+std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& work,
+                                 const Settings& settings, const Corpus& corpus,
+                                 double checkpoint_seconds, RunTeam& team, Progress& progress) {
+  std::optional<RunResult> result;
+  team.train(job, [&](Team& one) {
+    auto found = work_on(claim, job, work, settings, corpus, checkpoint_seconds, progress, one);
+    if (one.leads()) result = std::move(found);
+  });
+  return result;
+}
+
+}  // namespace gnomon::lab

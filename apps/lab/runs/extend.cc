@@ -1,0 +1,127 @@
+#include "apps/lab/runs/extend.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "apps/lab/data/model_size.h"
+#include "apps/lab/data/numbers.h"
+#include "apps/lab/data/words.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/evaluate.h"
+#include "apps/lab/model/transformer.h"
+#include "apps/lab/runs/run.h"
+#include "apps/lab/tasks/sequence_model.h"
+#include "gnomon/error.h"
+#include "src/model/encodings/encoding_json.h"
+
+namespace gnomon::lab {
+namespace {
+
+constexpr const char* control = control_extension;
+
+constexpr std::int64_t factor = 4, tune_divisor = 20;
+// Relative to the peak. Training ends at a tenth of the peak, and the fine-tune has few steps.
+constexpr double tune_rate = 0.3;
+constexpr std::uint64_t tune_seed = 1000;  // other windows than in training
+
+// The spec for a context of `length` tokens. Only dynamic NTK depends on `length`.
+model::Encoding stretched(const Rotary& rotary, const std::string& method, std::int64_t trained,
+                          std::int64_t length) {
+  if (method == "drope") return model::NoPosition{};
+  if (method == control) return rotary;
+  ScaledRotary scaled{.rotary = rotary, .length = factor * trained};
+  const auto times = static_cast<double>(factor);
+  if (method == "linear") scaled.scaling = LinearScaling{.factor = times};
+  if (method == "ntk") scaled.scaling = NtkScaling{.factor = times};
+  if (method == "yarn")
+    scaled.scaling = YarnScaling{.factor = times, .original_length = trained};
+  if (method == "dynamic-ntk") {
+    scaled.scaling = DynamicNtkScaling{.factor = 2, .trained_length = trained};
+    scaled.length = length;
+  }
+  return scaled;
+}
+
+// A model with the weights of `from` and another encoding. Both encodings have no parameters.
+Transformer with_encoding(Transformer& from, const Settings& settings,
+                          const model::Encoding& encoding) {
+  const at::NoGradGuard no_grad;
+  Transformer model(settings, encoding, 1);
+  const auto weights = from->named_parameters();
+  for (auto& item : model->named_parameters()) item.value().copy_(weights[item.key()]);
+  model->to(torch::Device(settings.device));
+  return model;
+}
+
+// Bits at every length. Empty if `stop` returns true.
+std::vector<double> bits_at_lengths(Transformer& weights, const Rotary& rotary,
+                                    const std::string& method, const Settings& settings,
+                                    const Corpus& corpus, const std::function<bool()>& stop) {
+  std::vector<double> bits;
+  for (const std::int64_t length : settings.eval_lengths) {
+    Transformer model = with_encoding(weights, settings,
+                                      stretched(rotary, method, settings.train_length, length));
+    const auto found = tail_bits(model, settings, corpus, length, stop);
+    if (!found) return {};
+    bits.push_back(*found);
+  }
+  return bits;
+}
+
+Settings tuning(const Settings& settings, const std::string& method) {
+  Settings tuned = settings;
+  tuned.steps = std::max<std::int64_t>(1, settings.steps / tune_divisor);
+  tuned.learning_rate = tune_rate * settings.learning_rate;
+  if (method != "drope") {
+    tuned.train_length = factor * settings.train_length;
+    tuned.batch = std::max<std::int64_t>(1, settings.batch / factor);
+  }
+  tuned.micro_batches.reset();  // one worker
+  return tuned;
+}
+
+std::optional<ExtensionMethod> outcome_of(const std::string& method, Transformer& trained,
+                                          const Rotary& rotary, const Settings& settings,
+                                          const Corpus& corpus, std::int64_t seed,
+                                          const std::function<bool()>& stop) {
+  const Settings tuned = tuning(settings, method);
+  const model::Encoding encoding =
+      stretched(rotary, method, settings.train_length, tuned.train_length);
+  const auto without = bits_at_lengths(trained, rotary, method, settings, corpus, stop);
+  if (without.empty()) return {};
+  TrainingRun run(tuned,
+                  std::make_unique<SequenceModel>(tuned, corpus, find_candidate("rotary"),
+                                                  with_encoding(trained, settings, encoding)),
+                  static_cast<std::int64_t>(tune_seed) + seed);
+  while (!run.trained()) {
+    if (stop()) return {};
+    run.train_step();
+  }
+  const auto after = bits_at_lengths(run.transformer(), rotary, method, settings, corpus, stop);
+  if (after.empty()) return {};
+  return ExtensionMethod{method, tuned.train_length, model::internal::json_of(encoding),
+                         without, after};
+}
+
+}  // namespace
+
+std::optional<Extension> extend(Transformer& trained, const Settings& settings,
+                                const Corpus& corpus, std::int64_t seed,
+                                const std::function<bool()>& stop) {
+  const Rotary rotary = std::get<Rotary>(find_usual("rotary", settings));
+  Extension all{.factor = factor, .steps = tuning(settings, control).steps};
+  all.before = bits_at_lengths(trained, rotary, control, settings, corpus, stop);
+  if (all.before.empty()) return {};
+  std::vector<std::string> methods = settings.extend;
+  methods.emplace_back(control);
+  for (const std::string& method : methods) {
+    const auto one = outcome_of(method, trained, rotary, settings, corpus, seed, stop);
+    if (!one) return {};
+    all.methods.push_back(*one);
+  }
+  return all;
+}
+
+}  // namespace gnomon::lab

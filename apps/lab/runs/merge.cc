@@ -1,0 +1,182 @@
+#include "apps/lab/runs/merge.h"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <cstring>
+
+#include "apps/lab/data/words.h"
+#include "apps/lab/runs/folder.h"
+#include "apps/lab/runs/work_list.h"
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+#include "gnomon/version.h"
+
+namespace gnomon::lab {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr const char* option = "--merge";
+
+[[noreturn]] void refuse_file(const fs::path& path, std::string_view got) {
+  refuse_link(option, path, got);
+}
+
+// An open file that is not a link.
+class Source {
+ public:
+  explicit Source(const fs::path& path)
+      : path_(path),
+        // O_NONBLOCK: opening a pipe without a writer would block forever.
+        file_(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
+    if (file_ < 0) refuse_file(path_, std::strerror(errno));
+    struct stat status{};
+    if (::fstat(file_, &status) == 0 && S_ISREG(status.st_mode)) return;
+    ::close(file_);
+    refuse_file(path_, "no regular file");
+  }
+  ~Source() { ::close(file_); }
+  Source(const Source&) = delete;
+  Source& operator=(const Source&) = delete;
+
+  void copy_to(const fs::path& target) const {
+    io::write_atomically(target, [&](io::Output& output) {
+      std::vector<char> buffer(1 << 20);
+      for (ssize_t got; (got = ::read(file_, buffer.data(), buffer.size())) != 0;) {
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) refuse_file(path_, std::strerror(errno));
+        output.write(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
+      }
+    });
+  }
+
+ private:
+  const fs::path path_;
+  const int file_;
+};
+
+// Copies a file or a folder. All of it is on the disk at the end, except for the name `to` of a
+// folder.
+void copy_part(const fs::path& from, const fs::path& to) {
+  if (!fs::is_directory(fs::symlink_status(from))) return Source(from).copy_to(to);
+  fs::create_directory(to);
+  for (const fs::directory_entry& one : fs::directory_iterator(from))
+    copy_part(one.path(), to / one.path().filename());
+  io::sync_folder(to);
+}
+
+std::string bytes_of(const fs::path& path) { return std::string(io::MappedFile(path).text()); }
+
+// The result of a run without its times.
+Json numbers(const RunResult& run) {
+  Json json = to_json(run);
+  for (const char* key : {"train_seconds", "test_seconds", "tokens_per_second"})
+    json.erase(key);
+  return json;
+}
+
+// The folders that have a result of the run.
+std::vector<fs::path> folders_with(const Shards& shards, const Job& job) {
+  std::vector<fs::path> found;
+  for (const fs::path& folder : shards.folders)
+    if (fs::exists(folder / "runs" / (job.name() + ".json"))) found.push_back(folder);
+  return found;
+}
+
+}  // namespace
+
+Shards read_shards(const std::vector<std::string>& folders) {
+  if (folders.empty()) refuse("lab", "--merge requires folders of --shard", "none");
+  Shards shards;
+  for (const std::string& folder : folders) {
+    for (const char* part : {"settings.json", "cost.json", "runs", "models"})
+      require_plain(option, fs::path(folder) / part);
+    StoredSettings stored = read_settings(fs::path(folder) / "settings.json");
+    stored.shard.reset();
+    // The paths of equal texts may differ.
+    if (!shards.folders.empty()) stored.settings.texts = shards.stored.settings.texts;
+    if (stored.gnomon != GNOMON_VERSION)
+      refuse("lab", folder + " must be of version " GNOMON_VERSION,
+             stored.gnomon.value_or("an earlier version"));
+    if (shards.folders.empty()) shards.stored = stored;
+    const Json first = to_json(shards.stored.settings), other = to_json(stored.settings);
+    Json keys = first;  // an optional setting can be in one of them
+    keys.update(other);
+    for (const auto& [key, any] : keys.items())
+      if (const Json x = first.value(key, Json()), y = other.value(key, Json()); x != y)
+        refuse("lab",
+               fmt::format("{} must have the {} of {}, {}", folder, key, folders[0], x.dump()),
+               y.dump());
+    if (stored.fingerprint != shards.stored.fingerprint)
+      refuse("lab", folder + " must have the texts of " + folders[0], "different texts");
+    shards.folders.emplace_back(folder);
+  }
+  return shards;
+}
+
+SessionResult merge_shards(const Shards& shards, const std::string& command,
+                           const Corpus& corpus, const fs::path& out, std::FILE* stream) {
+  SessionResult result;
+  result.settings = shards.stored.settings;
+  result.command = command;
+  if (fingerprint(corpus) != shards.stored.fingerprint)
+    refuse("lab", "--merge requires the texts of " + shards.folders[0].string(),
+           "different texts");
+  remove_unusable_encodings(result, corpus, stream);
+
+  std::vector<std::string> missing;
+  std::vector<fs::path> sources;
+  const std::vector<Job> jobs = jobs_of(result.settings, {});
+  for (const Job& job : jobs) {
+    const std::vector<fs::path> found = folders_with(shards, job);
+    if (found.empty()) {
+      missing.push_back(job.name());
+      continue;
+    }
+    const std::string file = "runs/" + job.name() + ".json";
+    const fs::path weights = fs::path("models") / job.name() / "model.safetensors";
+    for (const fs::path& folder : found) {
+      RunResult run = read_run(folder / file, result.settings, job.encoding, job.seed);
+      if (folder == found[0]) {
+        result.runs.push_back(std::move(run));
+      } else if (numbers(run) != numbers(result.runs.back()) ||
+                 fs::exists(folder / weights) != fs::exists(found[0] / weights) ||
+                 (fs::exists(folder / weights) &&
+                  bytes_of(folder / weights) != bytes_of(found[0] / weights))) {
+        refuse("lab", fmt::format("{} must have one result", job.name()),
+               fmt::format("different ones in {} and {}", found[0].string(), folder.string()));
+      }
+    }
+    sources.push_back(found[0]);
+  }
+  if (!missing.empty())
+    refuse("lab", "--merge requires the results of every run",
+           fmt::format("none of {}", listed(missing)));
+
+  for (const char* part : {"runs", "models"}) fs::create_directories(out / part);
+  for (std::size_t i = 0; i < jobs.size(); ++i) {
+    const std::string name = jobs[i].name();
+    // --finetune does not write the released model again.
+    if (fs::exists(sources[i] / "models" / name))
+      copy_part(sources[i] / "models" / name, out / "models" / name);
+    copy_part(sources[i] / "runs" / (name + ".json"), out / "runs" / (name + ".json"));
+    result.seconds += result.runs[i].train_seconds + result.runs[i].test_seconds;
+  }
+  for (const fs::path& folder : shards.folders)
+    if (result.cost.empty() && fs::exists(folder / "cost.json")) {
+      result.cost = read_costs(folder / "cost.json");
+      io::write_atomically(out / "cost.json", to_json(result.cost).dump(1));
+    }
+  io::sync_folder(out / "models");
+  StoredSettings stored = shards.stored;
+  stored.command = command;
+  io::write_atomically(out / "settings.json", to_json(stored).dump(1));
+  io::sync_folder(fs::absolute(out / "..").lexically_normal());
+  return result;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,355 @@
+#include "apps/lab/runs/options.h"
+
+#include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <set>
+#include <thread>
+
+#include "apps/command_line/command_line.h"
+#include "apps/lab/data/model_size.h"
+#include "apps/lab/data/run_json.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/data/tokenizer.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/extension.h"
+#include "apps/lab/runs/process.h"
+#include "apps/lab/runs/wire.h"
+#include "apps/lab/tasks/finetune_config.h"
+#include "apps/lab/tasks/settings_check.h"
+#include "gnomon/error.h"
+#include "gnomon/model/encoding.h"
+#include "src/core/text.h"
+
+namespace gnomon::lab {
+
+const char* const lab_help = R"(Usage: gnomon lab [TEXT...] [options]
+
+Compares position encodings: which one predicts TEXT or solves a task best, and
+how far beyond its training length each one holds. Trains one small Transformer
+per encoding from the same weights on the same batches, and writes a report.
+Without TEXT: Jane Austen's novels, or generated examples of the task.
+
+  --task NAME          text, masked, copy, reverse, addition, recall, image,
+                       image-text, translation, dialogue, graph, classify
+  --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
+                       for both, A*3/B by layers, A@random for random positions
+  --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
+  --finetune DIR       test and fine-tune a released Llama, GPT-2 or BERT model
+  --tokens bpe:N       N byte-pair tokens instead of bytes
+  --preset NAME        default (minutes) or full (3 seeds, an hour)
+  --train-length N  --eval-lengths A,..  in tokens, or in the unit of the task
+  --layers N  --width N  --heads N  or --sizes 2x64,8x256 (layers x width)
+  --batch N  --learning-rate R  --steps N | --minutes M  --device cpu|cuda
+  --seeds N (3 if they fit, else 1)  --jobs N  --workers-per-run 1|2|4|8
+  --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..   many machines
+  --out DIR            a new or empty folder (report, else report-2, ...)
+  --resume (go on in --out)  --no-cost (do not measure time and memory)  --json
+
+Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report
+)";
+
+namespace {
+
+std::vector<std::string> split(const std::string& list) {
+  std::vector<std::string> parts;
+  for (std::size_t begin = 0; begin <= list.size();) {
+    const std::size_t end = std::min(list.find(',', begin), list.size());
+    if (end > begin) parts.push_back(list.substr(begin, end - begin));
+    begin = end + 1;
+  }
+  return parts;
+}
+
+void need(bool holds, const char* rule, std::int64_t got) {
+  if (!holds) refuse("lab", rule, got);
+}
+
+std::vector<std::string> encoding_names(const std::string& list) {
+  std::vector<std::string> names;
+  if (list == "all") {
+    for (const auto& one : model::encodings()) names.emplace_back(one.name);
+    return names;
+  }
+  for (const std::string& written : split(list)) {
+    const std::string name = model::canonical_names(written);
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  }
+  if (names.empty()) refuse("lab", "--encodings must have at least one name", "none");
+  return names;
+}
+
+std::vector<std::string> extension_names(const std::string& text) {
+  std::vector<std::string> names;
+  if (text == "all") {
+    for (const ExtensionInfo& one : extensions()) names.emplace_back(one.name);
+    return names;
+  }
+  for (const std::string& name : split(text))
+    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  return names;
+}
+
+// "--train-length" as "train_length", TEXT as "texts".
+std::string key_of(std::string name) {
+  if (name == "TEXT") return "texts";
+  name.erase(0, 2);
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
+int team_size(const char* option, std::int64_t size) {
+  if (size != 1 && size != 2 && size != 4 && size != micro_batch_count)
+    refuse("lab", std::string(option) + " must be 1, 2, 4 or 8", size);
+  return static_cast<int>(size);
+}
+
+// The command line as a user can repeat it in a shell.
+std::string quoted_command(int argc, char** argv) {
+  constexpr const char* plain =
+      "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./,:=@+*%";
+  std::string text = "gnomon lab";
+  for (int i = 1; i < argc; ++i) {
+    std::string word = argv[i];
+    if (word.empty() || word.find_first_not_of(plain) != std::string::npos) {
+      for (std::size_t at = 0; (at = word.find('\'', at)) != std::string::npos; at += 4)
+        word.replace(at, 1, "'\\''");
+      word = "'" + word + "'";
+    }
+    text += " " + word;
+  }
+  return text;
+}
+
+// --serve or --join, else the world of a launcher.
+World world_of(const std::string& serve, const std::string& join) {
+  if (serve.empty() && join.empty()) {
+    World world = find_world(environment);
+    require_token(world);
+    return world;
+  }
+  World world{.size = 0, .token = environment("GNOMON_LAB_TOKEN").value_or("")};
+  world.rank = join.empty() ? 0 : 1;
+  world.address = join.empty() ? parse_address("--serve", serve, /*host_required=*/false)
+                               : parse_address("--join", join, /*host_required=*/true);
+  if (world.rank == 0) {
+    if (world.address.host.empty() && world.token.empty()) world.address.host = "127.0.0.1";
+    require_token(world);
+  }
+  return world;
+}
+
+// Throws if an option gives a setting another value. `rule`: "--resume requires".
+void require_equal(const Options& options, const Settings& stored, const std::string& rule,
+                   const std::vector<std::string>& keys) {
+  const Json asked = to_json(options.settings), begun = to_json(stored);
+  if (options.settings.micro_batches && !stored.micro_batches)
+    refuse("lab", rule + " no --workers-per-run", options.workers_per_run);
+  for (const std::string& key : keys)
+    if (asked.value(key, Json()) != begun.value(key, Json()))
+      refuse("lab", rule + " " + key + " " + begun.value(key, Json()).dump(),
+             asked.value(key, Json()).dump());
+}
+
+}  // namespace
+
+std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text) {
+  std::set<std::int64_t> sorted;
+  for (const std::string& part : split(text)) {
+    std::size_t used = 0;
+    std::int64_t length = 0;
+    try {
+      length = std::stoll(part, &used);
+    } catch (const std::exception&) {
+    }
+    if (used != part.size() || length < 1)
+      refuse("lab", std::string(option) + " must be positive integers", part);
+    sorted.insert(length);
+  }
+  if (sorted.empty()) refuse("lab", std::string(option) + " must be positive integers", "none");
+  return {sorted.begin(), sorted.end()};
+}
+
+bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help) {
+  const std::vector<std::string> words(argv + 1, argv + argc);
+  for (const std::string& word : words)  // they are stored, as JSON
+    if (gnomon::internal::ill_formed_utf8(word) != std::string::npos)
+      refuse("lab", "arguments must be UTF-8", gnomon::internal::shown(word));
+  for (const std::string& word : words)
+    if (word == "--help" || word == "-h") {
+      std::fputs(help, stdout);
+      return false;
+    }
+  command.parse(words);
+  return true;
+}
+
+Options parse_options(int argc, char** argv) {
+  Options options;
+  Settings& s = options.settings;
+  std::string task_name = "text", encodings, lengths, methods, sizes;
+  std::optional<std::int64_t> steps, seeds, train_length, batch, layers, width, heads;
+  std::optional<double> minutes, learning_rate;
+
+  CommandLine command("lab");
+  std::vector<const char*> settings_options;  // names without hyphens
+  const auto setting = [&](const char* name, CommandLine::Target value) {
+    command.option(name, value);
+    settings_options.push_back(name);
+  };
+  setting("TEXT", &s.texts);
+  setting("--encodings", &encodings);
+  setting("--task", &task_name);
+  setting("--tokens", &s.tokens);
+  setting("--extend", &methods);
+  setting("--finetune", &s.finetune);
+  setting("--preset", &s.preset);
+  setting("--train-length", &train_length);
+  setting("--eval-lengths", &lengths);
+  command.option("--sizes", &sizes).not_with({"--layers", "--width", "--heads"});
+  setting("--layers", &layers);
+  setting("--width", &width);
+  setting("--heads", &heads);
+  setting("--seeds", &seeds);
+  setting("--batch", &batch);
+  setting("--learning-rate", &learning_rate);
+  setting("--steps", &steps);
+  setting("--device", &s.device);
+  command.option("--minutes", &minutes).not_with({"--steps"});
+  std::optional<int> jobs;
+  std::optional<std::int64_t> workers, processes;
+  std::string serve, join, shard;
+  command.option("--jobs", &jobs).at_least(0);
+  command.option("--workers-per-run", &workers);
+  command.option("--processes-per-run", &processes).not_with({"--workers-per-run"}).unlisted();
+  command.option("--serve", &serve).not_with({"--join", "--shard", "--merge"});
+  command.option("--join", &join).not_with({"--shard", "--merge", "--resume", "--out"});
+  command.option("--shard", &shard).not_with({"--merge"});
+  command.flag("--merge", &options.merge).not_with({"--resume"});
+  command.option("--lease", &options.lease_seconds).unlisted();
+  command.option("--checkpoint", &options.checkpoint_seconds).unlisted();
+  command.option("--out", &options.out);
+  command.flag("--resume", &options.resume);
+  bool no_cost = false;
+  command.flag("--json", &options.json).flag("--no-cost", &no_cost);
+  if (!parse_command_line(command, argc, argv, lab_help)) std::exit(0);
+  options.cost = !no_cost && s.finetune.empty();
+  options.command = quoted_command(argc, argv);
+  for (const char* name : settings_options)
+    if (command.given(name)) options.given.push_back(key_of(name));
+
+  if (command.given("--sizes")) options.given.emplace_back("encodings");
+
+  const Preset& preset = find_preset(s.preset);
+  const bool tunes = !s.finetune.empty();
+  if (tunes)
+    for (const char* name :
+         {"--task", "--tokens", "--encodings", "--sizes", "--layers", "--width", "--heads"})
+      if (command.given(name))
+        refuse("lab", "--finetune must be without " + std::string(name), "both");
+  s.task = &find_task(task_name);
+  TaskDefaults task = s.task->defaults();
+  s.train_length = train_length.value_or(tunes ? 0 : task.train_length);
+  s.layers = layers.value_or(task.layers);
+  s.width = width.value_or(task.width);
+  s.heads = heads.value_or(task.heads);
+  if (tunes) task = finetune::take_sizes(s);
+  s.learning_rate = learning_rate.value_or(task.learning_rate);
+  s.seeds = seeds.value_or(preset.seeds);
+  s.steps = steps.value_or(tunes ? task.steps : preset_steps(s));
+  s.eval_segments = preset.segments;
+  if (workers) options.workers_per_run = team_size("--workers-per-run", *workers);
+  if (processes) options.processes_per_run = team_size("--processes-per-run", *processes);
+  if (workers || processes) {
+    s.micro_batches = micro_batch_count;
+    options.given.emplace_back("micro_batches");
+  }
+  if (minutes) {
+    if (!(*minutes > 0)) refuse("lab", "--minutes must be positive", *minutes);
+    options.minutes = minutes;
+    options.steps_follow_minutes = true;
+  } else if (!steps) {
+    options.minutes = preset.minutes;
+  }
+  options.seeds_follow_minutes = options.minutes && !seeds && preset.seeds == 1;
+
+  s.extend = extension_names(methods);
+  if (tunes && methods == "all") std::erase(s.extend, "drope");  // requires much training
+  s.encodings = tunes ? finetune::entries(s.extend)
+                      : encoding_names(encodings.empty() ? task.encodings : encodings);
+  if (command.given("--sizes"))
+    s.encodings = with_sizes(s.encodings, parse_sizes(split(sizes)));
+  if (!tunes) {
+    check_size(s);
+    take_sizes(s);
+  }
+  std::set<std::int64_t> sorted{s.train_length};
+  if (!lengths.empty())
+    for (const std::int64_t length : parse_lengths("--eval-lengths", lengths))
+      sorted.insert(length);
+  if (lengths.empty())
+    for (std::int64_t times : task.times) sorted.insert(times * s.train_length);
+  s.eval_lengths.assign(sorted.begin(), sorted.end());
+  // With --extend, the windows of the fine-tune have the longest length.
+  const std::int64_t longer = tunes && !s.extend.empty() ? s.longest() / s.train_length : 1;
+  s.batch = batch.value_or(std::max<std::int64_t>(1, task.batch / longer));
+  check_settings(s);
+  check_device(s.device);  // not for stored settings, which --merge and compare read elsewhere
+  if (tunes) finetune::check(s);
+
+  if (std::max(options.workers_per_run, options.processes_per_run) > 1 && s.device == "cuda")
+    refuse("lab", "--device must be cpu with several workers for a run", s.device);
+  const auto cores = static_cast<int>(std::thread::hardware_concurrency());
+  options.jobs =
+      jobs.value_or(s.device == "cuda" ? 1 : std::max(1, cores / options.workers_per_run));
+  if (s.device == "cuda")
+    need(options.jobs <= 1, "--jobs must be 1 with --device cuda", options.jobs);
+  need(options.lease_seconds >= 1, "--lease must be at least 1 second",
+       static_cast<std::int64_t>(options.lease_seconds));
+  if (!(options.checkpoint_seconds > 0))
+    refuse("lab", "--checkpoint must be positive", options.checkpoint_seconds);
+  if (!shard.empty()) {
+    options.shard = parse_shard(shard);
+    // Shards on machines of different speed must have the same number of steps.
+    if (!steps) refuse("lab", "--shard requires --steps", minutes ? "--minutes" : "none");
+  } else if (options.merge) {
+    if (options.given != std::vector<std::string>{"texts"})
+      refuse("lab", "--merge requires folders and no settings",
+             options.given.empty() ? "none" : options.given.back());
+  } else {
+    options.world = world_of(serve, join);
+  }
+  if (options.processes_per_run > 1) {
+    need(options.world.size > 1 && options.world.size % options.processes_per_run == 0,
+         "--processes-per-run requires a launcher with a multiple of that number of processes",
+         options.world.size);
+    need(options.world.address.port < 65535,
+         "--processes-per-run requires a port below 65535, because it also uses the next one",
+         options.world.address.port);
+    if (!environment("GNOMON_LAB_TOKEN"))
+      refuse(
+          "lab",
+          "--processes-per-run requires the variable GNOMON_LAB_TOKEN, because its processes "
+          "meet on a port of all interfaces",
+          "none");
+    need(jobs.value_or(1) == 1, "--jobs must be 1 with --processes-per-run", options.jobs);
+    options.jobs = 1;
+  }
+  if (options.jobs == 0 && !options.world.serves())
+    refuse("lab", "--jobs must be positive, except on rank 0 with workers", "0");
+  return options;
+}
+
+Settings resumed_settings(const Options& options, const Settings& stored) {
+  require_equal(options, stored, "--resume requires", options.given);
+  return stored;
+}
+
+Settings joined_settings(const Options& options, const Settings& stored) {
+  std::vector<std::string> keys = options.given;
+  std::erase(keys, "texts");
+  require_equal(options, stored, "a worker requires the settings of rank 0,", keys);
+  return stored;
+}
+
+}  // namespace gnomon::lab

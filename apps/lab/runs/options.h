@@ -1,0 +1,59 @@
+// The options of the lab. Presets give values for options that the command line omits.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/lab/data/settings.h"
+#include "apps/lab/runs/world.h"
+
+namespace gnomon {
+class CommandLine;
+}
+
+namespace gnomon::lab {
+
+struct Options {
+  Settings settings;
+  // The time limit in minutes, from the preset or --minutes. The steps are lowered to fit,
+  // equally for every encoding. Empty if --steps was given.
+  std::optional<double> minutes;
+  bool steps_follow_minutes = false;  // --minutes: also raise the steps to fill the time
+  bool seeds_follow_minutes = false;  // no --seeds: three if they fit into `minutes` (budget.h)
+  std::string out;                    // --out; empty: chosen by OutputFolder
+  bool resume = false;
+  bool json = false;
+  bool cost = true;                // measure the cost; --no-cost
+  std::vector<std::string> given;  // the keys of `settings` in the command line
+  int jobs = 0;                    // runs at the same time; 0: rank 0 only
+  int workers_per_run = 1;         // threads of a run; the results do not depend on it
+  int processes_per_run = 1;       // ranks of a launcher that train one run (run_team.h)
+  World world;                     // --serve, --join or the variables of a launcher
+  std::optional<Shard> shard;      // --shard
+  bool merge = false;              // --merge; `settings.texts` are the folders
+  double lease_seconds = 60;       // a worker that is silent for this time is lost
+  double checkpoint_seconds = 20;  // time between checkpoints of a run
+  std::string command;             // the command line, quoted for a shell
+};
+
+extern const char* const lab_help;
+
+// Parses and checks the command line. --help prints the help and exits with status 0. Throws
+// std::invalid_argument for bad usage.
+Options parse_options(int argc, char** argv);
+
+// Ascending lengths from "64,128". Throws std::invalid_argument unless all are integers > 0.
+std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text);
+
+// Parses the words after argv[0]. If --help is one of them, prints `help` and returns false.
+bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help);
+
+// The settings for --resume. Throws std::invalid_argument if the command line gives a setting
+// another value than the stored run has.
+Settings resumed_settings(const Options& options, const Settings& stored);
+// The same for a worker and the settings of rank 0, except for the paths of the texts.
+Settings joined_settings(const Options& options, const Settings& stored);
+
+}  // namespace gnomon::lab

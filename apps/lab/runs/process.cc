@@ -1,0 +1,70 @@
+#include "apps/lab/runs/process.h"
+
+#include <ATen/Context.h>
+#include <dlfcn.h>
+#include <malloc.h>
+#include <torch/cuda.h>
+#include <torch/version.h>
+
+#include <cstdlib>
+
+#include "gnomon/error.h"
+
+namespace gnomon::lab {
+namespace {
+
+// A function of OpenBLAS. Null if another BLAS is loaded.
+template <typename Function>
+Function* openblas(const char* name) {
+  return reinterpret_cast<Function*>(dlsym(RTLD_DEFAULT, name));
+}
+
+}  // namespace
+
+void keep_freed_memory() {
+#if defined(__GLIBC__)
+  constexpr int never = 1 << 30;
+  mallopt(M_MMAP_THRESHOLD, never);
+  mallopt(M_TRIM_THRESHOLD, never);
+  mallopt(M_ARENA_MAX, 1);  // other arenas consist of 64 MB heaps, which are returned
+#endif
+}
+
+void check_blas(int jobs) {
+  const auto parallel = openblas<int()>("openblas_get_parallel");
+  if (jobs > 1 && parallel && parallel() == 0)
+    refuse("lab",
+           "--jobs must be 1 with an OpenBLAS without threads, which is not thread-safe "
+           "(Debian: install libopenblas0-pthread)",
+           jobs);
+}
+
+void check_device(const std::string& device) {
+  if (device != "cuda") return;
+  if (!at::Context::hasCUDART())
+    refuse("lab", "--device cuda requires a LibTorch with CUDA (make lab TORCH=pypi)",
+           "LibTorch " TORCH_VERSION " without CUDA");
+  if (!torch::cuda::is_available())
+    refuse("lab", "--device cuda requires a GPU and its driver", "none");
+}
+
+void use_device(const std::string& device) {
+  check_device(device);
+  if (device == "cuda") use_deterministic_algorithms();
+}
+
+void use_deterministic_algorithms() {
+  setenv("CUBLAS_WORKSPACE_CONFIG", ":4096:8", /*overwrite=*/0);
+  at::Context& context = at::globalContext();
+  context.setDeterministicAlgorithms(true, /*warn_only=*/false);
+  context.setDeterministicCuDNN(true);
+  context.setBenchmarkCuDNN(false);
+  context.setAllowTF32CuBLAS(false);
+  context.setAllowTF32CuDNN(false);
+}
+
+void set_blas_threads() {
+  if (const auto set = openblas<void(int)>("openblas_set_num_threads")) set(1);
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,410 @@
+#include "apps/lab/statistics/compare.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <optional>
+
+#include "apps/command_line/command_line.h"
+#include "apps/lab/data/run_json.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/data/words.h"
+#include "apps/lab/runs/options.h"
+#include "apps/lab/statistics/answer.h"
+#include "apps/lab/statistics/recommend.h"
+#include "apps/lab/statistics/results_by_size.h"
+#include "apps/lab/statistics/results_json.h"
+#include "apps/lab/statistics/task_results.h"
+#include "apps/lab/tasks/stored.h"
+#include "gnomon/error.h"
+#include "src/core/text.h"
+
+namespace gnomon::lab {
+
+const char* const compare_help = R"(Usage: gnomon compare A B [--json]
+
+Compares the results of two output folders of `gnomon lab` with the same task:
+the settings that differ, for each encoding and length the difference B - A
+with its 95 % confidence interval, and the recommendations that change.
+
+  --json
+
+Example: gnomon compare report report-2
+)";
+
+namespace comparison {
+
+namespace fs = std::filesystem;
+
+// The measurements of one encoding at one length: one for each seed, and the means over seeds
+// for each test segment (text).
+struct Sample {
+  std::int64_t from = 0, to = 0;
+  std::vector<std::int64_t> numbers;  // seed numbers
+  std::vector<double> seeds, segments;
+  double sampling = 0;  // variance of the mean, from the number of examples
+};
+
+// Text: the segments of all seeds are the same, so their losses are added seed by seed.
+std::vector<Sample> text_samples(const Results& results, const EncodingResult& encoding) {
+  std::vector<Sample> all;
+  for (std::size_t i = 0; i < encoding.lengths.size(); ++i) {
+    if (!encoding.lengths[i].applicable) continue;
+    Sample& one = all.emplace_back();
+    one.to = encoding.lengths[i].length;
+    for (const RunResult& run : results.runs) {
+      if (run.encoding != encoding.name) continue;
+      const LengthLoss& at = run.tests.lengths[i];
+      one.numbers.push_back(run.seed);
+      one.seeds.push_back(std::isfinite(encoding.lengths[i].tail_bits) ? at.tail_bits : NAN);
+      one.segments.resize(at.tail_by_segment.size());
+      for (std::size_t s = 0; s < one.segments.size(); ++s)
+        one.segments[s] += at.tail_by_segment[s] / static_cast<double>(encoding.seeds);
+    }
+  }
+  return all;
+}
+
+std::vector<Sample> example_samples(const Results& results, const EncodingResult& encoding) {
+  std::vector<Sample> all;
+  for (const StretchMean& range : encoding.ranges) {
+    if (!range.applicable) continue;
+    Sample& one = all.emplace_back();
+    one.from = range.from, one.to = range.to;
+    for (const RunResult& run : results.runs) {
+      if (run.encoding != encoding.name) continue;
+      // The mean of the stretches of the range, as in EncodingResult::ranges.
+      std::vector<double> scores;
+      for (const Stretch& stretch : run.tests.stretches)
+        if (range.from <= stretch.from && stretch.to <= range.to)
+          scores.push_back(stretch.score);
+      one.numbers.push_back(run.seed);
+      one.seeds.push_back(std::isfinite(range.score) ? mean(scores) : NAN);
+    }
+    one.sampling = range.score * (1 - range.score) /
+                   static_cast<double>(std::max<std::int64_t>(1, range.examples)) /
+                   static_cast<double>(one.seeds.size());
+  }
+  return all;
+}
+
+// Welch's interval of the difference of two means.
+double welch_margin(const std::vector<double>& a, const std::vector<double>& b) {
+  const auto part = [](const std::vector<double>& numbers) {
+    return deviation(numbers) * deviation(numbers) / static_cast<double>(numbers.size());
+  };
+  const double of_a = part(a), of_b = part(b), variance = of_a + of_b;
+  if (variance == 0) return 0;
+  const double degrees = variance * variance /
+                         (of_a * of_a / static_cast<double>(a.size() - 1) +
+                          of_b * of_b / static_cast<double>(b.size() - 1));
+  return student_95(degrees) * std::sqrt(variance);
+}
+
+// Properties that the runs of two sessions share, for intervals of paired differences.
+struct Common {
+  bool examples = false;
+  bool segments = false;  // test segments
+  // Runs of equal seed begin with the same weights and read the same batches.
+  bool start = false;
+};
+
+Common common_of(const Results& a, const Results& b, Texts texts) {
+  const Settings &x = a.settings, &y = b.settings;
+  const bool same = texts == Texts::same;
+  return {.examples = x.task->has_examples(),
+          .segments = same && x.longest() == y.longest() && x.eval_segments == y.eval_segments,
+          .start = same && x.layers == y.layers && x.width == y.width && x.heads == y.heads &&
+                   x.train_length == y.train_length && x.batch == y.batch};
+}
+
+std::vector<double> differences_of(const std::vector<double>& a, const std::vector<double>& b) {
+  std::vector<double> differences;
+  for (std::size_t i = 0; i < a.size(); ++i) differences.push_back(b[i] - a[i]);
+  return differences;
+}
+
+double margin_of(const Sample& a, const Sample& b, const Common& common) {
+  const bool several = a.seeds.size() > 1 && b.seeds.size() > 1;
+  const bool paired = common.start && a.numbers == b.numbers;
+  const double over_seeds = !several ? 0
+                            : paired ? mean_margin(differences_of(a.seeds, b.seeds))
+                                     : welch_margin(a.seeds, b.seeds);
+  if (common.examples)
+    return std::max(over_seeds, normal_95 * std::sqrt(a.sampling + b.sampling));
+  if (several) return over_seeds;
+  double margin = std::hypot(mean_margin(a.segments), mean_margin(b.segments));
+  if (common.segments && a.segments.size() == b.segments.size())
+    margin = mean_margin(differences_of(a.segments, b.segments));
+  return std::max(2 * seed_deviation, margin);
+}
+
+const EncodingResult* find(const Results& results, const std::string& name) {
+  for (const EncodingResult& one : results.encodings)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+std::vector<std::string> titles_without(const Results& all, const Results& others) {
+  std::vector<std::string> titles;
+  for (const EncodingResult& one : all.encodings)
+    if (!find(others, one.name)) titles.push_back(one.title);
+  return titles;
+}
+
+// The recommendation at a length or range, or null.
+const Recommendation* at(const Results& results, std::int64_t from, std::int64_t to) {
+  for (const Recommendation& one : results.recommendations)
+    if (from == 0 ? one.from <= to && to <= one.to : one.from == from && one.to == to)
+      return &one;
+  return nullptr;
+}
+
+void add_recommendations(Comparison& found, const Results& a, const Results& b) {
+  std::vector<std::pair<std::int64_t, std::int64_t>> places;
+  for (const Ranking& here : a.rankings)
+    for (const Ranking& there : b.rankings)
+      if (here.from == there.from && here.to == there.to)
+        places.emplace_back(here.from, here.to);
+  for (const auto& [from, to] : places) {
+    const Recommendation *in_a = at(a, from, to), *in_b = at(b, from, to);
+    if (!in_a && !in_b) continue;
+    Recommended& one = found.recommendations.emplace_back();
+    one.from = from, one.to = to;
+    one.a = in_a ? choices_text(*in_a) : "";
+    one.b = in_b ? choices_text(*in_b) : "";
+    one.changed = !in_a || !in_b || !same_choices(in_a->choices, in_b->choices);
+  }
+}
+
+std::string place_text(std::int64_t from, std::int64_t to) {
+  return from == 0 || from == to ? std::to_string(to) : fmt::format("{}-{}", from, to);
+}
+
+std::string differences_text(const Comparison& found, bool examples) {
+  std::vector<std::string> places;
+  for (const LengthDifference& one : found.differences)
+    if (const std::string place = place_text(one.from, one.to);
+        std::find(places.begin(), places.end(), place) == places.end())
+      places.push_back(place);
+  const double factor = examples ? 100 : 1;
+  const char* form = examples ? "{:+.1f} ± {:.1f}{}" : "{:+.3f} ± {:.3f}{}";
+  std::string text = fmt::format(
+      "\n{}{}: B - A ± half of the 95 % confidence interval; "
+      "*: the interval does not contain 0\n{:<26}",
+      capitalized(found.metric), examples ? ", in points" : "", "");
+  for (const std::string& place : places) text += fmt::format("{:>18}", place);
+  std::string row;
+  std::size_t column = 0;
+  for (const LengthDifference& one : found.differences) {
+    if (row != one.name) {
+      text += fmt::format("\n{:<26}", one.title.size() < 26 ? one.title : one.name);
+      row = one.name, column = 0;
+    }
+    for (; column < places.size() && places[column] != place_text(one.from, one.to); ++column)
+      text += fmt::format("{:>18}", "n/a");
+    ++column;
+    text += fmt::format(
+        "{:>18}", !std::isfinite(one.difference())
+                      ? "diverged "
+                      : fmt::format(fmt::runtime(form), factor * one.difference(),
+                                    factor * one.margin, one.is_measurable() ? "*" : " "));
+  }
+  const auto count = [&](auto&& holds) {
+    return std::count_if(found.differences.begin(), found.differences.end(), holds);
+  };
+  const auto finite =
+      count([](const LengthDifference& one) { return std::isfinite(one.difference()); });
+  text += fmt::format(
+      "\n{} of {} finite differences are measurable. If nothing differed, about {:.1f} of them "
+      "would be.\n",
+      count([](const LengthDifference& one) { return one.is_measurable(); }), finite,
+      0.05 * static_cast<double>(finite));
+  return text;
+}
+
+std::string answers_text(const Comparison& found, const std::string& unit, bool examples) {
+  std::string text = "\nRecommendations";
+  if (found.several_sizes) text += ": compare the folders of one size, DIR/SIZE";
+  text += "\n";
+  for (const auto& [folder, reason] :
+       {std::pair{"A", &found.no_advice_a}, {"B", &found.no_advice_b}})
+    if (!reason->empty()) text += fmt::format("  None in {}. {}\n", folder, *reason);
+  for (const Recommended& one : found.recommendations) {
+    text += fmt::format("  {} {}: ", place_text(one.from, one.to), unit);
+    if (!one.changed) {
+      text += "the same, " + one.a + "\n";
+      continue;
+    }
+    const auto or_none = [](const std::string& choices) {
+      return choices.empty() ? "none" : choices;
+    };
+    text += fmt::format("A: {}; B: {}\n", or_none(one.a), or_none(one.b));
+  }
+  for (const ReachChange& one : found.reaches)
+    text += fmt::format("  {} {} {} {} in A and {} {} in B.\n", one.title,
+                        examples ? "is answered to" : "holds to", one.a, unit, one.b, unit);
+  return text;
+}
+
+// "bytes", or "tokens of 3.12 bytes".
+std::string token_text(const Results& results) {
+  const std::string unit(length_unit(results.settings));
+  const auto each = results.texts.bytes_per_token;
+  return each ? fmt::format("{} of {:.2f} bytes", unit, *each) : unit;
+}
+
+Results read(const fs::path& folder) {
+  Results results = read_results(folder / "results.json");
+  compare_encodings(results);
+  if (results.encodings.empty())
+    refuse("compare", "a folder must have finished runs", folder.string() + " without any");
+  return results;
+}
+
+// Whether the texts or data of two sessions are the same: by the hash in settings.json, if both
+// folders have it, else by the names and sizes in results.json.
+Texts texts_of(const fs::path& a, const fs::path& b, const Results& in_a, const Results& in_b) {
+  const fs::path file = "settings.json";
+  if (fs::exists(a / file) && fs::exists(b / file))
+    return read_settings(a / file).fingerprint == read_settings(b / file).fingerprint
+               ? Texts::same
+               : Texts::other;
+  const auto sizes = [](const Results& results) {
+    const TextsResult& texts = results.texts;
+    std::vector<std::pair<std::string, std::int64_t>> all;
+    for (const auto* part : {&texts.train, &texts.validation, &texts.test})
+      for (const TextSize& one : *part) all.emplace_back(one.name, one.bytes);
+    return all;
+  };
+  return sizes(in_a) == sizes(in_b) ? Texts::same : Texts::other;
+}
+
+}  // namespace comparison
+
+Comparison compare(const Results& a, const Results& b, Texts texts) {
+  using comparison::find, comparison::margin_of, comparison::titles_without;
+  if (a.settings.task != b.settings.task)
+    refuse("compare", "both folders must have the same task",
+           fmt::format("{} and {}", a.settings.task->name, b.settings.task->name));
+  if (a.metric.name != b.metric.name)
+    refuse("compare", "both folders must have the same metric",
+           a.metric.name + " and " + b.metric.name);
+  Comparison found{.task = a.settings.task,
+                   .metric = a.metric.name,
+                   .unit = std::string(length_unit(a.settings))};
+  if (const auto x = comparison::token_text(a), y = comparison::token_text(b); x != y)
+    found.warnings.push_back(
+        fmt::format("A length is a number of {} in A and of {} in B.", x, y));
+  if (texts == Texts::other)
+    found.warnings.push_back(
+        fmt::format("The data differ ({} and {}), so differences are also those of the data.",
+                    a.texts.source, b.texts.source));
+  const Json of_a = to_json(a.settings), of_b = to_json(b.settings);
+  Json keys = of_a;  // an optional setting can be in one of them
+  keys.update(of_b);
+  for (const auto& [key, any] : keys.items())
+    if (const Json x = of_a.value(key, Json()), y = of_b.value(key, Json()); x != y)
+      found.settings.push_back({key, x, y});
+  found.only_a = titles_without(a, b);
+  found.only_b = titles_without(b, a);
+
+  const bool examples = a.settings.task->has_examples();
+  const comparison::Common common = comparison::common_of(a, b, texts);
+  const auto samples = examples ? comparison::example_samples : comparison::text_samples;
+  for (const EncodingResult& one : a.encodings) {
+    const EncodingResult* other = find(b, one.name);
+    if (!other) continue;
+    const auto others = samples(b, *other);
+    for (const comparison::Sample& here : samples(a, one))
+      for (const comparison::Sample& there : others)
+        if (here.from == there.from && here.to == there.to)
+          found.differences.push_back({one.name, one.title, here.from, here.to,
+                                       mean(here.seeds), mean(there.seeds),
+                                       margin_of(here, there, common)});
+    const std::int64_t reach = examples ? one.answered_to : one.holds_to,
+                       other_reach = examples ? other->answered_to : other->holds_to;
+    if (reach != other_reach)
+      found.reaches.push_back({one.name, one.title, reach, other_reach});
+  }
+  if (found.differences.empty())
+    refuse("compare", "both folders must have an encoding and a length in common", "none");
+  found.several_sizes = has_sizes(a) || has_sizes(b);
+  if (found.several_sizes) return found;
+  comparison::add_recommendations(found, a, b);
+  const auto reason = examples ? no_better_than_chance : not_trained_enough;
+  found.no_advice_a = reason(a).value_or("");
+  found.no_advice_b = reason(b).value_or("");
+  return found;
+}
+
+std::string comparison_text(const Comparison& found) {
+  const Task& task = *found.task;
+  const bool examples = task.has_examples();
+  std::string text;
+  for (const std::string& one : found.warnings) text += "Warning: " + one + "\n";
+  text += found.settings.empty() ? "The settings are the same.\n" : "Settings that differ\n";
+  for (const ChangedSetting& one : found.settings)
+    text += fmt::format("  {:<16}{} in A, {} in B\n", one.key, one.a.dump(), one.b.dump());
+  if (!found.only_a.empty()) text += "Only in A: " + listed(found.only_a) + "\n";
+  if (!found.only_b.empty()) text += "Only in B: " + listed(found.only_b) + "\n";
+  return text + comparison::differences_text(found, examples) +
+         comparison::answers_text(found, found.unit, examples);
+}
+
+Json to_json(const Comparison& found) {
+  Json json{{"task", std::string(found.task->name)},
+            {"metric", found.metric},
+            {"warnings", found.warnings}};
+  const auto list = [&](const char* key, const auto& all, auto&& object) {
+    Json& items = json[key] = Json::array();
+    for (const auto& one : all) items.push_back(object(one));
+  };
+  list("settings", found.settings, [](const ChangedSetting& one) {
+    return Json{{"key", one.key}, {"a", one.a}, {"b", one.b}};
+  });
+  list("differences", found.differences, [](const LengthDifference& one) {
+    Json place{{"name", one.name}, {"title", one.title}};
+    if (one.from > 0) place["from"] = one.from;
+    place[one.from > 0 ? "to" : "length"] = one.to;
+    place.update({{"a", one.a},
+                  {"b", one.b},
+                  {"difference", one.difference()},
+                  {"margin", one.margin},
+                  {"measurable", one.is_measurable()}});
+    return place;
+  });
+  json["only_a"] = found.only_a;
+  json["only_b"] = found.only_b;
+  list("recommendations", found.recommendations, [](const Recommended& one) {
+    Json place = Json::object();
+    if (one.from > 0) place["from"] = one.from;
+    place[one.from > 0 ? "to" : "length"] = one.to;
+    place.update({{"a", one.a}, {"b", one.b}, {"changed", one.changed}});
+    return place;
+  });
+  list("reaches", found.reaches, [](const ReachChange& one) {
+    return Json{{"name", one.name}, {"title", one.title}, {"a", one.a}, {"b", one.b}};
+  });
+  return json;
+}
+
+int compare_command(int argc, char** argv) {
+  std::string a, b;
+  bool json = false;
+  CommandLine command("compare");
+  command.required("A", &a).required("B", &b).flag("--json", &json);
+  if (!parse_command_line(command, argc, argv, compare_help)) return 0;
+  const Results in_a = comparison::read(a), in_b = comparison::read(b);
+  const Comparison found = compare(in_a, in_b, comparison::texts_of(a, b, in_a, in_b));
+  if (json)
+    std::puts(to_json(found).dump(1, ' ', /*ensure_ascii=*/true).c_str());
+  else
+    fmt::print("{}", internal::printable_lines(
+                         fmt::format("A: {}\nB: {}\n{}", a, b, comparison_text(found))));
+  return 0;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,214 @@
+// The results of a session: means and deviations over seeds, lengths that encodings hold, ties,
+// and the sentences of the answer. The report shows only these results. results_json.h writes
+// them to results.json, and docs/lab/results.md describes the fields.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "apps/lab/data/numbers.h"
+#include "apps/lab/data/run_result.h"
+
+namespace gnomon::lab {
+
+struct Corpus;
+struct SessionResult;
+
+// An encoding holds a length if its loss exceeds that at the training length by at most this
+// share.
+constexpr double holds_within = 0.03;
+
+// The standard deviation between seeds, in bits, if there is only one seed: others measured
+// 0.012 to 0.015 nats at this scale. With one seed, a difference of losses is measurable only
+// if it exceeds two of these deviations.
+constexpr double seed_deviation = 0.02;
+
+// LengthLoss over seeds. If a number of a seed is not finite, the encoding diverged: tail_bits
+// and uncertainty are NaN.
+struct LengthMean {
+  std::int64_t length = 0;
+  bool applicable = false;  // the fields after it are unset if not
+  double tail_bits = 0, tail_deviation = 0, window_bits = 0, accuracy = 0;
+  // Half of the width of the 95 % confidence interval of tail_bits: the interval of the mean
+  // over seeds, or for one seed, over its test segments (without the deviation between seeds).
+  double uncertainty = 0;
+  // The loss on the same bytes with the context cut to the training length.
+  double cut_bits = 0;
+  double change = 0;  // relative change of tail_bits since the training length
+  std::int64_t windows = 0;
+};
+
+// Stretch over seeds, of a stretch or of a range of lengths. If a number of a seed is not
+// finite, the encoding diverged: score and second are NaN. A range ends at one of
+// settings.eval_lengths and begins after the previous one.
+struct StretchMean {
+  std::int64_t from = 0, to = 0;
+  bool applicable = false;  // the fields after it are unset if not
+  std::int64_t examples = 0;
+  double score = 0, score_deviation = 0, second = 0, bits = 0;
+  double chance_score = 0, chance_second = 0;
+  // 95 % confidence intervals, from the number of examples of one seed, and of the mean over
+  // several seeds if that is wider.
+  Interval score_interval = {}, second_interval = {};
+};
+
+// One encoding over its seeds: `lengths` and `holds_to` for text, else the three after them.
+struct EncodingResult {
+  std::string name = {}, title = {}, enters = {}, summary = {}, source = {};
+  Json specification = {};
+  std::int64_t seeds = 0, parameters = 0, position_parameters = 0;
+  std::vector<LengthMean> lengths = {};
+  std::int64_t holds_to = 0;
+  std::vector<StretchMean> stretches = {}, ranges = {};
+  std::int64_t answered_to = 0;  // longest length up to which all stretches are answered
+  double tokens_per_second = 0, train_seconds = 0, test_seconds = 0;
+};
+
+// An encoding in a ranking. `bits` for text, else `score` and `second`. NaN: diverged, ranked
+// last and never tied.
+struct RankedEncoding {
+  std::string name = {}, title = {};
+  std::optional<double> bits = {};
+  double score = 0, second = 0;
+  // The 95 % confidence interval of the difference from the best contains 0.
+  bool tied = false;
+};
+// A way to use a trained encoding at a context length: with the whole context, with the context
+// cut to the training length, or after a method of --extend, without or with its fine-tune.
+enum class Context { whole = 1, cut, extended, tuned };
+const char* name(Context context);
+struct Way {
+  std::string name = {}, title = {};  // name and title of the encoding
+  Context context;
+  std::string method = {};  // title of the --extend method
+  double bits = 0;
+  bool tied = false;  // tied with the best
+};
+// All ways at one length, best first.
+struct Ways {
+  std::int64_t length = 0;
+  std::vector<Way> order = {};
+};
+// The encodings at the length `to` (text; `from` is 0) or at the lengths `from` to `to`, best
+// first.
+struct Ranking {
+  std::int64_t from = 0, to = 0;
+  std::vector<RankedEncoding> order = {};
+};
+
+// An encoding that is recommended, and its use if others of its ways are worse: "with the
+// whole context", "with its context cut to the last 128 bytes", "extended with YaRN".
+struct Choice {
+  std::string name = {}, title = {}, use = {};
+
+  bool operator==(const Choice&) const = default;
+};
+// The recommended encodings at the lengths `from` to `to`. Text: at each tested length of this
+// range.
+struct Recommendation {
+  std::int64_t from = 0, to = 0;
+  std::vector<Choice> choices = {};  // tied, the best first; empty: no encoding
+  std::string next = {};             // title of the best other encoding; empty if there is none
+  // Difference of the best choice from `next`, in bits or as a share, and half of the width of
+  // its 95 % confidence interval; at the length at which the difference is least certain.
+  double difference = 0, margin = 0;
+  std::int64_t seeds = 0;  // the least of the encodings
+  std::string confidence = {};
+};
+
+enum class Stage { before = 1, without, after };  // the method, a fine-tune, the fine-tune
+const char* name(Stage stage);
+struct ExtensionRow {
+  std::string method = {}, title = {};
+  Stage stage;
+  // One value for each length. uncertainty: as in LengthMean; 0 with one seed.
+  std::vector<double> bits = {}, deviation = {}, uncertainty = {};
+};
+struct ExtensionResult {
+  std::string name = {}, title = {};
+  std::int64_t seeds = 0, factor = 0, steps = 0;
+  std::vector<std::int64_t> lengths = {};
+  std::vector<ExtensionRow> rows = {};
+};
+
+struct EncodingCost {
+  std::string name = {}, title = {};
+  std::int64_t position_parameters = 0;
+  std::optional<double> step_seconds = {};
+  std::optional<RelativeTime> relative_step = {};
+  std::vector<MemoryUse> memory = {};
+  // RelativeTime::from_one of two equal models without an encoding. Empty: not measured.
+  std::optional<double> step_noise = {};
+};
+
+// The models of one size, in a session with several. Their results, with encodings without
+// sizes, are in the folder `name` (results_by_size.h).
+struct SizeResult {
+  std::string name = {};  // "2x64"
+  std::int64_t layers = 0, width = 0, heads = 0;
+  std::int64_t parameters = 0;  // count of the smallest model of this size; 0: no run finished
+};
+
+struct Metric {
+  std::string name = {}, what = {}, chance = {};
+};
+struct TextSize {
+  std::string name = {};
+  std::int64_t bytes = 0;
+};
+struct TextsResult {
+  std::string source = {}, split = {};
+  // The loss on the test texts with the byte frequencies of the training texts, in bits per
+  // byte, and the share of right predictions if the most frequent byte is always predicted. A
+  // model that has learned from context must be clearly better.
+  double byte_frequency_bits = 0, byte_frequency_accuracy = 0;
+  // The same with the frequencies of each byte after the byte before it. A model above this
+  // loss hardly uses positions.
+  double byte_pair_bits = 0;
+  // TokenStatistics, if tokens can have several bytes.
+  std::optional<double> bytes_per_token = {}, token_frequency_bits = {};
+  std::vector<TextSize> train = {}, validation = {}, test = {};
+};
+struct Machine {
+  std::string processor = {};
+  std::int64_t cores = 0;
+  std::string device = {}, isa = {}, libtorch = {};
+};
+
+struct Results {
+  std::string gnomon = {};
+  std::int64_t schema = 3;
+  std::string date = {}, command = {};  // UTC; the command line
+  std::vector<std::string> answer = {};
+  Settings settings = {};
+  Metric metric = {};
+  TextsResult texts = {};
+  std::int64_t runs_asked = 0;
+  std::optional<std::string> shard = {};  // "I/N": results of a part of the runs
+  std::string size = {};                  // "2x64": results of the models of this size
+  std::vector<SizeResult> sizes = {};     // filled in a session with several sizes
+  std::vector<LeftOut> left_out = {};
+  bool stopped = false;
+  std::vector<EncodingResult> encodings = {};
+  std::vector<Ranking> rankings = {};
+  std::vector<Ways> ways = {};                       // filled for a task with text
+  std::vector<Recommendation> recommendations = {};  // empty: not trained enough, several sizes
+  std::vector<ExtensionResult> extensions = {};
+  std::vector<EncodingCost> cost = {};
+  std::vector<RunResult> runs = {}, unfinished = {};
+  Machine machine = {};
+  double seconds = 0;
+};
+
+// "128 bytes", or "128 tokens (about 400 bytes)".
+std::string length_text(const Results& results, std::int64_t length);
+
+Results assemble_results(const SessionResult& session, const Corpus& corpus);
+
+// Sets the encodings, rankings, ways, recommendations, extensions, sizes and the answer from
+// the settings, texts, machine, requested runs and runs.
+void compare_encodings(Results& results);
+
+}  // namespace gnomon::lab

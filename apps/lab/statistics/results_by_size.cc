@@ -1,0 +1,219 @@
+#include "apps/lab/statistics/results_by_size.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <optional>
+#include <set>
+
+#include "apps/lab/data/model_size.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/data/words.h"
+#include "apps/lab/statistics/answer.h"
+#include "apps/lab/statistics/diverged.h"
+#include "apps/lab/statistics/recommend.h"
+#include "apps/lab/statistics/task_results.h"
+
+namespace gnomon::lab {
+std::string place_text(const Results& results, const Ranking& at) {
+  return results.settings.task->has_examples()
+             ? fmt::format("{} {}", range_text(at.from, at.to), results.settings.task->unit)
+             : length_text(results, at.to);
+}
+
+namespace by_size {
+
+// The items whose encoding has the size. `entry` is the member with the entry.
+template <typename T>
+std::vector<T> of_size(const std::vector<T>& all, std::string T::* entry,
+                       const Settings& settings, const ModelSize& size) {
+  std::vector<T> found;
+  for (const T& one : all)
+    if (size_of(settings, one.*entry) == size) {
+      found.push_back(one);
+      found.back().*entry = split_size(one.*entry).name;
+    }
+  return found;
+}
+
+std::int64_t smallest(const Results& results) {
+  std::int64_t least = 0;
+  for (const EncodingResult& one : results.encodings)
+    if (least == 0 || one.parameters < least) least = one.parameters;
+  return least;
+}
+
+bool examples(const Results& results) { return results.settings.task->has_examples(); }
+
+// The reason why the models are not trained enough for advice. Empty if they are.
+std::optional<std::string> not_trained(const Results& results) {
+  return examples(results) ? no_better_than_chance(results) : not_trained_enough(results);
+}
+
+// The first and the last of Results::rankings, or one of them if there is only one.
+std::set<std::size_t> ends(const Results& results) { return {0, results.rankings.size() - 1}; }
+
+// The titles of the best encoding and of those tied with it. Empty if no encoding has
+// positions, or if none is better than chance.
+std::vector<std::string> best_at(const Results& results, std::size_t at) {
+  std::vector<std::string> titles;
+  if (examples(results) && !beats_chance(results, at)) return titles;
+  for (const RankedEncoding& one : results.rankings[at].order)
+    if (one.tied) titles.push_back(one.title);
+  return titles;
+}
+
+// "the best is Rotary (RoPE) at 128 bytes (2.412 bits)".
+std::string best_text(const Results& results) {
+  std::vector<std::string> best, none, diverged, absent;
+  for (const std::size_t at : ends(results)) {
+    const Ranking& ranking = results.rankings[at];
+    const std::vector<std::string> titles = best_at(results, at);
+    const std::string place = place_text(results, ranking);
+    if (titles.empty()) {
+      const bool finite = !ranking.order.empty() &&
+                          std::isfinite(ranking.order[0].bits.value_or(ranking.order[0].score));
+      (ranking.order.empty() ? absent : finite ? none : diverged).push_back(place);
+      continue;
+    }
+    const RankedEncoding& first = ranking.order[0];
+    const std::string value =
+        first.bits ? fmt::format("{:.3f} bits", *first.bits) : percent_text(first.score);
+    best.push_back(fmt::format("{} at {} ({}{})", either(titles), place, value,
+                               titles.size() > 1 ? ", tied" : ""));
+  }
+  std::vector<std::string> parts;
+  if (!best.empty())
+    parts.push_back(
+        fmt::format("the best {} {}", best.size() == 1 ? "is" : "are", listed(best)));
+  if (!none.empty()) parts.push_back("no encoding is above chance at " + listed(none));
+  if (!diverged.empty()) parts.push_back("every encoding diverged at " + listed(diverged));
+  if (!absent.empty()) parts.push_back("no encoding has positions for " + listed(absent));
+  return (examples(results) ? "" : "with the whole context, ") +
+         fmt::format("{}", fmt::join(parts, "; "));
+}
+
+// Which encodings are best or tied with the best at every size. Empty if at some size none is
+// better than chance.
+std::string common_sentence(const Results& all, const std::vector<Results>& sizes,
+                            std::size_t at) {
+  std::vector<std::string> common;
+  bool first = true;
+  for (const Results& one : sizes) {
+    const std::vector<std::string> here = best_at(one, at);
+    if (here.empty()) return "";
+    if (first) common = here;
+    first = false;
+    std::erase_if(common, [&](const std::string& title) {
+      return std::find(here.begin(), here.end(), title) == here.end();
+    });
+  }
+  const std::string place = (examples(all) ? "At " : "With the whole context of ") +
+                            place_text(all, all.rankings[at]);
+  return common.empty()
+             ? fmt::format("{}, no encoding is best or tied with the best at every size.",
+                           place)
+             : fmt::format("{}, {} {} best or tied with the best at every size.", place,
+                           listed(common), common.size() == 1 ? "is" : "are");
+}
+
+// The finished encodings of all sizes, each once.
+std::vector<const EncodingResult*> encodings(const std::vector<Results>& sizes) {
+  std::vector<const EncodingResult*> all;
+  for (const Results& size : sizes)
+    for (const EncodingResult& one : size.encodings)
+      if (std::none_of(all.begin(), all.end(),
+                       [&](const EncodingResult* other) { return other->name == one.name; }))
+        all.push_back(&one);
+  return all;
+}
+
+// The results of an encoding at a size. Null if no run is finished.
+const EncodingResult* find(const Results& size, const std::string& name) {
+  for (const EncodingResult& one : size.encodings)
+    if (one.name == name) return &one;
+  return nullptr;
+}
+
+// Entries that have a finished run.
+std::vector<Results> finished(std::vector<Results> sizes) {
+  std::erase_if(sizes, [](const Results& one) { return one.encodings.empty(); });
+  return sizes;
+}
+
+}  // namespace by_size
+
+bool has_sizes(const Results& results) {
+  return std::any_of(results.settings.encodings.begin(), results.settings.encodings.end(),
+                     [](const std::string& entry) { return split_size(entry).size; });
+}
+
+std::vector<Results> results_by_size(const Results& all) {
+  std::vector<Results> sizes;
+  if (!has_sizes(all)) return sizes;
+  for (const ModelSize& size : sizes_of(all.settings)) {
+    Results& one = sizes.emplace_back();
+    one.gnomon = all.gnomon, one.schema = all.schema;
+    one.date = all.date, one.command = all.command;
+    one.size = size.text();
+    one.settings = sized(all.settings, "@" + size.text());
+    one.settings.encodings.clear();
+    for (const std::string& entry : all.settings.encodings)
+      if (size_of(all.settings, entry) == size)
+        one.settings.encodings.push_back(split_size(entry).name);
+    one.metric = all.metric, one.texts = all.texts;
+    one.runs_asked = all.settings.seeds * std::ssize(one.settings.encodings);
+    one.shard = all.shard, one.stopped = all.stopped;
+    const auto part = [&](const auto& list, auto entry) {
+      return by_size::of_size(list, entry, all.settings, size);
+    };
+    one.left_out = part(all.left_out, &LeftOut::name);
+    one.runs = part(all.runs, &RunResult::encoding);
+    one.unfinished = part(all.unfinished, &RunResult::encoding);
+    one.machine = all.machine;
+    one.seconds = all.seconds;
+    compare_encodings(one);
+    one.cost = part(all.cost, &EncodingCost::name);
+    for (EncodingCost& cost : one.cost)
+      if (const EncodingResult* encoding = by_size::find(one, cost.name))
+        cost.title = encoding->title;
+  }
+  return sizes;
+}
+
+std::string size_text(const SizeResult& size) {
+  std::string text = fmt::format("{} of width {}", counted(size.layers, "layer"), size.width);
+  if (size.parameters > 0)
+    text +=
+        fmt::format(", {:.2g} million parameters", 1e-6 * static_cast<double>(size.parameters));
+  return text;
+}
+
+void compare_sizes(Results& results) {
+  results.answer = missing_runs(results);
+  results.recommendations.clear();
+  const std::vector<Results> sizes = results_by_size(results);
+  bool advice = true;  // advice exists for every size
+  for (const Results& one : sizes) {
+    const Settings& s = one.settings;
+    results.sizes.push_back({one.size, s.layers, s.width, s.heads, by_size::smallest(one)});
+    if (one.encodings.empty()) continue;
+    const std::string size = size_text(results.sizes.back());
+    if (const auto reason = by_size::not_trained(one)) {
+      results.answer.push_back(size + ". " + *reason);
+      advice = false;
+      continue;
+    }
+    results.answer.push_back(fmt::format("{}: {}.", size, by_size::best_text(one)));
+    if (const auto diverged = diverged_sentence(one)) results.answer.push_back(*diverged);
+  }
+  if (const auto steps = fewer_steps(results)) results.answer.push_back(*steps);
+  const std::vector<Results> finished = by_size::finished(sizes);
+  if (finished.size() < 2 || !advice) return;
+  for (const std::size_t at : by_size::ends(finished[0]))
+    if (const std::string one = by_size::common_sentence(results, finished, at); !one.empty())
+      results.answer.push_back(one);
+}
+
+}  // namespace gnomon::lab

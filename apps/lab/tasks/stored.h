@@ -1,0 +1,43 @@
+// The files that an earlier session wrote: settings, runs, costs and models.
+#pragma once
+
+#include <filesystem>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "apps/lab/data/json_fields.h"
+#include "apps/lab/data/run_json.h"
+#include "gnomon/error.h"
+#include "gnomon/io/file.h"
+#include "src/core/json.h"
+
+namespace gnomon::lab {
+
+// Reads a value that fulfils check(value), which throws std::invalid_argument otherwise.
+template <typename T, typename Check>
+T read_file(const std::filesystem::path& path, Check&& check) {
+  try {
+    const io::MappedFile file(path);
+    const Json json = internal::parse_json<Json>(file.text(), "lab", "the file");
+    T value;
+    if (!Reader::read(json, value)) throw std::invalid_argument("no list");
+    check(value);
+    return value;
+  } catch (const std::invalid_argument& error) {
+    refuse("lab", path.string() + " must be as an earlier session wrote it", error.what());
+  }
+}
+
+// Readers of files that an earlier session wrote. Throw std::invalid_argument, with the path
+// and the reason, if the file is not what that session wrote: not JSON, a key that is missing
+// or of another type, lists of other lengths than those of the settings.
+StoredSettings read_settings(const std::filesystem::path& path);
+StoredSettings read_settings(const Json& stored);  // that rank 0 sent
+RunResult read_run(const std::filesystem::path& path, const Settings& settings,
+                   const std::string& encoding, std::int64_t seed);
+std::vector<MeasuredCost> read_costs(const std::filesystem::path& path);
+// The config.json of a trained model.
+ModelConfig read_model_config(const std::filesystem::path& path);
+
+}  // namespace gnomon::lab
