@@ -220,7 +220,7 @@ int evaluate_command(int argc, char** argv) {
   const bool examples = s.task->has_examples();
   if (examples != texts.empty())
     refuse("evaluate",
-           examples ? "a model of --task " + std::string(s.task->name) + " must have no TEXT"
+           examples ? fmt::format("a model of --task {} must have no TEXT", s.task->name)
                     : "a model of text must have a TEXT",
            examples ? texts[0] : "none");
   if (kept && s.task->predicts != Predicts::next)

@@ -1,6 +1,6 @@
 // The choice of seeds and steps, with invented speeds.
 #include "apps/lab/runs/budget.h"
-#include "apps/lab/data/task.h"
+#include "apps/lab/tasks/tasks.h"
 
 #include <gtest/gtest.h>
 
@@ -9,7 +9,7 @@ namespace budget_test {
 
 struct Given {
   const char* name;
-  const char* task = &find_task("text");
+  const Task* task = &text_task;
   std::size_t encodings = 6;
   int jobs = 2;
   double step = 0.1, tests = 10;  // seconds
@@ -81,13 +81,13 @@ INSTANTIATE_TEST_SUITE_P(
               .steps = 1826,
               .said = "1 seed"},
         Given{.name = "ExamplesTakeAtMostThreeMinutesForThreeSeeds",
-              .task = &find_task("copy"),
+              .task = &copy_task,
               .jobs = 8,  // 3.6 minutes
               .seeds = 1,
               .steps = 600,
               .said = "and the limit is 3.0"},
         Given{.name = "ExamplesWithMinutes",
-              .task = &find_task("copy"),
+              .task = &copy_task,
               .jobs = 8,
               .minutes_given = true,
               .minutes = 4,  // (240 / 3 - 10) / 0.104

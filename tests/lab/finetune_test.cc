@@ -54,7 +54,7 @@ const auto never = [] { return false; };
 
 TEST_P(Finetune, LowersTheLossAndSavesTheModel) {
   const Corpus corpus = load_corpus(settings_);
-  EXPECT_EQ(settings_.task, GetParam() == "bert" ? "masked" : "text");
+  EXPECT_EQ(settings_.task->name, GetParam() == "bert" ? "masked" : "text");
   TrainingRun released(settings_, corpus, "released", 1);
   EXPECT_TRUE(released.trained());
   const auto before = released.model().evaluate(never);

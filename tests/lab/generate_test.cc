@@ -157,7 +157,7 @@ TEST(Generate, DrawsWithTheProbabilitiesOfTheSoftmax) {
 TEST(Samples, ShowTextMaskedBytesAndAnswers) {
   Settings settings = tiny();
   for (const char* task : {"text", "masked", "copy", "recall"}) {
-    settings.task = task;
+    settings.task = &find_task(task);
     const Corpus corpus = load_corpus(settings);
     Transformer model = transformer_for(settings, find_candidate("t5"), 64, 1);
     const auto all = samples(model, settings, corpus);

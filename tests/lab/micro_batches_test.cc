@@ -129,7 +129,7 @@ Tensors gradients(int workers, const Settings& settings, const Corpus& corpus,
 TEST(MicroBatches, GradientIsThatOfTheWholeBatch) {
   for (const char* task : {"text", "masked", "recall"}) {
     Settings settings = tiny();
-    settings.task = task;
+    settings.task = &find_task(task);
     const Corpus corpus = load_corpus(settings);
     const auto model = make_model(settings, corpus, "t5", 1);
     const LossSum sum = model->loss(Part::train, 1, 0, {0, settings.batch});

@@ -55,7 +55,7 @@ TEST(TrainedAttention, TheMeanOfTheHeadsIsTheCurve) {
   const Corpus corpus = load_corpus(settings);
   for (const char* task : {"text", "masked"}) {
     Settings here = settings;
-    here.task = task;
+    here.task = &find_task(task);
     Transformer model = transformer_for(here, find_candidate("t5"), 16, 1);
     const TrainedAttention found = *trained_attention(model, here, corpus);
     for (std::size_t i = 0; i < found.range_ends.size(); ++i) {

@@ -9,6 +9,7 @@
 
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/report/report.h"
+#include "apps/lab/report/size_tables.h"
 #include "apps/lab/statistics/results_by_size.h"
 #include "lab/cluster.h"
 #include "lab/invented.h"

@@ -1,5 +1,6 @@
 #include "apps/lab/statistics/task_results.h"
 #include "apps/lab/data/task.h"
+#include "apps/lab/runs/claimed_run.h"
 #include "apps/lab/statistics/cost_results.h"
 
 #include <gtest/gtest.h>
@@ -141,7 +142,7 @@ TEST(ExampleAnswer, ClaimsNothingOfEncodingsThatDiverged) {
       answer[1],
       "At 21 to 40 letters, right whole answers are 0 % with each encoding that has a "
       "result; the most right bytes, 50 % (by chance 10 %), with rotary and none (tied).");
-  EXPECT_EQ(outcome_of_examples(results.runs[2]), "40 % at 1 to 20, diverged at 21 to 40");
+  EXPECT_EQ(outcome(results.runs[2]), "40 % at 1 to 20, diverged at 21 to 40, trained in 0:00");
   results.runs[0].tests.stretches[3].score = 0.5;
   results.encodings[0] = encoding_of({results.runs[0]});
   results.rankings = example_rankings(results.encodings, results.runs);

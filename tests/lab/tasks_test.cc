@@ -58,20 +58,20 @@ TEST(Example, HasTheAnswerThatItsPromptAsksFor) {
   for (const Task* task : with_examples)
     for (const std::int64_t length : {1, 2, 3, 7, 17})
       for (std::uint64_t number = 0; number < 50; ++number) {
-        const Example one = example(task, length, Part::train, 1, number);
+        const Example one = example(*task, length, Part::train, 1, number);
         EXPECT_EQ(static_cast<std::int64_t>(one.bytes.size()), task->letters.bytes(length));
         ASSERT_EQ(one.answer.size(), one.bytes.size());
-        EXPECT_EQ(answer_of(one), right_answer(task, one)) << one.bytes;
+        EXPECT_EQ(answer_of(one), right_answer(*task, one)) << one.bytes;
       }
 }
 
 TEST(Example, IsAFunctionOfItsArguments) {
   for (const Task* task : with_examples) {
-    const Example one = example(task, 12, Part::train, 1, 5);
-    EXPECT_EQ(one.bytes, example(task, 12, Part::train, 1, 5).bytes);
-    EXPECT_NE(one.bytes, example(task, 12, Part::train, 2, 5).bytes);
-    EXPECT_NE(one.bytes, example(task, 12, Part::train, 1, 6).bytes);
-    EXPECT_NE(one.bytes, example(task, 12, Part::test, 1, 5).bytes);
+    const Example one = example(*task, 12, Part::train, 1, 5);
+    EXPECT_EQ(one.bytes, example(*task, 12, Part::train, 1, 5).bytes);
+    EXPECT_NE(one.bytes, example(*task, 12, Part::train, 2, 5).bytes);
+    EXPECT_NE(one.bytes, example(*task, 12, Part::train, 1, 6).bytes);
+    EXPECT_NE(one.bytes, example(*task, 12, Part::test, 1, 5).bytes);
   }
 }
 
@@ -82,7 +82,7 @@ TEST(Example, NoPromptThatTrainsTests) {
       for (std::uint64_t number = 0; number < 2000; ++number)
         for (const Part part : {Part::train, Part::validation, Part::test})
           parts[static_cast<int>(part) - 1].insert(
-              prompt_of(example(task, length, part, 3, number)));
+              prompt_of(example(*task, length, part, 3, number)));
       for (const std::string& prompt : parts[0]) {
         EXPECT_EQ(parts[1].count(prompt), 0u);
         EXPECT_EQ(parts[2].count(prompt), 0u);
@@ -100,7 +100,7 @@ TEST(Chance, IsWhatTheBestGuesserReaches) {
       std::vector<std::map<char, int>> at;
       std::map<std::string, int> whole;
       for (int i = 0; i < rounds; ++i) {
-        const std::string answer = answer_of(example(task, length, Part::train, 9, random()));
+        const std::string answer = answer_of(example(*task, length, Part::train, 9, random()));
         at.resize(answer.size());
         for (std::size_t p = 0; p < answer.size(); ++p) ++at[p][answer[p]];
         ++whole[answer];
@@ -113,7 +113,7 @@ TEST(Chance, IsWhatTheBestGuesserReaches) {
       const Chance by_chance = task->letters.chance(length);
       // The largest of 26 counts is about 2 deviations above their mean.
       EXPECT_NEAR(right / rounds / static_cast<double>(at.size()), by_chance.byte, 0.01)
-          << tasks()[static_cast<std::size_t>(task) - 1]->name;
+          << task->name;
       if (length > 2) continue;
       const int most = std::max_element(whole.begin(), whole.end(), [](auto& a, auto& b) {
                          return a.second < b.second;

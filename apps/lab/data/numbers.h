@@ -1,5 +1,5 @@
-// Mean, standard deviation, 95 % confidence intervals, and the order of numbers of which some are
-// not finite.
+// Mean, standard deviation, 95 % confidence intervals, and the order of numbers that may be not
+// finite.
 #pragma once
 
 #include <algorithm>

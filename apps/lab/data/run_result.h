@@ -52,8 +52,8 @@ struct Stretch {
   bool operator==(const Stretch&) const = default;
 };
 
-// The adjacent stretches that lead to the same length of settings.eval_lengths, as one: means of
-// the numbers, and the sum of the examples.
+// The adjacent stretches that lead to the same length of settings.eval_lengths, as one: means
+// of the numbers, and the sum of the examples.
 std::vector<Stretch> ranges_of(const std::vector<Stretch>& stretches);
 
 // The tests of a model: `lengths` and `by_position` for text, `stretches` for examples.

@@ -1,5 +1,7 @@
 #include "apps/lab/model/candidate.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "apps/lab/data/batches.h"
@@ -104,9 +106,8 @@ void check_suffix(const Candidate& candidate, const Settings& settings) {
   const std::string allowed(settings.task->suffixes);
   if (("," + allowed + ",").find("," + candidate.suffix + ",") == std::string::npos)
     refuse("lab",
-           "with --task " + std::string(settings.task->name) +
-               " the suffix after @ in --encodings must be " +
-               (allowed.empty() ? "left out" : "one of " + allowed),
+           fmt::format("with --task {} the suffix after @ in --encodings must be {}{}",
+                       settings.task->name, allowed.empty() ? "left out" : "one of ", allowed),
            candidate.suffix);
 }
 

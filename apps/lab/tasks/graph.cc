@@ -226,6 +226,7 @@ const Task graph_task{
     .chance =
         "the most frequent distance or class of the test graphs "
         "with the same number of nodes",
+    .reports_second = true,
     .loss = "bits per node",
     .model_name = "bidirectional Transformer over nodes",
     .trained_on = "graphs of 8 to ",

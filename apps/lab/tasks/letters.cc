@@ -110,8 +110,8 @@ Chance copy_chance(std::int64_t length) {  // the end sign is certain
   return {(n / letters + 1) / (n + 1), std::pow(letters, -n)};
 }
 Chance addition_chance(std::int64_t length) {
-  // Each digit of a sum of uniform numbers is uniform. The last carry is 0 in slightly more than
-  // half of the cases. The most likely sum, 99...9, has 10^n of 10^2n cases.
+  // Each digit of a sum of uniform numbers is uniform. The last carry is 0 in slightly more
+  // than half of the cases. The most likely sum, 99...9, has 10^n of 10^2n cases.
   const auto n = static_cast<double>(length);
   return {(n / 10 + 0.5 + 0.5 * std::pow(10, -n) + 1) / (n + 2), std::pow(10, -n)};
 }

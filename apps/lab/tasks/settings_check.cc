@@ -1,5 +1,7 @@
 #include "apps/lab/tasks/settings_check.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "apps/lab/data/model_size.h"
@@ -28,12 +30,12 @@ void check_lengths_of_text(const Settings& s) {
 void check_lengths_of_examples(const Settings& s) {
   const Task& task = *s.task;
   if (!s.texts.empty() && !task.load)
-    refuse("lab", "--task " + std::string(task.name) + " must have no TEXT", s.texts[0]);
+    refuse("lab", fmt::format("--task {} must have no TEXT", task.name), s.texts[0]);
   if (const auto most = task.letters.longest; most && s.longest() > *most)
-    refuse("lab",
-           "lengths of --task " + std::string(task.name) + " must be at most " +
-               std::to_string(*most) + " " + std::string(task.unit),
-           s.longest());
+    refuse(
+        "lab",
+        fmt::format("lengths of --task {} must be at most {} {}", task.name, *most, task.unit),
+        s.longest());
 }
 
 }  // namespace
