@@ -24,6 +24,7 @@ Json to_json(const Settings& settings);
 Json to_json(const StoredSettings& stored);
 Json to_json(const RunResult& run);
 Json to_json(const std::vector<MeasuredCost>& costs);
+Json to_json(const std::vector<SweptRate>& swept);
 Json to_json(const ModelConfig& config);
 Json to_json(const LengthLoss& loss);
 Json to_json(const Stretch& stretch);
@@ -40,6 +41,7 @@ GNOMON_LAB_JSON(MemoryUse);
 GNOMON_LAB_JSON(RelativeTime);
 GNOMON_LAB_JSON(ModelConfig);
 GNOMON_LAB_JSON(LeftOut);
+GNOMON_LAB_JSON(SweptRate);
 #undef GNOMON_LAB_JSON
 
 }  // namespace gnomon::lab

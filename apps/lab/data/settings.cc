@@ -19,6 +19,12 @@ const Preset& find_preset(const std::string& name) {
   refuse("lab", "--preset must be default or full", name);
 }
 
+double learning_rate_of(const Settings& settings, const std::string& encoding) {
+  for (const EntryRate& one : settings.rates)
+    if (one.encoding == encoding) return one.learning_rate;
+  return settings.learning_rate;
+}
+
 std::int64_t preset_steps(const Settings& s) {
   if (!s.finetune.empty()) return 0;
   return find_preset(s.preset).steps * s.task->defaults().steps;

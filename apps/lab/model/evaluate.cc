@@ -259,6 +259,7 @@ std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& 
       }
     }
     one.score = mean(whole), one.second = mean(right), one.bits = mean(bits);
+    one.scores = whole, one.seconds = right;
     one.chance_score = mean(whole_chance), one.chance_second = mean(byte_chance);
   }
   return all;
@@ -273,14 +274,14 @@ std::optional<Evaluation> evaluate(Transformer& model, const Settings& settings,
                                        : evaluate_windows(model, settings, corpus, stop);
 }
 
-std::optional<double> tail_bits(Transformer& model, const Settings& settings,
-                                const Corpus& corpus, std::int64_t length,
-                                const std::function<bool()>& stop) {
+std::optional<std::vector<double>> tail_by_segment(Transformer& model, const Settings& settings,
+                                                   const Corpus& corpus, std::int64_t length,
+                                                   const std::function<bool()>& stop) {
   const at::NoGradGuard no_grad;
   const auto found =
       sums_at(model, test_segments(corpus.test, settings), length, settings, corpus, stop);
   if (!found) return std::nullopt;
-  return mean(found->tail_by_segment);
+  return found->tail_by_segment;
 }
 
 }  // namespace gnomon::lab

@@ -4,6 +4,7 @@
 
 #include <functional>
 #include <optional>
+#include <vector>
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_result.h"
@@ -17,9 +18,9 @@ namespace gnomon::lab {
 std::optional<Evaluation> evaluate(Transformer& model, const Settings& settings,
                                    const Corpus& corpus, const std::function<bool()>& stop);
 
-// The tail_bits at one length, for a task with text. Empty if `stop` returns true.
-std::optional<double> tail_bits(Transformer& model, const Settings& settings,
-                                const Corpus& corpus, std::int64_t length,
-                                const std::function<bool()>& stop);
+// LengthLoss::tail_by_segment at one length, for a task with text. Empty if `stop` returns true.
+std::optional<std::vector<double>> tail_by_segment(Transformer& model, const Settings& settings,
+                                                   const Corpus& corpus, std::int64_t length,
+                                                   const std::function<bool()>& stop);
 
 }  // namespace gnomon::lab

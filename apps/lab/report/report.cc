@@ -137,8 +137,8 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
            "longer context decreases the loss. Bands: " +
            interval_text(results) + ". " +
            capitalized(std::string(entry_noun(results.settings))) +
-           "s are compared seed by seed, or segment by segment with one seed, so a difference "
-           "can be measurable although the bands overlap.",
+           "s are compared seed by seed and segment by segment, so a difference can be "
+           "measurable although the bands overlap.",
        .spec = length_curves(results)});
   page.table(summary_table(results));
   const std::string token = singular(length_unit(results.settings));

@@ -12,6 +12,7 @@
 #include "apps/lab/statistics/diverged.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/task_results.h"
+#include "apps/lab/statistics/training.h"
 
 namespace gnomon::lab {
 
@@ -29,7 +30,7 @@ std::string duration_in_words(double seconds) {
 
 namespace {
 
-// "2.630 ± 0.020". Green if it is the best of its length, or tied with it.
+// "2.630 ± 0.020". Green if the encoding may be the best of its length.
 plot::Cell bits_cell(const LengthMean& at, bool best) {
   if (!at.applicable) return plot::muted("n/a");
   if (!std::isfinite(at.tail_bits)) return plot::muted("diverged");
@@ -41,36 +42,23 @@ plot::Cell bits_cell(const LengthMean& at, bool best) {
 
 bool is_best(const Ranking& ranking, const std::string& name) {
   return std::any_of(ranking.order.begin(), ranking.order.end(),
-                     [&](const RankedEncoding& one) { return one.tied && one.name == name; });
+                     [&](const RankedEncoding& one) { return may_be_best(one.verdict) && one.name == name; });
 }
 
 std::string interval_text(const Results& results) {
-  std::int64_t least = 100, most = 1;
-  for (const EncodingResult& one : results.encodings)
-    least = std::min(least, one.seeds), most = std::max(most, one.seeds);
   const bool examples = results.settings.task->has_examples();
-  std::string text = "the 95 % confidence interval ";
-  if (most > 1)
-    text += fmt::format(
-        "of the mean over {} seeds (Student's t){}",
-        least == most ? std::to_string(most) : "the",
-        examples ? ", or from the number of examples (Wilson) if that is wider" : "");
-  if (most > 1 && least == 1) text += "; of an encoding with one seed, the interval ";
+  const std::string units = examples ? "examples" : "test segments",
+                    wilson = examples ? ", at least that of Wilson for the examples" : "";
+  std::int64_t most = 1;
+  for (const EncodingResult& one : results.encodings) most = std::max(most, one.seeds);
+  const std::int64_t least = fewest_seeds(results);
+  std::string text = "the 95 % confidence interval of the mean over ";
   if (least > 1)
-    return results.settings.finetune.empty()
-               ? text
-               : text + ", and of a model without a fine-tune over the test segments";
-  if (examples)
-    return text +
-           "from the number of examples of one seed (Wilson). It does not "
-           "contain the deviation between seeds";
-  return text +
-         fmt::format(
-             "of the mean over the {} test segments of one seed (Student's t). It does "
-             "not contain the deviation between seeds, about {:.2f} bits in measurements "
-             "of others at this scale",
-             results.runs.empty() ? 0 : results.runs[0].tests.lengths[0].tail_by_segment.size(),
-             seed_deviation);
+    return text + fmt::format("{} and the {}{}",
+                              least == most ? counted(most, "seed") : "the seeds", units, wilson);
+  return text + fmt::format("the {} of one seed{}; it does not contain the deviation between "
+                            "seeds",
+                            units, wilson);
 }
 
 std::string length_range(const Recommendation& one) {
@@ -89,17 +77,19 @@ plot::Table recommendation_table(const Results& results) {
   for (const Recommendation& one : results.recommendations)
     table.rows.push_back(
         {length_range(one),
-         one.choices.empty() ? plot::muted("none") : plot::best(choices_text(one)),
+         one.choices.empty() ? plot::muted("none")
+         : one.decided       ? plot::best(choices_text(one))
+                             : plot::muted("undecided: " + choices_text(one)),
          one.confidence});
   table.caption = fmt::format(
-      "Recommendation by {}. Tied: the 95 % confidence interval of the difference from the "
-      "best contains 0. ±: half of the width of the 95 % confidence interval of the "
-      "difference, {}.",
-      examples ? task.unit : "context length",
-      examples ? "from the number of examples, and over seeds if that is wider"
-               : fmt::format("over seeds; with one seed, over the test segments and at least "
-                             "{:.2f} bits",
-                             2 * seed_deviation));
+      "The {}s that may be the best, by {}. Undecided: not shown to be worse than the best, nor "
+      "equivalent to it. Equivalent: the whole interval of the difference is within {}. ±: half "
+      "of the width of the confidence interval of the difference, over seeds and {}. All "
+      "statements of this page hold together in 95 % of such sessions.",
+      entry_noun(results.settings), examples ? task.unit : "context length",
+      examples ? fmt::format("{:.0f} points", 100 * equal_share)
+               : fmt::format("{:.2f} bits", equal_bits),
+      examples ? "examples" : "test segments");
   return table;
 }
 
@@ -143,8 +133,8 @@ plot::Table summary_table(const Results& results) {
   std::string metric = results.metric.name;
   metric[0] = 'B';
   table.caption = fmt::format(
-      "{} by context length in {}: {}. Without a model: {}. ±: {}. The best of each length and "
-      "those tied with it are green; n/a: the {} has no positions for this length. Holds to: "
+      "{} by context length in {}: {}. Without a model: {}. ±: {}. Those that may be the best of "
+      "each length are green; n/a: the {} has no positions for this length. Holds to: "
       "the longest length up to which the loss exceeds that at the training length by at most "
       "{:.0f} %.",
       metric, length_unit(results.settings), results.metric.what, results.metric.chance,
@@ -203,8 +193,7 @@ plot::Table example_table(const Results& results) {
   }
   table.rows.push_back(chance);
   table.caption = fmt::format(
-      "{} by {}, in percent: {}. In parentheses: {}. The best of each range and those tied "
-      "with it "
+      "{} by {}, in percent: {}. In parentheses: {}. Those that may be the best of each range "
       "are green; n/a: the encoding has no positions for it. Chance: {}. Answered to: the "
       "largest number of {} up to which the score is at least {:.0f} %.",
       capitalized(second ? fmt::format("{} and {}", task.score, task.second)

@@ -203,6 +203,7 @@ std::optional<Evaluation> DialogueModel::evaluate(const std::function<bool()>& s
       }
     }
     one.score = mean(right), one.second = mean(told), one.bits = mean(bits);
+    one.scores = right, one.seconds = told;
     one.chance_score = 1.0 / values, one.chance_second = 2.0 / values;
   }
   return all;

@@ -80,6 +80,11 @@ void check_run(const RunResult& run, const Settings& settings) {
                 "stretch");
     need_same(stretches.front().applicable, "first stretch");
     for (const Stretch& one : stretches) {
+      const std::size_t examples = one.scores.size();
+      need_same(one.sources.empty() || one.sources.size() == examples, "number of sources");
+      for (const auto* scores : {&one.scores, &one.seconds})
+        for (const double share : *scores)
+          need_same(!(share < 0 || share > 1), "range of a score");
       need_finite({one.chance_score, one.chance_second});
       for (const double share : {one.score, one.second, one.chance_score, one.chance_second})
         need_same(!(share < 0 || share > 1), "range of a score");
@@ -89,8 +94,9 @@ void check_run(const RunResult& run, const Settings& settings) {
     need_same(run.extension->before.size() == wanted.size(), "length of before");
     need_same(run.extension->methods.size() == settings.extend.size() + 1, "number of methods");
     for (const ExtensionMethod& one : run.extension->methods)
-      need_same(one.without.size() == wanted.size() && one.after.size() == wanted.size(),
-                "length of without or after");
+      for (const std::size_t size : {one.without.size(), one.after.size(),
+                                     one.without_by_segment.size(), one.after_by_segment.size()})
+        need_same(size == wanted.size(), "length of without or after");
   }
   check_picture(run.picture);
   if (!run.attention) return;

@@ -80,6 +80,14 @@ void check_settings(const Settings& s) {
   }
   if (!(s.learning_rate > 0 && s.learning_rate < 1))
     refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
+  for (const EntryRate& one : s.rates) {
+    if (!(one.learning_rate > 0 && one.learning_rate < 1))
+      refuse("lab", "a learning rate must be between 0 and 1", one.learning_rate);
+    if (std::find(s.encodings.begin(), s.encodings.end(), one.encoding) == s.encodings.end())
+      refuse("lab", "a learning rate must be that of an encoding of the session", one.encoding);
+  }
+  if (!(s.position_rate > 0 && s.position_rate <= 1000))
+    refuse("lab", "--position-rate must be above 0 and at most 1000", s.position_rate);
   for (const std::string& name : s.extend) find_extension(name);
   if (s.finetune.empty())
     for (const std::string& name : s.encodings) check_suffix(find_candidate(name), s);
