@@ -1,6 +1,7 @@
 #include "apps/lab/data/settings.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/tokenizer.h"
@@ -23,6 +24,12 @@ double learning_rate_of(const Settings& settings, const std::string& encoding) {
   for (const EntryRate& one : settings.rates)
     if (one.encoding == encoding) return one.learning_rate;
   return settings.learning_rate;
+}
+
+std::vector<std::int64_t> seeds_up_to(std::int64_t count) {
+  std::vector<std::int64_t> seeds(static_cast<std::size_t>(count));
+  std::iota(seeds.begin(), seeds.end(), 1);
+  return seeds;
 }
 
 std::int64_t preset_steps(const Settings& s) {

@@ -29,6 +29,7 @@ struct EntryRate {
 // AdamW moves a parameter by about the learning rate in each step, so a bias of -8 would take
 // thousands of steps at the rate of the weights (docs/lab/statistics.md).
 constexpr double default_position_rate = 10;
+constexpr std::int64_t most_seeds = 100, largest_seed = std::int64_t{1} << 31;
 
 // All settings that the results of a run depend on, and nothing else: two runs with equal
 // settings and equal texts give equal results. Stored as settings.json beside the results.
@@ -44,7 +45,7 @@ struct Settings {
   std::int64_t train_length = 128;
   std::vector<std::int64_t> eval_lengths;  // ascending, the first is train_length
   std::int64_t layers = 4, width = 128, heads = 4;
-  std::int64_t seeds = 1;
+  std::vector<std::int64_t> seeds = {1};  // ascending, at most most_seeds
   std::int64_t steps = 0;
   std::int64_t batch = 16;  // windows or examples in a step
   double learning_rate = 2e-3;
@@ -65,6 +66,8 @@ struct Settings {
 
 // The peak learning rate of an entry.
 double learning_rate_of(const Settings& settings, const std::string& encoding);
+// The seeds 1, ..., count.
+std::vector<std::int64_t> seeds_up_to(std::int64_t count);
 // The number of different tokens: 256 bytes, or N.
 std::int64_t vocabulary(const Settings& settings);
 // The number of training steps of preset and task, without a time limit. 0 with --finetune.

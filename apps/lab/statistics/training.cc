@@ -135,7 +135,7 @@ void judge_training(Results& results) {
 }
 
 std::int64_t fewest_seeds(const Results& results) {
-  std::int64_t least = results.settings.seeds;
+  std::int64_t least = std::ssize(results.settings.seeds);
   for (const EncodingResult& one : results.encodings) least = std::min(least, one.seeds);
   return least;
 }
@@ -177,7 +177,7 @@ std::optional<std::string> no_advice(const Results& results) {
   if (!any)
     return fmt::format("No advice: no {} is trained enough. Train longer: --steps {:.0f}{}.",
                        entry_noun(s), 2 * steps,
-                       training::with_minutes(results, static_cast<double>(s.seeds),
+                       training::with_minutes(results, static_cast<double>(s.seeds.size()),
                                               2 * steps));
   const bool random = std::any_of(results.runs.begin(), results.runs.end(),
                                   [](const RunResult& run) { return run.steps > 0; });
