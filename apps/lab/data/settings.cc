@@ -10,7 +10,7 @@
 namespace gnomon::lab {
 namespace {
 
-constexpr Preset presets[] = {{"default", 1, 600, 48, 6.5}, {"full", 3, 1200, 96, 58}};
+constexpr Preset presets[] = {{"default", 3, 600, 48, 8.5}, {"full", 5, 1200, 96, 58}};
 
 }  // namespace
 

@@ -41,8 +41,9 @@ plot::Cell bits_cell(const LengthMean& at, bool best) {
 }  // namespace
 
 bool is_best(const Ranking& ranking, const std::string& name) {
-  return std::any_of(ranking.order.begin(), ranking.order.end(),
-                     [&](const RankedEncoding& one) { return may_be_best(one.verdict) && one.name == name; });
+  return std::any_of(
+      ranking.order.begin(), ranking.order.end(),
+      [&](const RankedEncoding& one) { return may_be_best(one.verdict) && one.name == name; });
 }
 
 std::string interval_text(const Results& results) {
@@ -55,10 +56,12 @@ std::string interval_text(const Results& results) {
   std::string text = "the 95 % confidence interval of the mean over ";
   if (least > 1)
     return text + fmt::format("{} and the {}{}",
-                              least == most ? counted(most, "seed") : "the seeds", units, wilson);
-  return text + fmt::format("the {} of one seed{}; it does not contain the deviation between "
-                            "seeds",
-                            units, wilson);
+                              least == most ? counted(most, "seed") : "the seeds", units,
+                              wilson);
+  return text + fmt::format(
+                    "the {} of one seed{}; it does not contain the deviation between "
+                    "seeds",
+                    units, wilson);
 }
 
 std::string length_range(const Recommendation& one) {
@@ -75,15 +78,16 @@ plot::Table recommendation_table(const Results& results) {
       {"recommended"},
       {"confidence"}};
   for (const Recommendation& one : results.recommendations)
-    table.rows.push_back(
-        {length_range(one),
-         one.choices.empty() ? plot::muted("none")
-         : one.decided       ? plot::best(choices_text(one))
-                             : plot::muted("undecided: " + choices_text(one)),
-         one.confidence});
+    table.rows.push_back({length_range(one),
+                          one.choices.empty() ? plot::muted("none")
+                          : one.decided       ? plot::best(choices_text(one))
+                                              : plot::muted("undecided: " + choices_text(one)),
+                          one.confidence});
   table.caption = fmt::format(
-      "The {}s that may be the best, by {}. Undecided: not shown to be worse than the best, nor "
-      "equivalent to it. Equivalent: the whole interval of the difference is within {}. ±: half "
+      "The {}s that may be the best, by {}. Undecided: not shown to be worse than the best, "
+      "nor "
+      "equivalent to it. Equivalent: the whole interval of the difference is within {}. ±: "
+      "half "
       "of the width of the confidence interval of the difference, over seeds and {}. All "
       "statements of this page hold together in 95 % of such sessions.",
       entry_noun(results.settings), examples ? task.unit : "context length",
@@ -133,7 +137,8 @@ plot::Table summary_table(const Results& results) {
   std::string metric = results.metric.name;
   metric[0] = 'B';
   table.caption = fmt::format(
-      "{} by context length in {}: {}. Without a model: {}. ±: {}. Those that may be the best of "
+      "{} by context length in {}: {}. Without a model: {}. ±: {}. Those that may be the best "
+      "of "
       "each length are green; n/a: the {} has no positions for this length. Holds to: "
       "the longest length up to which the loss exceeds that at the training length by at most "
       "{:.0f} %.",

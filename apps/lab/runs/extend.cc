@@ -108,7 +108,7 @@ std::optional<ExtensionMethod> outcome_of(const std::string& method, Transformer
   }
   const auto after = bits_at_lengths(run.transformer(), rotary, method, settings, corpus, stop);
   if (after.empty()) return {};
-  return ExtensionMethod{method,       tuned.train_length, model::internal::json_of(encoding),
+  return ExtensionMethod{method,         tuned.train_length, model::internal::json_of(encoding),
                          means(without), means(after),       without,
                          after};
 }

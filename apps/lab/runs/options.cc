@@ -40,7 +40,8 @@ Without TEXT: Jane Austen's novels, or generated examples of the task.
   --preset NAME        default (minutes) or full (3 seeds, an hour)
   --train-length N  --eval-lengths A,..  in tokens, or in the unit of the task
   --layers N  --width N  --heads N  or --sizes 2x64,8x256 (layers x width)
-  --batch N  --learning-rate R  --steps N | --minutes M  --device cpu|cuda
+  --batch N  --steps N | --minutes M (for everything)  --device cpu|cuda
+  --learning-rate R | --sweep R,..  the best of several rates for each encoding
   --seeds N|A,B,.. (3 if they fit, else 1)  --jobs N  --workers-per-run 1|2|4|8
   --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..   many machines
   --out DIR            a new or empty folder (report, else report-2, ...)
@@ -88,6 +89,26 @@ std::vector<std::string> extension_names(const std::string& text) {
   for (const std::string& name : split(text))
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   return names;
+}
+
+// The rates of --sweep: at least two, ascending.
+std::vector<double> parse_rates(const std::string& text) {
+  std::set<double> rates;
+  if (text.empty()) return {};
+  for (const std::string& part : split(text)) {
+    std::size_t used = 0;
+    double rate = 0;
+    try {
+      rate = std::stod(part, &used);
+    } catch (const std::exception&) {
+    }
+    if (used != part.size() || !(rate > 0 && rate < 1))
+      refuse("lab", "--sweep must be learning rates between 0 and 1", part);
+    rates.insert(rate);
+  }
+  need(rates.size() >= 2 && rates.size() <= 16, "--sweep must have 2 to 16 learning rates",
+       std::ssize(rates));
+  return {rates.begin(), rates.end()};
 }
 
 // "--train-length" as "train_length", TEXT as "texts".
@@ -197,7 +218,7 @@ bool parse_command_line(CommandLine& command, int argc, char** argv, const char*
 Options parse_options(int argc, char** argv) {
   Options options;
   Settings& s = options.settings;
-  std::string task_name = "text", encodings, lengths, methods, sizes, seeds;
+  std::string task_name = "text", encodings, lengths, methods, sizes, seeds, sweep;
   std::optional<std::int64_t> steps, train_length, batch, layers, width, heads;
   std::optional<double> minutes, learning_rate;
 
@@ -223,6 +244,8 @@ Options parse_options(int argc, char** argv) {
   setting("--seeds", &seeds);
   setting("--batch", &batch);
   setting("--learning-rate", &learning_rate);
+  setting("--position-rate", &s.position_rate);
+  command.option("--sweep", &sweep).not_with({"--learning-rate"});
   setting("--steps", &steps);
   setting("--device", &s.device);
   command.option("--minutes", &minutes).not_with({"--steps"});
@@ -281,8 +304,9 @@ Options parse_options(int argc, char** argv) {
   } else if (!steps) {
     options.minutes = preset.minutes;
   }
-  options.seeds_follow_minutes = options.minutes && seeds.empty() && preset.seeds == 1;
+  options.seeds_follow_minutes = options.minutes && seeds.empty() && s.preset == "default";
 
+  options.sweep = parse_rates(sweep);
   s.extend = extension_names(methods);
   if (tunes && methods == "all") std::erase(s.extend, "drope");  // requires much training
   s.encodings = tunes ? finetune::entries(s.extend)

@@ -1,6 +1,7 @@
 // The options of the lab. Presets give values for options that the command line omits.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -21,7 +22,8 @@ struct Options {
   // equally for every encoding. Empty if --steps was given.
   std::optional<double> minutes;
   bool steps_follow_minutes = false;  // --minutes: also raise the steps to fill the time
-  bool seeds_follow_minutes = false;  // no --seeds: three if they fit into `minutes` (budget.h)
+  bool seeds_follow_minutes = false;  // no --seeds: more if they fit into `minutes` (budget.h)
+  std::vector<double> sweep;          // learning rates of --sweep; empty: none
   std::string out;                    // --out; empty: chosen by OutputFolder
   bool resume = false;
   bool json = false;
@@ -36,6 +38,8 @@ struct Options {
   double lease_seconds = 60;       // a worker that is silent for this time is lost
   double checkpoint_seconds = 20;  // time between checkpoints of a run
   std::string command;             // the command line, quoted for a shell
+  // The begin of the session, for --minutes.
+  std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now();
 };
 
 extern const char* const lab_help;

@@ -32,7 +32,8 @@ std::unique_ptr<torch::optim::AdamW> optimizer_for(torch::nn::Module& model) {
   using torch::optim::AdamWOptions;
   const auto options = AdamWOptions().betas({0.9, 0.95});
   std::vector<torch::optim::OptimizerParamGroup> groups;
-  for (const auto& [parameters, decay] : {std::pair{matrices, weight_decay}, {others, 0.0}, {positions, 0.0}})
+  for (const auto& [parameters, decay] :
+       {std::pair{matrices, weight_decay}, {others, 0.0}, {positions, 0.0}})
     groups.emplace_back(
         parameters, std::make_unique<AdamWOptions>(AdamWOptions(options).weight_decay(decay)));
   return std::make_unique<torch::optim::AdamW>(std::move(groups), options);

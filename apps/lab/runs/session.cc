@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
 #include <mutex>
 
@@ -17,6 +16,7 @@
 #include "apps/lab/runs/folder.h"
 #include "apps/lab/runs/progress.h"
 #include "apps/lab/runs/run.h"
+#include "apps/lab/runs/sweep.h"
 #include "apps/lab/runs/threads.h"
 #include "apps/lab/runs/wire.h"
 #include "apps/lab/runs/work_list.h"
@@ -33,30 +33,39 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+// Shares of the time limit for measurements of cost and speed.
+constexpr double cost_share = 0.08, probe_share = 0.03;
+
+double session_seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 // The speed of a few steps of every encoding, with as many runs at the same time as in
-// training: the fastest if all batches have the same size, because other processes only slow a
-// step down, else the median.
-Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus) {
+// training: the mean, because other processes slow the training down as well. `seconds`: the
+// time of the measurement of one encoding.
+Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus,
+                     double seconds) {
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
   probe.eval_segments = 1;
   const int jobs = std::max(options.jobs, 1);
   const auto probe_with = [&](Team& team, std::size_t i) {
     TrainingRun run(probe, corpus, s.encodings[i], 1, team);
-    const auto timed = [](auto&& work) {
-      const auto start = Clock::now();
-      work();
-      return std::chrono::duration<double>(Clock::now() - start).count();
-    };
-    std::array<double, 7> seconds{};  // 0 for a trained model
+    double steps = 0, passed = 0;  // 0 for a trained model
     if (!run.trained()) {
       for (int warm = 0; warm < 2; ++warm) run.train_step();
-      for (double& one : seconds) one = timed([&] { run.train_step(); });
-      std::sort(seconds.begin(), seconds.end());
+      const auto start = Clock::now();
+      do {
+        run.train_step();
+        ++steps;
+        passed = session_seconds_since(start);
+      } while (team.decide(!run.trained() && (steps < 5 || passed < seconds)));
     }
     if (!team.leads()) return;
-    step_seconds[i] = seconds[s.task->has_examples() ? seconds.size() / 2 : 0];
-    test_seconds[i] = timed([&] { run.model().evaluate([] { return stop_asked.load(); }); });
+    step_seconds[i] = passed / std::max(1.0, steps);
+    const auto start = Clock::now();
+    run.model().evaluate([] { return stop_asked.load(); });
+    test_seconds[i] = session_seconds_since(start);
   };
   on_threads(jobs, s.encodings.size(), [&](std::size_t i) {
     on_team(options.workers_per_run, [&](Team& team) { probe_with(team, i); });
@@ -72,12 +81,12 @@ Speed measured_speed(const Settings& s, const Options& options, const Corpus& co
 
 // Reads cost.json or measures the cost. Called before the first training step of this process:
 // the measurement forks, and LibTorch refuses a backward pass in a child if the parent had one.
-std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus,
+std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus, double seconds,
                                const fs::path& out, std::FILE* stream) {
   if (fs::exists(out / "cost.json")) return read_costs(out / "cost.json");
   fmt::print(stream, "Measuring the cost of each encoding.\n");
   std::fflush(stream);
-  return measure_cost(settings, corpus, [] { return stop_asked.load(); });
+  return measure_cost(settings, corpus, seconds, [] { return stop_asked.load(); });
 }
 
 // Trains the runs on the threads of this process, and with `listener` on those of workers.
@@ -154,7 +163,7 @@ void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std:
 
 SessionResult run_session(const Options& options, const Corpus& corpus, const fs::path& out,
                           std::FILE* stream) {
-  const auto start = Clock::now();
+  const double limit = options.minutes ? 60 * *options.minutes : 3600;  // seconds
   SessionResult result;
   result.settings = options.settings;
   const StopOnSignal signals;
@@ -192,13 +201,27 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   remove_unusable_encodings(result, corpus, stream);
   // Only the first shard measures the cost.
   if (options.cost && (!options.shard || options.shard->index == 0))
-    result.cost = cost(result.settings, corpus, out, stream);
+    result.cost = cost(result.settings, corpus, cost_share * limit, out, stream);
   if (!stored && options.minutes) {
-    const Budget budget = choose_budget(result.settings, options,
-                                        measured_speed(result.settings, options, corpus));
-    if (!budget.reason.empty()) fmt::print(stream, "{}\n", budget.reason);
+    const double probe = std::clamp(
+        probe_share * limit / static_cast<double>(std::ssize(result.settings.encodings)), 0.3,
+        3.0);
+    const Speed speed = measured_speed(result.settings, options, corpus, probe);
+    const Budget budget =
+        choose_budget(result.settings, options, speed, session_seconds_since(options.begin));
+    fmt::print(stream, "{}\n", budget.reason);
     asked.settings.seeds = result.settings.seeds = budget.seeds;
     asked.settings.steps = result.settings.steps = budget.steps;
+  }
+  if (!stored && !options.sweep.empty()) {
+    fmt::print(stream, "Choosing a learning rate for each encoding.\n");
+    std::fflush(stream);
+    result.sweep = sweep(result.settings, corpus, options.sweep, std::max(1, options.jobs),
+                         [] { return stop_asked.load(); });
+    asked.settings.rates = result.settings.rates = best_rates(result.sweep);
+    io::write_atomically(out / "sweep.json", to_json(result.sweep).dump(1));
+  } else if (fs::exists(out / "sweep.json")) {
+    result.sweep = read_sweep(out / "sweep.json");
   }
   const std::vector<Job> jobs = jobs_of(result.settings, options.shard);
   if (jobs.empty())
@@ -215,7 +238,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   result.stopped = stop_asked;
   std::error_code not_empty;
   fs::remove(out / "checkpoints", not_empty);  // has files if a run was stopped
-  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  result.seconds = session_seconds_since(options.begin);
   return result;
 }
 

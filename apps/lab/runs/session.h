@@ -27,6 +27,7 @@ struct SessionResult {
   Settings settings;
   std::string command;                    // that began the run
   std::optional<std::string> shard = {};  // "I/N"
+  std::vector<SweptRate> sweep = {};
   std::vector<LeftOut> left_out;
   std::vector<RunResult> runs;        // finished, by seed, then by encoding
   std::vector<RunResult> unfinished;  // summaries of runs that were stopped

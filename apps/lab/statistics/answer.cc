@@ -19,9 +19,7 @@ namespace {
 
 constexpr double breaks_from = 0.25;  // a relative increase of a loss; see far_sentence
 
-std::string seeds_of(const Results& results) {
-  return counted(fewest_seeds(results), "seed");
-}
+std::string seeds_of(const Results& results) { return counted(fewest_seeds(results), "seed"); }
 
 // "128 bytes", as length_text without the bytes of tokens.
 std::string short_length(const Results& results, std::int64_t length) {
@@ -99,8 +97,7 @@ std::vector<Gain> gains(const Results& results) {
 const Gain* largest(const std::vector<Gain>& all) {
   const Gain* best = nullptr;
   for (const Gain& one : all)
-    if (one.contrast.above() &&
-        (!best || one.contrast.difference > best->contrast.difference))
+    if (one.contrast.above() && (!best || one.contrast.difference > best->contrast.difference))
       best = &one;
   return best;
 }
@@ -141,9 +138,8 @@ std::string advice(const Results& results) {
     if (one.decided && !one.choices.empty())
       parts.push_back(fmt::format(
           "at {} {}{}", lengths_of(lengths, results), choices_text(one),
-          one.choices.size() > 1
-              ? fmt::format(" (equivalent within {})", bits_text().limit())
-              : ""));
+          one.choices.size() > 1 ? fmt::format(" (equivalent within {})", bits_text().limit())
+                                 : ""));
     else
       undecided.insert(undecided.end(), lengths.begin(), lengths.end());
   }
@@ -180,9 +176,8 @@ std::string far_sentence(const Results& results) {
     return is_lower(change(a), change(b));
   });
   const auto index = [&](const EncodingResult* one, Context context) {
-    return *first_way(far, [&](const Way& way) {
-      return way.name == one->name && way.context == context;
-    });
+    return *first_way(
+        far, [&](const Way& way) { return way.name == one->name && way.context == context; });
   };
   for (const EncodingResult* one : sorted) {
     if (!one->lengths.back().applicable) {
@@ -190,8 +185,7 @@ std::string far_sentence(const Results& results) {
       continue;
     }
     if (!std::isfinite(change(one))) continue;  // diverged there, which another sentence says
-    Contrast longer =
-        contrasts.between(index(one, Context::whole), index(one, Context::cut));
+    Contrast longer = contrasts.between(index(one, Context::whole), index(one, Context::cut));
     if (!known) longer.margin = 0;  // described as measured
     const double limit = holds_within * one->lengths.front().tail_bits;
     const std::string named = fmt::format("{} ({})", one->title, change_text(change(one)));
@@ -208,18 +202,18 @@ std::string far_sentence(const Results& results) {
   const auto add = [&](const std::vector<std::string>& some, const std::string& text) {
     if (!some.empty()) parts.push_back(text + listed(some));
   };
-  add(holding, fmt::format("within {:.0f} % of the loss at the training length: ",
-                           100 * holds_within));
+  add(holding,
+      fmt::format("within {:.0f} % of the loss at the training length: ", 100 * holds_within));
   add(falling, "lower: ");
   add(losing, "higher: ");
   add(broken, fmt::format("higher by more than {:.0f} %: ", 100 * breaks_from));
   add(open, "not decided: ");
   add(absent, "no positions: ");
   if (parts.empty()) return "";
-  return fmt::format("The loss with the whole context of {}, {} times the training length{}: {}.",
-                     short_length(results, far.length),
-                     far.length / results.settings.train_length,
-                     known ? "" : " (" + seeds_of(results) + ")", fmt::join(parts, "; "));
+  return fmt::format(
+      "The loss with the whole context of {}, {} times the training length{}: {}.",
+      short_length(results, far.length), far.length / results.settings.train_length,
+      known ? "" : " (" + seeds_of(results) + ")", fmt::join(parts, "; "));
 }
 
 std::vector<std::string> text_answer(const Results& results) {

@@ -13,13 +13,13 @@
 #include "apps/lab/data/words.h"
 #include "apps/lab/runs/options.h"
 #include "apps/lab/statistics/answer.h"
+#include "apps/lab/statistics/contrasts.h"
+#include "apps/lab/statistics/observations.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results_by_size.h"
-#include "apps/lab/statistics/contrasts.h"
 #include "apps/lab/statistics/results_json.h"
-#include "apps/lab/statistics/observations.h"
-#include "apps/lab/statistics/training.h"
 #include "apps/lab/statistics/task_results.h"
+#include "apps/lab/statistics/training.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "src/core/text.h"
@@ -53,7 +53,7 @@ std::vector<Measured> measured(const Results& results, const EncodingResult& enc
     if (const LengthMean& at = encoding.lengths[i]; at.applicable)
       all.push_back({0, at.length,
                      observations_of(Way{.name = encoding.name, .context = Context::whole}, i,
-                               results.runs)});
+                                     results.runs)});
   for (std::size_t i = 0; i < encoding.ranges.size(); ++i)
     if (const StretchMean& range = encoding.ranges[i]; range.applicable)
       all.push_back({range.from, range.to,
@@ -142,8 +142,7 @@ std::string differences_text(const Comparison& found, bool examples) {
         "{:>18}", !std::isfinite(one.difference())
                       ? "diverged "
                       : fmt::format(fmt::runtime(form), factor * one.difference(),
-                                    factor * one.margin,
-                                    one.is_measurable() ? "*" : " "));
+                                    factor * one.margin, one.is_measurable() ? "*" : " "));
   }
   const auto count = [&](auto&& holds) {
     return std::count_if(found.differences.begin(), found.differences.end(), holds);
@@ -151,12 +150,13 @@ std::string differences_text(const Comparison& found, bool examples) {
   const auto finite =
       count([](const LengthDifference& one) { return std::isfinite(one.difference()); });
   text += fmt::format(
-      "\n{} of {} finite differences are measurable. If nothing differed, none would be in 95 % "
+      "\n{} of {} finite differences are measurable. If nothing differed, none would be in 95 "
+      "% "
       "of all comparisons.\n",
       count([](const LengthDifference& one) { return one.is_measurable(); }), finite);
   if (finite > 0 && count([](const LengthDifference& one) {
-        return std::isfinite(one.difference()) && !std::isfinite(one.margin);
-      }) == finite)
+                      return std::isfinite(one.difference()) && !std::isfinite(one.margin);
+                    }) == finite)
     text += fmt::format("Intervals require at least {} seeds in both folders.\n", least_seeds);
   return text;
 }
@@ -256,7 +256,8 @@ Comparison compare(const Results& a, const Results& b, Texts texts) {
     for (const comparison::Measured& here : comparison::measured(a, one))
       for (const comparison::Measured& there : others)
         if (here.from == there.from && here.to == there.to) {
-          pairs.push_back({{one.name, one.title, here.from, here.to}, {here.sample, there.sample}});
+          pairs.push_back(
+              {{one.name, one.title, here.from, here.to}, {here.sample, there.sample}});
           comparison::separate(pairs.back().second.second, a.settings, b.settings, texts);
         }
     const std::int64_t reach = examples ? one.answered_to : one.holds_to,

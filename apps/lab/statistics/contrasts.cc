@@ -97,7 +97,7 @@ Contrasts::Contrasts(std::vector<Observations> entries, Better better, std::size
 
 Contrasts::Variance Contrasts::variance(std::size_t a, std::size_t b) const {
   const Observations &x = entries_[a], &y = entries_[b];
-  const std::vector<std::int64_t> seeds = !x.trained ? y.seeds
+  const std::vector<std::int64_t> seeds = !x.trained   ? y.seeds
                                           : !y.trained ? x.seeds
                                                        : common_seeds(x.seeds, y.seeds);
   Variance found;
@@ -105,7 +105,7 @@ Contrasts::Variance Contrasts::variance(std::size_t a, std::size_t b) const {
   if (seeds.empty()) return unpaired(x, y);
   const bool random = x.trained || y.trained;
   const auto count = static_cast<double>(seeds.size());
-  std::vector<double> differences;                  // by seed
+  std::vector<double> differences;                                       // by seed
   std::vector<double> of_x(x.units[0].size()), of_y(y.units[0].size());  // means over seeds
   for (const std::int64_t seed : seeds) {
     const std::vector<double>&u = units_of(x, seed), &v = units_of(y, seed);
@@ -220,12 +220,14 @@ std::vector<Verdict> Contrasts::verdicts(double equal_within) const {
     const bool worse =
         std::all_of(candidates.begin(), candidates.end(),
                     [&](std::size_t other) { return other != i && is_worse(i, other); });
-    all[i] = worse                                               ? Verdict::worse
+    all[i] = worse                                                  ? Verdict::worse
              : i != first && between(i, first).within(equal_within) ? Verdict::equivalent
-                                                                     : Verdict::undecided;
+                                                                    : Verdict::undecided;
   }
   if (!known || used.empty()) return all;
-  const auto has = [&](Verdict one) { return std::find(all.begin(), all.end(), one) != all.end(); };
+  const auto has = [&](Verdict one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
   // The verdict of the best mean follows from those of the others.
   all[first] = Verdict::worse;
   all[first] = has(Verdict::undecided)    ? Verdict::undecided

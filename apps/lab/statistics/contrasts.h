@@ -27,9 +27,9 @@ constexpr std::int64_t least_seeds = 3;
 
 // The measurements of one entry.
 struct Observations {
-  std::vector<std::int64_t> seeds = {};          // their numbers
-  std::vector<std::vector<double>> units = {};   // [seed][unit]
-  bool trained = true;                           // false: the same results for every seed
+  std::vector<std::int64_t> seeds = {};         // their numbers
+  std::vector<std::vector<double>> units = {};  // [seed][unit]
+  bool trained = true;                          // false: the same results for every seed
   int unit_set = 0;  // units of the same set and number are the same segments or examples
 };
 

@@ -14,8 +14,9 @@ namespace gnomon::lab {
 
 bool all_diverged(const Results& results) {
   return !results.encodings.empty() &&
-         std::all_of(results.encodings.begin(), results.encodings.end(),
-                     [](const EncodingResult& one) { return one.training == Training::diverged; });
+         std::all_of(
+             results.encodings.begin(), results.encodings.end(),
+             [](const EncodingResult& one) { return one.training == Training::diverged; });
 }
 
 std::string all_diverged_sentence(const Results& results) {

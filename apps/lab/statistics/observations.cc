@@ -22,7 +22,8 @@ std::vector<double> units_or(const std::vector<double>& units, double number) {
 
 }  // namespace
 
-Observations observations_of(const Way& way, std::size_t length, const std::vector<RunResult>& runs) {
+Observations observations_of(const Way& way, std::size_t length,
+                             const std::vector<RunResult>& runs) {
   Observations sample;
   for (const RunResult& run : runs) {
     if (run.encoding != way.name) continue;
@@ -45,15 +46,16 @@ Observations observations_of(const Way& way, std::size_t length, const std::vect
 }
 
 Observations observations_of(const std::string& encoding, std::size_t range,
-                 std::vector<double> Stretch::* scores, const std::vector<RunResult>& runs) {
+                             std::vector<double> Stretch::* scores,
+                             const std::vector<RunResult>& runs) {
   Observations sample;
   for (const RunResult& run : runs) {
     if (run.encoding != encoding) continue;
     const Stretch at = ranges_of(run.tests.stretches)[range];
     const double mean_score = scores == &Stretch::scores ? at.score : at.second;
     // A stretch whose numbers are not finite has a mean that is not finite.
-    add(sample, run, std::isfinite(mean_score) ? units_or(at.*scores, mean_score)
-                                               : std::vector{mean_score});
+    add(sample, run,
+        std::isfinite(mean_score) ? units_or(at.*scores, mean_score) : std::vector{mean_score});
   }
   return sample;
 }
@@ -76,8 +78,9 @@ double mean_margin(const Observations& sample) {
   if (all == 0) return 0;
   const double seed_degrees = std::max(1.0, seeds - 1),
                unit_degrees = std::max(1.0, static_cast<double>(by_unit.size()) - 1);
-  return student_95(all * all / (over_seeds * over_seeds / seed_degrees +
-                                 over_units * over_units / unit_degrees)) *
+  return student_95(all * all /
+                    (over_seeds * over_seeds / seed_degrees +
+                     over_units * over_units / unit_degrees)) *
          std::sqrt(all);
 }
 

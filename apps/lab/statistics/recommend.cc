@@ -170,8 +170,8 @@ std::vector<Recommendation> by_range(const Results& results) {
     }
     const Contrasts contrasts = contrasts_of_range(results, i);
     compare_with_next(one, order, contrasts);
-    one.confidence = confidence(one, "points", equal_share, seeds_to_decide(order, contrasts),
-                                points_text);
+    one.confidence =
+        confidence(one, "points", equal_share, seeds_to_decide(order, contrasts), points_text);
   }
   return all;
 }

@@ -20,9 +20,9 @@
 #include "apps/lab/runs/extend.h"
 #include "apps/lab/runs/session.h"
 #include "apps/lab/statistics/answer.h"
+#include "apps/lab/statistics/observations.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results_by_size.h"
-#include "apps/lab/statistics/observations.h"
 #include "apps/lab/statistics/task_results.h"
 #include "apps/lab/statistics/training.h"
 #include "apps/lab/statistics/ways.h"
@@ -260,6 +260,7 @@ Results assemble_results(const SessionResult& session, const Corpus& corpus) {
   results.left_out = session.left_out;
   results.stopped = session.stopped;
   results.runs = session.runs;
+  results.sweep = session.sweep;
   results.machine = {processor(), std::thread::hardware_concurrency(), settings.device,
                      std::string(name(current_isa())), TORCH_VERSION};
   compare_encodings(results);

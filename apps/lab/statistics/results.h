@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "apps/lab/data/numbers.h"
-#include "apps/lab/statistics/contrasts.h"
 #include "apps/lab/data/run_result.h"
+#include "apps/lab/statistics/contrasts.h"
 
 namespace gnomon::lab {
 

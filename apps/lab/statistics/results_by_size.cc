@@ -48,9 +48,7 @@ std::int64_t smallest(const Results& results) {
 bool examples(const Results& results) { return results.settings.task->has_examples(); }
 
 // The reason why the models are not trained enough for advice. Empty if they are.
-std::optional<std::string> not_trained(const Results& results) {
-  return no_advice(results);
-}
+std::optional<std::string> not_trained(const Results& results) { return no_advice(results); }
 
 // The first and the last of Results::rankings, or one of them if there is only one.
 std::set<std::size_t> ends(const Results& results) { return {0, results.rankings.size() - 1}; }
@@ -113,10 +111,8 @@ std::string common_sentence(const Results& all, const std::vector<Results>& size
   const std::string place = (examples(all) ? "At " : "With the whole context of ") +
                             place_text(all, all.rankings[at]);
   return common.empty()
-             ? fmt::format("{}, no encoding may be the best at every size.",
-                           place)
-             : fmt::format("{}, {} may be the best at every size.", place,
-                           listed(common));
+             ? fmt::format("{}, no encoding may be the best at every size.", place)
+             : fmt::format("{}, {} may be the best at every size.", place, listed(common));
 }
 
 // The finished encodings of all sizes, each once.

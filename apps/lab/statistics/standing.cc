@@ -40,17 +40,16 @@ std::string standing_text(const std::vector<Standing>& order, const Contrasts& c
   if (!described.empty())
     return "in this order, which other seeds may change: " + named(order, described);
   if (order.empty() || order[0].verdict == Verdict::excluded) return "no encoding takes part";
-  const bool alone = undecided.size() + equivalent.size() + worse.size() +
-                         with(order, Verdict::best).size() ==
-                     1;
+  const bool alone =
+      undecided.size() + equivalent.size() + worse.size() + with(order, Verdict::best).size() ==
+      1;
   if (alone) return named(order[0]) + ", and no other takes part";
   std::string text;
   if (order[0].verdict == Verdict::best) {
-    text = fmt::format("{} is better than each other: than the next, {}, by {}",
-                       named(order[0]), named(order[worse[0]]),
-                       unit.text(contrasts.between(worse[0], 0)));
-    if (worse.size() > 1)
-      text += ", then " + named(order, {worse.begin() + 1, worse.end()});
+    text =
+        fmt::format("{} is better than each other: than the next, {}, by {}", named(order[0]),
+                    named(order[worse[0]]), unit.text(contrasts.between(worse[0], 0)));
+    if (worse.size() > 1) text += ", then " + named(order, {worse.begin() + 1, worse.end()});
     return text;
   }
   if (undecided.empty())
@@ -68,10 +67,9 @@ std::string standing_text(const std::vector<Standing>& order, const Contrasts& c
                           equivalent.size() == 1 ? "is" : "are", unit.limit());
   }
   if (!worse.empty())
-    text += fmt::format("; {} {} worse, by {}{}", named(order, worse),
-                        worse.size() == 1 ? "is" : "are",
-                        unit.text(contrasts.between(worse[0], 0)),
-                        worse.size() == 1 ? "" : " and more");
+    text += fmt::format(
+        "; {} {} worse, by {}{}", named(order, worse), worse.size() == 1 ? "is" : "are",
+        unit.text(contrasts.between(worse[0], 0)), worse.size() == 1 ? "" : " and more");
   return text;
 }
 

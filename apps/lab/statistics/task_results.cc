@@ -121,9 +121,8 @@ std::string beyond_sentence(const Results& results, std::size_t range) {
   if (std::none_of(order.begin(), order.end(),
                    [](const RankedEncoding& one) { return std::isfinite(one.score); }))
     return at + ", every encoding diverged.";
-  const bool no_score = std::all_of(order.begin(), order.end(), [](const RankedEncoding& one) {
-    return !(one.score > 0);
-  });
+  const bool no_score = std::all_of(order.begin(), order.end(),
+                                    [](const RankedEncoding& one) { return !(one.score > 0); });
   if (!no_score && !beats_chance(results, range)) {
     const StretchMean& best = *best_of(results, range);
     return fmt::format("{}, no encoding has {} above chance: {}.", at, task.score,
@@ -171,8 +170,7 @@ bool beats_chance(const Results& results, std::size_t range) {
   const StretchMean* best = best_of(results, range);
   if (!best || !std::isfinite(best->score)) return false;
   // The lower limit of the best of as many encodings.
-  const double z =
-      normal_quantile(1 - 0.025 / static_cast<double>(results.encodings.size()));
+  const double z = normal_quantile(1 - 0.025 / static_cast<double>(results.encodings.size()));
   return best->score_interval.low > best->chance_score &&
          share_interval(best->score, best->examples, z).low > best->chance_score;
 }
@@ -194,19 +192,18 @@ void add_example_lengths(EncodingResult& encoding, const std::vector<const RunRe
 Contrasts contrasts_of_range(const Results& results, std::size_t range) {
   const std::vector<RankedEncoding>& order = results.rankings[range].order;
   // If no score is above 0, the second scores are compared.
-  const bool no_score = std::all_of(order.begin(), order.end(), [](const RankedEncoding& one) {
-    return !(one.score > 0);
-  });
+  const bool no_score = std::all_of(order.begin(), order.end(),
+                                    [](const RankedEncoding& one) { return !(one.score > 0); });
   std::vector<Observations> entries;
   std::vector<bool> usual;
   for (const RankedEncoding& one : order) {
     entries.push_back(observations_of(one.name, range,
-                                no_score && !results.settings.task->second.empty()
-                                    ? &Stretch::seconds
-                                    : &Stretch::scores,
-                                results.runs));
-    usual.push_back(std::isfinite(one.score) && find_encoding(results, one.name).training ==
-                                                    Training::enough);
+                                      no_score && !results.settings.task->second.empty()
+                                          ? &Stretch::seconds
+                                          : &Stretch::scores,
+                                      results.runs));
+    usual.push_back(std::isfinite(one.score) &&
+                    find_encoding(results, one.name).training == Training::enough);
   }
   std::size_t statements = 0;
   for (const Ranking& one : results.rankings)

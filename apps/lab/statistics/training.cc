@@ -43,8 +43,8 @@ bool is_token_task(const Results& results) {
 // The largest loss of a model of text that has learned.
 double learned_bits(const Results& results) {
   const TextsResult& texts = results.texts;
-  const double frequency = is_token_task(results) ? *texts.token_frequency_bits
-                                                  : texts.byte_frequency_bits;
+  const double frequency =
+      is_token_task(results) ? *texts.token_frequency_bits : texts.byte_frequency_bits;
   return results.settings.task->is_masked()
              ? learned_below * frequency
              : std::min(learned_below * frequency, texts.byte_pair_bits - equal_bits);
@@ -88,8 +88,8 @@ std::optional<double> minutes_of(const Results& results, double seeds, double st
   double run_seconds = 0, known = 0;
   for (const RunResult& run : results.runs)
     if (run.steps > 0) {
-      run_seconds += run.train_seconds * steps / static_cast<double>(run.steps) +
-                     run.test_seconds;
+      run_seconds +=
+          run.train_seconds * steps / static_cast<double>(run.steps) + run.test_seconds;
       ++known;
     }
   if (known == 0 || !results.size.empty()) return std::nullopt;
@@ -155,14 +155,16 @@ std::optional<std::string> excluded_sentence(const Results& results) {
             ? fmt::format("{} (as in training, not above chance)", listed(chance))
             : fmt::format("{} (not below {:.2f} {}, so that nothing but {} is learned)",
                           listed(chance), bits, results.metric.name,
-                          results.settings.task->is_masked() ? "the frequencies of bytes"
-                                                             : "the frequencies of byte pairs"));
+                          results.settings.task->is_masked()
+                              ? "the frequencies of bytes"
+                              : "the frequencies of byte pairs"));
   }
   if (!falling.empty())
-    parts.push_back(fmt::format(
-        "{} (the loss would still fall by more than {:.0f} % with twice the steps: by the number "
-        "in parentheses)",
-        listed(falling), 100 * settled_below));
+    parts.push_back(
+        fmt::format("{} (the loss would still fall by more than {:.0f} % with twice the steps: "
+                    "by the number "
+                    "in parentheses)",
+                    listed(falling), 100 * settled_below));
   if (parts.empty()) return std::nullopt;
   return fmt::format("Not ranked, because not trained enough: {}.", listed(parts, "; "));
 }
@@ -171,19 +173,19 @@ std::optional<std::string> no_advice(const Results& results) {
   if (all_diverged(results)) return all_diverged_sentence(results);
   const Settings& s = results.settings;
   const auto steps = static_cast<double>(s.steps);
-  const bool any = std::any_of(results.encodings.begin(), results.encodings.end(), [](auto& one) {
-    return one.training == Training::enough;
-  });
+  const bool any = std::any_of(results.encodings.begin(), results.encodings.end(),
+                               [](auto& one) { return one.training == Training::enough; });
   if (!any)
-    return fmt::format("No advice: no {} is trained enough. Train longer: --steps {:.0f}{}.",
-                       entry_noun(s), 2 * steps,
-                       training::with_minutes(results, static_cast<double>(s.seeds.size()),
-                                              2 * steps));
+    return fmt::format(
+        "No advice: no {} is trained enough. Train longer: --steps {:.0f}{}.", entry_noun(s),
+        2 * steps,
+        training::with_minutes(results, static_cast<double>(s.seeds.size()), 2 * steps));
   const bool random = std::any_of(results.runs.begin(), results.runs.end(),
                                   [](const RunResult& run) { return run.steps > 0; });
   if (const std::int64_t seeds = fewest_seeds(results); random && seeds < least_seeds)
     return fmt::format(
-        "No advice from {}: results differ between seeds, and at least {} seeds show by how much. "
+        "No advice from {}: results differ between seeds, and at least {} seeds show by how "
+        "much. "
         "For advice: --seeds {}{}.",
         counted(seeds, "seed"), least_seeds, training::usual_seeds,
         training::with_minutes(results, static_cast<double>(training::usual_seeds), steps));

@@ -94,8 +94,9 @@ void check_run(const RunResult& run, const Settings& settings) {
     need_same(run.extension->before.size() == wanted.size(), "length of before");
     need_same(run.extension->methods.size() == settings.extend.size() + 1, "number of methods");
     for (const ExtensionMethod& one : run.extension->methods)
-      for (const std::size_t size : {one.without.size(), one.after.size(),
-                                     one.without_by_segment.size(), one.after_by_segment.size()})
+      for (const std::size_t size :
+           {one.without.size(), one.after.size(), one.without_by_segment.size(),
+            one.after_by_segment.size()})
         need_same(size == wanted.size(), "length of without or after");
   }
   check_picture(run.picture);

@@ -26,6 +26,10 @@ RunResult read_run(const std::filesystem::path& path, const Settings& settings,
   });
 }
 
+std::vector<SweptRate> read_sweep(const std::filesystem::path& path) {
+  return read_file<std::vector<SweptRate>>(path, [](const auto&) {});
+}
+
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {
   return read_file<std::vector<MeasuredCost>>(path, [](const auto&) {});
 }

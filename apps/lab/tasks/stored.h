@@ -37,6 +37,7 @@ StoredSettings read_settings(const Json& stored);  // that rank 0 sent
 RunResult read_run(const std::filesystem::path& path, const Settings& settings,
                    const std::string& encoding, std::int64_t seed);
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path);
+std::vector<SweptRate> read_sweep(const std::filesystem::path& path);
 // The config.json of a trained model.
 ModelConfig read_model_config(const std::filesystem::path& path);
 
