@@ -262,7 +262,8 @@ int main(int argc, char** argv) {
   all.result = read_run(all.folder / "runs" / (name + ".json"), all.settings, real, 1);
   all.model = all.folder / "models" / name;
   constexpr int of_first_phase = 6;
-  all.settings.seeds = static_cast<std::int64_t>(all.workers) * all.runs + of_first_phase;
+  all.settings.seeds =
+      seeds_up_to(static_cast<std::int64_t>(all.workers) * all.runs + of_first_phase);
   all.jobs = jobs_of(all.settings, {});
 
   const fs::path scratch = fs::temp_directory_path() / fmt::format("gnomon-sim-{}", getpid());

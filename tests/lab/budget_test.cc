@@ -4,6 +4,9 @@
 
 #include <gtest/gtest.h>
 
+#include <map>
+#include <string>
+
 namespace gnomon::lab {
 namespace budget_test {
 
@@ -108,14 +111,14 @@ TEST_P(Budgets, GiveSeedsAndSteps) {
   settings.task = given.task;
   settings.encodings.assign(given.encodings, "rotary");
   settings.steps = 600;
-  settings.seeds = given.seeds_given ? given.seeds_given : 1;
+  settings.seeds = seeds_up_to(given.seeds_given ? given.seeds_given : 1);
   Options options;
   options.jobs = given.jobs;
   options.minutes = given.minutes;
   options.steps_follow_minutes = given.minutes_given;
   options.seeds_follow_minutes = given.seeds_given == 0;
   const Budget found = choose_budget(settings, options, {given.step, given.tests});
-  EXPECT_EQ(found.seeds, given.seeds);
+  EXPECT_EQ(found.seeds, seeds_up_to(given.seeds));
   EXPECT_NEAR(static_cast<double>(found.steps), static_cast<double>(given.steps), 1);
   EXPECT_NE(found.reason.find(given.said), std::string::npos) << found.reason;
   EXPECT_EQ(found.reason.empty(), given.said[0] == '\0') << found.reason;
@@ -134,6 +137,35 @@ TEST(SeedsFollowMinutes, UnlessTheyOrTheStepsAreGiven) {
   EXPECT_FALSE(parsed({"--seeds", "1"}).seeds_follow_minutes);
   EXPECT_FALSE(parsed({"--steps", "5"}).seeds_follow_minutes);
   EXPECT_FALSE(parsed({"--preset", "full"}).seeds_follow_minutes);
+}
+
+TEST(Seeds, AreANumberOrAList) {
+  using List = std::vector<std::int64_t>;
+  const auto seeds = [](const char* text) { return parsed({"--seeds", text}).settings.seeds; };
+  EXPECT_EQ(parsed({"--steps", "5"}).settings.seeds, List{1});
+  EXPECT_EQ(seeds("3"), (List{1, 2, 3}));
+  EXPECT_EQ(seeds("7,1,4"), (List{1, 4, 7}));
+  EXPECT_EQ(seeds("4,"), List{4});
+  EXPECT_EQ(seeds("2147483648,"), List{2147483648});
+  EXPECT_EQ(seeds("100").size(), 100u);
+  std::string many;
+  for (int i = 1; i <= 101; ++i) many += std::to_string(i) + ",";
+  for (const auto& [text, message] : std::map<std::string, std::string>{
+           {"0", "--seeds must be positive integers, got 0"},
+           {"x", "--seeds must be positive integers, got x"},
+           {",", "--seeds must be positive integers, got none"},
+           {"-1,2", "--seeds must be positive integers, got -1"},
+           {"101", "--seeds must be at most 100; A,B,.. is a list, got 101"},
+           {"9223372036854775807", "--seeds must be at most 100; A,B,.. is a list"},
+           {"1,4,1", "--seeds must be distinct, got 1,4,1"},
+           {"2147483649,", "--seeds must be at most 2147483648, got 2147483649"},
+           {many, "--seeds must be 1 to 100 numbers, got 101"}})
+    try {
+      seeds(text.c_str());
+      ADD_FAILURE() << message;
+    } catch (const std::invalid_argument& error) {
+      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+    }
 }
 
 }  // namespace budget_test

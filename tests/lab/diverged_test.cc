@@ -224,7 +224,7 @@ TEST(StoredResults, ScoresAreShares) {
 TEST(StoredResults, OfUnequalCurvesHaveAPage) {
   const testing::TemporaryFolder folder;
   Results results = text_results();
-  results.settings.seeds = 2;
+  results.settings.seeds = {1, 2};
   RunResult& first = results.runs[0];
   RunResult second = first;
   second.seed = 2;

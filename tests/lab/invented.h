@@ -45,10 +45,10 @@ inline lab::Results results_of(const std::vector<Found>& all) {
   lab::Results results;
   results.settings.eval_lengths = {128, 256, 1024};
   results.settings.steps = 600;
-  results.settings.seeds = std::ssize(all[0].over_seeds);
+  results.settings.seeds = lab::seeds_up_to(std::ssize(all[0].over_seeds));
   results.texts.byte_frequency_bits = 4.46;
   results.texts.byte_pair_bits = 3.45;
-  results.runs_asked = std::ssize(all) * results.settings.seeds;
+  results.runs_asked = std::ssize(all) * std::ssize(results.settings.seeds);
   results.machine.cores = 2;
   for (const Found& one : all) {
     results.settings.encodings.emplace_back(one.name);

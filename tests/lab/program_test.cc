@@ -302,7 +302,7 @@ TEST_F(Program, ComparesTwoFolders) {
   EXPECT_TRUE(json.at("warnings").empty());
   const Outcome text = use("compare", {out("a"), out("b")});
   EXPECT_EQ(text.code, 0);
-  EXPECT_NE(text.output.find("Settings that differ\n  seeds           1 in A, 2 in B\n"),
+  EXPECT_NE(text.output.find("Settings that differ\n  seeds           [1] in A, [1,2] in B\n"),
             std::string::npos)
       << text.output;
 

@@ -88,7 +88,7 @@ struct ExampleCase {
 Results results_of_examples(const std::vector<Answered>& all) {
   Results results;
   results.settings.task = &find_task("copy");
-  results.settings.seeds = std::ssize(all[0].seeds);
+  results.settings.seeds = seeds_up_to(std::ssize(all[0].seeds));
   for (const Answered& one : all) {
     std::vector<RunResult> runs;
     for (const auto& [near, far] : one.seeds) {

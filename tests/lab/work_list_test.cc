@@ -15,7 +15,7 @@ namespace work_list_test {
 Settings settings() {
   Settings all = testing::tiny();
   all.encodings = {"none", "rotary", "alibi"};
-  all.seeds = 2;
+  all.seeds = {1, 2};
   return all;
 }
 

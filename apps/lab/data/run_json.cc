@@ -8,8 +8,9 @@ void keys(auto& f, Settings& s) {
   f("preset", s.preset)("task", s.task)("encodings", s.encodings)("extend", s.extend);
   f("texts", s.texts)("tokens", s.tokens)("train_length", s.train_length)("eval_lengths",
                                                                           s.eval_lengths);
-  f("layers", s.layers)("width", s.width)("heads", s.heads)("seeds", s.seeds);
-  f("steps", s.steps)("batch", s.batch)("learning_rate", s.learning_rate);
+  f("layers", s.layers)("width", s.width)("heads", s.heads);
+  f.seeds("seeds", s.seeds)("steps", s.steps)("batch", s.batch)("learning_rate",
+                                                                s.learning_rate);
   f("eval_segments", s.eval_segments)("device", s.device);
   f.optional("micro_batches", s.micro_batches).optional("finetune", s.finetune);
 }

@@ -1,6 +1,7 @@
 #include "apps/lab/data/settings.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/tokenizer.h"
@@ -17,6 +18,12 @@ const Preset& find_preset(const std::string& name) {
   for (const Preset& one : presets)
     if (name == one.name) return one;
   refuse("lab", "--preset must be default or full", name);
+}
+
+std::vector<std::int64_t> seeds_up_to(std::int64_t count) {
+  std::vector<std::int64_t> seeds(static_cast<std::size_t>(count));
+  std::iota(seeds.begin(), seeds.end(), 1);
+  return seeds;
 }
 
 std::int64_t preset_steps(const Settings& s) {

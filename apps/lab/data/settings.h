@@ -18,6 +18,8 @@ using Json = nlohmann::ordered_json;
 // The number of micro-batches of a step with --workers-per-run.
 constexpr std::int64_t micro_batch_count = 8;
 
+constexpr std::int64_t most_seeds = 100, largest_seed = std::int64_t{1} << 31;
+
 // All settings that the results of a run depend on, and nothing else: two runs with equal
 // settings and equal texts give equal results. Stored as settings.json beside the results.
 struct Settings {
@@ -32,7 +34,7 @@ struct Settings {
   std::int64_t train_length = 128;
   std::vector<std::int64_t> eval_lengths;  // ascending, the first is train_length
   std::int64_t layers = 4, width = 128, heads = 4;
-  std::int64_t seeds = 1;
+  std::vector<std::int64_t> seeds = {1};  // ascending, at most most_seeds
   std::int64_t steps = 0;
   std::int64_t batch = 16;  // windows or examples in a step
   double learning_rate = 2e-3;
@@ -48,6 +50,8 @@ struct Settings {
   std::int64_t longest() const { return eval_lengths.back(); }
 };
 
+// The seeds 1, ..., count.
+std::vector<std::int64_t> seeds_up_to(std::int64_t count);
 // The number of different tokens: 256 bytes, or N.
 std::int64_t vocabulary(const Settings& settings);
 // The number of training steps of preset and task, without a time limit. 0 with --finetune.

@@ -26,7 +26,7 @@ namespace {
 
 // A sentence about the bands of a curve that has none with one seed.
 std::string bands_over_seeds(const Results& results) {
-  return results.settings.seeds > 1
+  return results.settings.seeds.size() > 1
              ? " Bands: the 95 % confidence interval of the mean over seeds (Student's t)."
              : " One seed: the chart has no bands.";
 }
@@ -106,7 +106,7 @@ void add_settings(plot::HtmlPage& page, const Results& results) {
        {"Without a model", results.metric.chance},
        {"Model", model_text(results)},
        {s.finetune.empty() ? "Training" : "Fine-tune", training_text(results)},
-       {"Seeds", grouped(s.seeds)},
+       {"Seeds", fmt::format("{}", fmt::join(s.seeds, ", "))},
        {"Data", results.texts.source + ", " + results.texts.split}});
   plot::Table texts;
   texts.columns = {{"text"}, {"part"}, {"bytes", plot::Align::number}};

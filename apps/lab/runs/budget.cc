@@ -42,16 +42,16 @@ Budget choose_budget(const Settings& s, const Options& options, const Speed& spe
         limited ? std::min(minutes_of_examples, *options.minutes) : *options.minutes;
     const double needed = minutes_of(s, options, speed, seeds_if_they_fit);
     const bool fits = needed <= limit;
-    found.seeds = fits ? seeds_if_they_fit : s.seeds;
+    if (fits) found.seeds = seeds_up_to(seeds_if_they_fit);
     found.reason =
         fmt::format("{}: {} seeds of {} take about {:.1f} minutes, and the limit is {:.1f}.{}",
-                    counted(found.seeds, "seed"), seeds_if_they_fit, counted(s.steps, "step"),
-                    needed, limit,
+                    counted(std::ssize(found.seeds), "seed"), seeds_if_they_fit,
+                    counted(s.steps, "step"), needed, limit,
                     fits ? ""
                          : fmt::format(" To train them: --seeds {} --steps {}.",
                                        seeds_if_they_fit, s.steps));
   }
-  const std::int64_t fit = fitting_steps(s, options, speed, found.seeds);
+  const std::int64_t fit = fitting_steps(s, options, speed, std::ssize(found.seeds));
   found.steps = options.steps_follow_minutes ? fit : std::min(fit, s.steps);
   if (found.steps < s.steps && !options.steps_follow_minutes)
     found.reason +=

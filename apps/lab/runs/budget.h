@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "apps/lab/runs/options.h"
 
@@ -22,7 +23,8 @@ constexpr std::int64_t seeds_if_they_fit = 3;
 constexpr double minutes_of_examples = 3;
 
 struct Budget {
-  std::int64_t seeds = 1, steps = 0;
+  std::vector<std::int64_t> seeds = {1};
+  std::int64_t steps = 0;
   std::string reason = {};  // one line for the terminal; empty if nothing was chosen
 };
 

@@ -52,7 +52,7 @@ void check_space(const fs::path& folder, const Settings& s) {
   std::int64_t all = 0, most = 0;
   for (const std::string& entry : s.encodings) {
     const std::int64_t one = parameters(size_of(s, entry));
-    all += one * s.seeds;
+    all += one * std::ssize(s.seeds);
     most = std::max(most, one);
   }
   const std::int64_t need = 4 * (all + 16 * most) + (16 << 20);

@@ -41,7 +41,7 @@ Without TEXT: Jane Austen's novels, or generated examples of the task.
   --train-length N  --eval-lengths A,..  in tokens, or in the unit of the task
   --layers N  --width N  --heads N  or --sizes 2x64,8x256 (layers x width)
   --batch N  --learning-rate R  --steps N | --minutes M  --device cpu|cuda
-  --seeds N (3 if they fit, else 1)  --jobs N  --workers-per-run 1|2|4|8
+  --seeds N|A,B,.. (3 if they fit, else 1)  --jobs N  --workers-per-run 1|2|4|8
   --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..   many machines
   --out DIR            a new or empty folder (report, else report-2, ...)
   --resume (go on in --out)  --no-cost (do not measure time and memory)  --json
@@ -170,6 +170,16 @@ std::vector<std::int64_t> parse_lengths(const char* option, const std::string& t
   return {sorted.begin(), sorted.end()};
 }
 
+std::vector<std::int64_t> parse_seeds(const std::string& text) {
+  std::vector<std::int64_t> seeds = parse_lengths("--seeds", text);
+  if (text.find(',') == std::string::npos) {
+    need(seeds[0] <= most_seeds, "--seeds must be at most 100; A,B,.. is a list", seeds[0]);
+    return seeds_up_to(seeds[0]);
+  }
+  if (seeds.size() != split(text).size()) refuse("lab", "--seeds must be distinct", text);
+  return seeds;
+}
+
 bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   for (const std::string& word : words)  // they are stored, as JSON
@@ -187,8 +197,8 @@ bool parse_command_line(CommandLine& command, int argc, char** argv, const char*
 Options parse_options(int argc, char** argv) {
   Options options;
   Settings& s = options.settings;
-  std::string task_name = "text", encodings, lengths, methods, sizes;
-  std::optional<std::int64_t> steps, seeds, train_length, batch, layers, width, heads;
+  std::string task_name = "text", encodings, lengths, methods, sizes, seeds;
+  std::optional<std::int64_t> steps, train_length, batch, layers, width, heads;
   std::optional<double> minutes, learning_rate;
 
   CommandLine command("lab");
@@ -255,7 +265,7 @@ Options parse_options(int argc, char** argv) {
   s.heads = heads.value_or(task.heads);
   if (tunes) task = finetune::take_sizes(s);
   s.learning_rate = learning_rate.value_or(task.learning_rate);
-  s.seeds = seeds.value_or(preset.seeds);
+  s.seeds = seeds.empty() ? seeds_up_to(preset.seeds) : parse_seeds(seeds);
   s.steps = steps.value_or(tunes ? task.steps : preset_steps(s));
   s.eval_segments = preset.segments;
   if (workers) options.workers_per_run = team_size("--workers-per-run", *workers);
@@ -271,7 +281,7 @@ Options parse_options(int argc, char** argv) {
   } else if (!steps) {
     options.minutes = preset.minutes;
   }
-  options.seeds_follow_minutes = options.minutes && !seeds && preset.seeds == 1;
+  options.seeds_follow_minutes = options.minutes && seeds.empty() && preset.seeds == 1;
 
   s.extend = extension_names(methods);
   if (tunes && methods == "all") std::erase(s.extend, "drope");  // requires much training

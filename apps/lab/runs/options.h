@@ -46,6 +46,8 @@ Options parse_options(int argc, char** argv);
 
 // Ascending lengths from "64,128". Throws std::invalid_argument unless all are integers > 0.
 std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text);
+// The seeds 1, 2, 3 from "3", 1, 4, 7 from "1,4,7", and 4 from "4,".
+std::vector<std::int64_t> parse_seeds(const std::string& text);
 
 // Parses the words after argv[0]. If --help is one of them, prints `help` and returns false.
 bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help);

@@ -144,7 +144,7 @@ std::string Progress::head(const std::string& encoding, std::int64_t seed) const
   std::size_t width = 10;
   for (const std::string& one : settings_.encodings) width = std::max(width, one.size());
   const std::string name = fmt::format("{:<{}} ", encoding, width);
-  return settings_.seeds > 1 ? name + fmt::format("seed {}/{}  ", seed, settings_.seeds) : name;
+  return settings_.seeds.size() > 1 ? name + fmt::format("seed {}  ", seed) : name;
 }
 
 std::string Progress::text(const Line& one) const {
@@ -165,7 +165,7 @@ std::string Progress::text(const Line& one) const {
 }
 
 std::string Progress::session_text() const {
-  const auto runs = std::ssize(settings_.encodings) * settings_.seeds;
+  const auto runs = std::ssize(settings_.encodings) * std::ssize(settings_.seeds);
   std::int64_t left = (runs - finished_) * settings_.steps;
   for (const Line& one : lines_) left -= one.step;
   const double passed =

@@ -202,10 +202,11 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   }
   const std::vector<Job> jobs = jobs_of(result.settings, options.shard);
   if (jobs.empty())
-    refuse("lab",
-           fmt::format("--shard I/N must have I below the number of runs, {}",
-                       std::ssize(result.settings.encodings) * result.settings.seeds),
-           options.shard->text());
+    refuse(
+        "lab",
+        fmt::format("--shard I/N must have I below the number of runs, {}",
+                    std::ssize(result.settings.encodings) * std::ssize(result.settings.seeds)),
+        options.shard->text());
   if (!stored) io::write_atomically(out / "settings.json", to_json(asked).dump(1));
   if (!result.cost.empty())
     io::write_atomically(out / "cost.json", to_json(result.cost).dump(1));

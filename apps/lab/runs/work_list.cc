@@ -18,7 +18,7 @@ std::filesystem::path Job::checkpoint(const std::filesystem::path& folder) const
 std::vector<Job> jobs_of(const Settings& settings, const std::optional<Shard>& shard) {
   std::vector<Job> jobs;
   std::int64_t number = 0;
-  for (std::int64_t seed = 1; seed <= settings.seeds; ++seed)
+  for (const std::int64_t seed : settings.seeds)
     for (const std::string& encoding : settings.encodings)
       if (!shard || number++ % shard->count == shard->index) jobs.push_back({encoding, seed});
   return jobs;

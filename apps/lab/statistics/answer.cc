@@ -20,7 +20,7 @@ constexpr double breaks_from = 0.25;  // a relative increase of a loss; see far_
 std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
 
 std::string seeds_of(const Results& results) {
-  std::int64_t least = results.settings.seeds;
+  std::int64_t least = std::ssize(results.settings.seeds);
   for (const EncodingResult& one : results.encodings) least = std::min(least, one.seeds);
   return counted(least, "seed");
 }

@@ -16,7 +16,7 @@ namespace gnomon::lab {
 namespace recommendation {
 
 std::int64_t least_seeds(const Results& results) {
-  std::int64_t least = results.settings.seeds;
+  std::int64_t least = std::ssize(results.settings.seeds);
   for (const EncodingResult& one : results.encodings) least = std::min(least, one.seeds);
   return least;
 }

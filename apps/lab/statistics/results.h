@@ -179,7 +179,7 @@ struct Machine {
 
 struct Results {
   std::string gnomon = {};
-  std::int64_t schema = 3;
+  std::int64_t schema = 4;
   std::string date = {}, command = {};  // UTC; the command line
   std::vector<std::string> answer = {};
   Settings settings = {};

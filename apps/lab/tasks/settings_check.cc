@@ -70,7 +70,13 @@ void check_settings(const Settings& s) {
     check_size(s);
     for (const std::string& entry : s.encodings) check_size(sized(s, entry));
   }
-  need(s.seeds >= 1 && s.seeds <= 100, "--seeds must be 1 to 100", s.seeds);
+  need(!s.seeds.empty() && std::ssize(s.seeds) <= most_seeds,
+       "--seeds must be 1 to 100 numbers", std::ssize(s.seeds));
+  for (std::int64_t before = 0; const std::int64_t seed : s.seeds) {
+    need(seed > before, "--seeds must be positive, distinct and ascending", seed);
+    need(seed <= largest_seed, "--seeds must be at most 2147483648", seed);
+    before = seed;
+  }
   need(s.steps >= 1, "--steps must be at least 1", s.steps);
   need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
   if (s.micro_batches) {

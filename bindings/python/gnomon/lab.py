@@ -121,7 +121,7 @@ def find() -> str:
 
 def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None, *,
         encodings: Sequence[str] | None = None, minutes: float | None = None,
-        steps: int | None = None, seeds: int | None = None,
+        steps: int | None = None, seeds: int | Sequence[int] | None = None,
         out: str | os.PathLike[str] | None = None, progress: bool = True,
         **options: Any) -> LabResults:
     """Trains and compares encodings on a text. Takes minutes.
@@ -130,7 +130,7 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
         novels that the lab contains. For a task with data, its file or folder.
     encodings: names as in `gnomon.encodings()`, or schemes as 'rotary+alibi'; or ['all'].
     minutes or steps: the training budget, with equal steps for every encoding.
-    seeds: training runs for each encoding.
+    seeds: training runs for each encoding, or a list of their seeds.
     out: a new or empty folder; default: report, report-2, ... in the working folder.
     progress: shows the progress as one line on stderr.
     options: the other options of `gnomon lab` with _ for -: task="copy", tokens="bpe:1000",
@@ -141,6 +141,8 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
 
     Raises ValueError with the message of the lab, FileNotFoundError if it is not installed.
     """
+    if seeds is not None and not isinstance(seeds, int):
+        seeds = "".join(f"{one}," for one in seeds)  # "4," is a list, and "4" a number of seeds
     words = list(_words({"encodings": encodings, "minutes": minutes, "steps": steps,
                          "seeds": seeds, "out": None if out is None else os.fspath(out)} | options))
     environment = os.environ | {"GNOMON_LAB": find()}
@@ -169,8 +171,8 @@ def load(folder: str | os.PathLike[str]) -> LabResults:
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(f"[lab] folder must have the results of a run, got {path}: {error}"
                          ) from error
-    if not isinstance(data, dict) or data.get("schema") != 3:
-        raise ValueError("[lab] results.json must have the schema 3, got "
+    if not isinstance(data, dict) or data.get("schema") != 4:
+        raise ValueError("[lab] results.json must have the schema 4, got "
                          f"{data.get('schema') if isinstance(data, dict) else type(data).__name__}")
     return LabResults(path, data)
 

@@ -79,6 +79,12 @@ def test_run_passes_options_and_reads_the_results(script: pathlib.Path,
     assert results.answer.startswith("At the training length of 64 bytes, Rotary (RoPE) has")
 
 
+def test_seeds_are_a_number_or_a_list(script: pathlib.Path) -> None:
+    assert words_of(gnomon.lab.run(seeds=4, out="a"))[1:3] == ["--seeds", "4"]
+    assert words_of(gnomon.lab.run(seeds=[4], out="b"))[1:3] == ["--seeds", "4,"]
+    assert words_of(gnomon.lab.run(seeds=(1, 7), out="c"))[1:3] == ["--seeds", "1,7,"]
+
+
 def test_run_passes_every_kind_of_option(script: pathlib.Path, tmp_path: pathlib.Path) -> None:
     results = gnomon.lab.run(finetune=tmp_path / "tiny", extend=("yarn", "ntk"), tokens="bpe:1000",
                              task="image-text", workers_per_run=2, steps=5, out="r")
@@ -206,7 +212,7 @@ def test_empty_fields_of_an_extension(tmp_path: pathlib.Path) -> None:
 
 
 def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
-    data = {"schema": 3, "answer": ["One.", "Two."], "settings": {"encodings": ["none"]},
+    data = {"schema": 4, "answer": ["One.", "Two."], "settings": {"encodings": ["none"]},
             "length_unit": "words",
             "metric": {"name": "whole answers", "what": "the share", "chance": "0"}}
     (tmp_path / "results.json").write_text(json.dumps(data))
@@ -227,7 +233,7 @@ def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
 
 
 def test_chart_of_a_fine_tune_has_lengths_in_tokens(tmp_path: pathlib.Path) -> None:
-    data = {"schema": 3, "answer": [], "settings": {"encodings": ["released", "yarn@tuned"]},
+    data = {"schema": 4, "answer": [], "settings": {"encodings": ["released", "yarn@tuned"]},
             "length_unit": "tokens",
             "metric": {"name": "bits per byte", "what": "the loss", "chance": "4.4"}}
     (tmp_path / "results.json").write_text(json.dumps(data))
@@ -274,8 +280,8 @@ print(json.dumps({{"words": sys.argv[1:], "differences": []}}))
 
 @pytest.mark.parametrize("content, message", [
     (None, "must have the results of a run"), ("{", "must have the results of a run"),
-    ("[]", "must have the schema 3, got list"),
-    ('{"schema": 2}', "must have the schema 3, got 2")])
+    ("[]", "must have the schema 4, got list"),
+    ('{"schema": 2}', "must have the schema 4, got 2")])
 def test_load_refuses(content: str | None, message: str, tmp_path: pathlib.Path) -> None:
     if content is not None:
         (tmp_path / "results.json").write_text(content)
