@@ -42,7 +42,7 @@ Without TEXT: Jane Austen's novels, or generated examples of the task.
   --layers N  --width N  --heads N  or --sizes 2x64,8x256 (layers x width)
   --batch N  --steps N | --minutes M (for everything)  --device cpu|cuda
   --learning-rate R | --sweep R,..  the best of several rates for each encoding
-  --seeds N|A,B,.. (3 if they fit, else 1)  --jobs N  --workers-per-run 1|2|4|8
+  --seeds N|A,B,.. (3, or 5 if they fit)  --jobs N  --workers-per-run 1|2|4|8
   --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..   many machines
   --out DIR            a new or empty folder (report, else report-2, ...)
   --resume (go on in --out)  --no-cost (do not measure time and memory)  --json
