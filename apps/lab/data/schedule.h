@@ -1,8 +1,8 @@
 // The learning rate over the steps of a run: it rises over the first steps, is constant, and
 // falls linearly at the end (warm-up, stable, decay).
 //
-// While the learning rate is constant, the fall of the loss shows how far training has come. With
-// a cosine, which falls from the beginning, every curve flattens.
+// While the learning rate is constant, the fall of the loss shows how far training has come.
+// With a cosine, which falls from the beginning, every curve flattens.
 #pragma once
 
 #include <algorithm>

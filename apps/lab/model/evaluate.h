@@ -18,7 +18,8 @@ namespace gnomon::lab {
 std::optional<Evaluation> evaluate(Transformer& model, const Settings& settings,
                                    const Corpus& corpus, const std::function<bool()>& stop);
 
-// LengthLoss::tail_by_segment at one length, for a task with text. Empty if `stop` returns true.
+// LengthLoss::tail_by_segment at one length, for a task with text. Empty if `stop` returns
+// true.
 std::optional<std::vector<double>> tail_by_segment(Transformer& model, const Settings& settings,
                                                    const Corpus& corpus, std::int64_t length,
                                                    const std::function<bool()>& stop);

@@ -53,9 +53,7 @@ std::string unit(const Results& results) {
   return results.settings.task->is_masked() ? "bits per masked byte" : "bits per byte";
 }
 
-UnitText bits_text() {
-  return {[](double bits) { return fmt::format("{:.2f}", bits); }, "bits", equal_bits};
-}
+UnitText bits_text() { return {bits_number, "bits", equal_bits}; }
 
 // The index of the first way at a length that takes part and fulfils the condition.
 template <typename Condition>
@@ -75,9 +73,17 @@ std::string near_sentence(const Results& results) {
   std::vector<Standing> order;
   for (const Way& one : near.order)
     order.push_back({one.title, number_or_diverged("{:.2f}", one.bits), one.verdict});
-  return fmt::format("At the training length of {}, in {} ({}): {}.",
-                     length_text(results, near.length), unit(results), seeds_of(results),
-                     standing_text(order, contrasts_at(results, 0), bits_text()));
+  const std::int64_t steps = results.settings.steps;
+  std::string text = fmt::format(
+      "At the training length of {}, in {} ({}{}): {}.", length_text(results, near.length),
+      unit(results), steps > 0 ? counted(steps, "step") + ", " : "", seeds_of(results),
+      standing_text(order, contrasts_at(results, 0), bits_text()));
+  const auto fall = find_encoding(results, near.order[0].name).fall;
+  if (fall && *fall > equal_bits)
+    text +=
+        fmt::format(" With twice the steps, the loss of {} would fall by about {:.2f} bits.",
+                    near.order[0].title, *fall);
+  return text;
 }
 
 // The gain of a context longer than in training: of the best way at each length over the best
@@ -97,7 +103,8 @@ std::vector<Gain> gains(const Results& results) {
 const Gain* largest(const std::vector<Gain>& all) {
   const Gain* best = nullptr;
   for (const Gain& one : all)
-    if (one.contrast.above() && (!best || one.contrast.difference > best->contrast.difference))
+    if (one.contrast.above() && !one.contrast.within(equal_bits) &&
+        (!best || one.contrast.difference > best->contrast.difference))
       best = &one;
   return best;
 }
@@ -143,7 +150,7 @@ std::string advice(const Results& results) {
     else
       undecided.insert(undecided.end(), lengths.begin(), lengths.end());
   }
-  std::string text = parts.empty() ? "" : "Use " + listed(parts, "; ") + ".";
+  std::string text = parts.empty() ? "" : fmt::format("Use {}.", fmt::join(parts, "; "));
   if (!undecided.empty())
     text += fmt::format("{}No advice for {}: which {} is best is not decided.",
                         text.empty() ? "" : " ", lengths_of(undecided, results),
@@ -158,7 +165,8 @@ std::string change_text(double change) {
 }
 
 // The change of the loss of each encoding from the training length to the longest: measurable
-// if the interval of the difference does not contain 0, and within 3 % if the whole interval is.
+// if the interval of the difference does not contain 0, and within 3 % if the whole interval
+// is.
 std::string far_sentence(const Results& results) {
   const std::size_t last = results.ways.size() - 1;
   const Ways& far = results.ways.back();

@@ -122,7 +122,8 @@ std::string differences_text(const Comparison& found, bool examples) {
         std::find(places.begin(), places.end(), place) == places.end())
       places.push_back(place);
   const double factor = examples ? 100 : 1;
-  const char* form = examples ? "{:+.1f} ± {:.1f}{}" : "{:+.3f} ± {:.3f}{}";
+  const char *form = examples ? "{:+.1f} ± {}{}" : "{:+.3f} ± {}{}",
+             *margin_form = examples ? "{:.1f}" : "{:.3f}";
   std::string text = fmt::format(
       "\n{}{}: B - A ± half of the simultaneous 95 % confidence interval; "
       "*: the interval does not contain 0\n{:<26}",
@@ -139,10 +140,14 @@ std::string differences_text(const Comparison& found, bool examples) {
       text += fmt::format("{:>18}", "n/a");
     ++column;
     text += fmt::format(
-        "{:>18}", !std::isfinite(one.difference())
-                      ? "diverged "
-                      : fmt::format(fmt::runtime(form), factor * one.difference(),
-                                    factor * one.margin, one.is_measurable() ? "*" : " "));
+        "{:>18}",
+        !std::isfinite(one.difference())
+            ? "diverged "
+            : fmt::format(fmt::runtime(form), factor * one.difference(),
+                          std::isfinite(one.margin)
+                              ? fmt::format(fmt::runtime(margin_form), factor * one.margin)
+                              : "n/a",
+                          one.is_measurable() ? "*" : " "));
   }
   const auto count = [&](auto&& holds) {
     return std::count_if(found.differences.begin(), found.differences.end(), holds);

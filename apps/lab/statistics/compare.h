@@ -18,8 +18,8 @@ struct ChangedSetting {
 
 // One encoding at the length `to` (text; `from` is 0) or in the range `from` to `to`. a, b:
 // means over seeds of the loss or the score. margin: half of the width of the confidence
-// interval of b - a (contrasts.h), which holds for all differences together. Infinite with fewer
-// than least_seeds seeds in a folder.
+// interval of b - a (contrasts.h), which holds for all differences together. Infinite with
+// fewer than least_seeds seeds in a folder.
 struct LengthDifference {
   std::string name, title;
   std::int64_t from = 0, to = 0;

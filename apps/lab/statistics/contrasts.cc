@@ -177,8 +177,10 @@ void Contrasts::add_least(Variance& found, const Observations& x, const Observat
 double Contrasts::margin(const Variance& one) const {
   const double all = one.seeds + one.units;
   if (all == 0) return 0;
-  const double degrees = squared(all) / (squared(one.seeds) / one.seed_degrees +
-                                         squared(one.units) / one.unit_degrees);
+  // The degrees of Welch and Satterthwaite are too many if both are few.
+  const double degrees = one.units == 0   ? one.seed_degrees
+                         : one.seeds == 0 ? one.unit_degrees
+                                          : std::min(one.seed_degrees, one.unit_degrees);
   return student_quantile(probability_, degrees) * std::sqrt(all);
 }
 
@@ -209,7 +211,8 @@ std::vector<Verdict> Contrasts::verdicts(double equal_within) const {
                      [&](std::size_t other) { return other != i && is_worse(i, other); }))
       candidates.push_back(i);
   }
-  bool known = used.size() < 2;
+  bool known = used.size() < 2 && (used.empty() || !entries_[used[0]].trained ||
+                                   std::ssize(entries_[used[0]].seeds) >= least_seeds);
   for (const std::size_t i : used)
     known = known || (i != first && std::isfinite(between(i, first).margin));
   for (const std::size_t i : used) {
@@ -217,12 +220,14 @@ std::vector<Verdict> Contrasts::verdicts(double equal_within) const {
       all[i] = Verdict::described;
       continue;
     }
+    // A difference that is measurable but within the margin of equivalence is equivalence.
+    const bool equivalent = i != first && between(i, first).within(equal_within);
     const bool worse =
+        !equivalent &&
         std::all_of(candidates.begin(), candidates.end(),
-                    [&](std::size_t other) { return other != i && is_worse(i, other); });
-    all[i] = worse                                                  ? Verdict::worse
-             : i != first && between(i, first).within(equal_within) ? Verdict::equivalent
-                                                                    : Verdict::undecided;
+                    [&](std::size_t other) { return other == i || is_worse(i, other); }) &&
+        std::find(candidates.begin(), candidates.end(), i) == candidates.end();
+    all[i] = worse ? Verdict::worse : equivalent ? Verdict::equivalent : Verdict::undecided;
   }
   if (!known || used.empty()) return all;
   const auto has = [&](Verdict one) {

@@ -5,11 +5,11 @@
 // The variance of its mean has two parts:
 //
 //   seeds   that of the differences of runs with the same seed, divided by their number. At
-//           least that of the residuals of all entries (entry + seed + residual), which has more
-//           degrees of freedom: with 3 seeds, the variance of one pair has only 2
+//           least that of the residuals of all entries (entry + seed + residual), which has
+//           more degrees of freedom: with 3 seeds, the variance of one pair has only 2
 //   units   that of the differences on the same unit, divided by their number
 //
-// Margins are quantiles of Student's t, with the degrees of freedom of Welch and Satterthwaite.
+// Margins are quantiles of Student's t, with the fewer degrees of freedom of both parts.
 // They hold for all statements together (Bonferroni). An entry is worse than the best if it is
 // measurably worse than each entry that may be the best, after Hsu (1984, Annals of Statistics
 // 12, 1136): the entry with the best mean was selected because of it, and is not the best in
@@ -75,8 +75,8 @@ class Contrasts {
   // of equivalence.
   std::vector<Verdict> verdicts(double equal_within) const;
 
-  // The number of seeds after which the difference of two entries is measurable, if its mean and
-  // the variances stay as they are. 0: more than 100.
+  // The number of seeds after which the difference of two entries is measurable, if its mean
+  // and the variances stay as they are. 0: more than 100.
   std::int64_t seeds_needed(std::size_t a, std::size_t b) const;
 
  private:

@@ -15,8 +15,8 @@ Observations observations_of(const Way& way, std::size_t length,
                              const std::vector<RunResult>& runs);
 
 // The scores of an encoding on each example of a range, an index of EncodingResult::ranges.
-// `scores`: &Stretch::scores or &Stretch::seconds. Results of earlier versions have no scores of
-// examples: then each run has one number.
+// `scores`: &Stretch::scores or &Stretch::seconds. Results of earlier versions have no scores
+// of examples: then each run has one number.
 Observations observations_of(const std::string& encoding, std::size_t range,
                              std::vector<double> Stretch::* scores,
                              const std::vector<RunResult>& runs);

@@ -90,7 +90,8 @@ std::string confidence(const Recommendation& one, const std::string& unit, doubl
                        std::int64_t seeds_needed, Number&& number) {
   std::string text;
   if (one.choices.size() > 1 && one.decided)
-    text = fmt::format("equivalent within {} {}; ", number(equal_within), unit);
+    text = fmt::format("equivalent within {:g} {}; ",
+                       unit == "points" ? 100 * equal_within : equal_within, unit);
   else if (one.choices.size() > 1)
     text = seeds_needed > one.seeds
                ? fmt::format("undecided, about {} seeds would decide between the first two; ",
@@ -106,7 +107,6 @@ std::string confidence(const Recommendation& one, const std::string& unit, doubl
   return text + counted(one.seeds, "seed");
 }
 
-std::string bits_text(double bits) { return fmt::format("{:.2f}", bits); }
 std::string points_text(double share) { return fmt::format("{:.1f}", 100 * share); }
 
 std::vector<Recommendation> by_length(const Results& results) {
@@ -139,7 +139,7 @@ std::vector<Recommendation> by_length(const Results& results) {
     }
   }
   for (std::size_t i = 0; i < all.size(); ++i)
-    all[i].confidence = confidence(all[i], "bits", equal_bits, needed[i], bits_text);
+    all[i].confidence = confidence(all[i], "bits", equal_bits, needed[i], bits_number);
   return all;
 }
 

@@ -30,7 +30,9 @@ std::string UnitText::text(const Contrast& one) const {
   return fmt::format("{} ± {} {}", number(std::abs(one.difference)), number(one.margin), unit);
 }
 
-std::string UnitText::limit() const { return fmt::format("{} {}", number(equal_within), unit); }
+std::string UnitText::limit() const {
+  return fmt::format("{:g} {}", unit == "points" ? 100 * equal_within : equal_within, unit);
+}
 
 std::string standing_text(const std::vector<Standing>& order, const Contrasts& contrasts,
                           const UnitText& unit) {

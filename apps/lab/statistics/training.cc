@@ -13,7 +13,10 @@
 namespace gnomon::lab {
 namespace training {
 
-constexpr double learned_below = 0.9;  // of the loss of byte frequencies, for masked text
+constexpr double learned_below = 0.9;      // of the loss of byte frequencies
+constexpr double learned_of_pairs = 0.95;  // of the loss of byte pairs
+constexpr double answered = 0.9,
+                 falls_by = 0.2;       // examples: score, and relative fall of the loss
 constexpr double learned_share = 0.1;  // of the way from chance to 1
 constexpr std::int64_t usual_seeds = 5;
 
@@ -23,7 +26,8 @@ std::optional<double> validation_at(const RunResult& run, double step) {
   for (const CurvePoint& point : run.curve) {
     if (!point.validation_bits) continue;
     const auto at = static_cast<double>(point.step);
-    if (at >= step) {
+    if (at == step) return point.validation_bits;
+    if (at > step) {
       if (!before) return std::nullopt;
       const auto from = static_cast<double>(before->step);
       return std::lerp(*before->validation_bits, *point.validation_bits,
@@ -47,7 +51,7 @@ double learned_bits(const Results& results) {
       is_token_task(results) ? *texts.token_frequency_bits : texts.byte_frequency_bits;
   return results.settings.task->is_masked()
              ? learned_below * frequency
-             : std::min(learned_below * frequency, texts.byte_pair_bits - equal_bits);
+             : std::min(learned_below * frequency, learned_of_pairs * texts.byte_pair_bits);
 }
 
 // Whether a share is above chance: by its interval, and by that of the best of as many
@@ -64,9 +68,14 @@ bool is_above(double share, double chance, const Interval& interval, std::int64_
 Training of_text(const Results& results, const EncodingResult& one) {
   const LengthMean& near = one.lengths.front();
   if (!std::isfinite(near.tail_bits)) return Training::diverged;
-  if (near.tail_bits > learned_bits(results)) return Training::at_chance;
-  return one.fall && *one.fall > settled_below * near.tail_bits ? Training::unconverged
-                                                                : Training::enough;
+  return near.tail_bits > learned_bits(results) ? Training::at_chance : Training::enough;
+}
+
+// Whether twice the steps would change the order of two encodings.
+bool overtakes(const EncodingResult& later, const EncodingResult& earlier) {
+  if (!later.fall || !earlier.fall || earlier.training != Training::enough) return false;
+  const double gap = later.lengths.front().tail_bits - earlier.lengths.front().tail_bits;
+  return gap > equal_bits && *later.fall - *earlier.fall > gap;
 }
 
 Training of_examples(const Results& results, const EncodingResult& one) {
@@ -80,7 +89,15 @@ Training of_examples(const Results& results, const EncodingResult& one) {
        !is_above(range.second, range.chance_second, range.second_interval, range.examples,
                  encodings)))
     return Training::at_chance;
-  return Training::enough;
+  double loss = 0;  // at the end of the constant learning rate
+  for (const RunResult& run : results.runs)
+    if (run.encoding == one.name)
+      loss = std::max(
+          loss, validation_at(run, stable_until * static_cast<double>(results.settings.steps))
+                    .value_or(0));
+  return range.score < answered && one.fall && *one.fall > falls_by * loss
+             ? Training::unconverged
+             : Training::enough;
 }
 
 // The step after which a run takes no time of training: the minutes of all runs of `seeds`.
@@ -132,6 +149,15 @@ void judge_training(Results& results) {
     if (!falls.empty()) one.fall = mean(falls);
     one.training = (examples ? training::of_examples : training::of_text)(results, one);
   }
+  if (examples) return;
+  std::vector<EncodingResult*> late;
+  for (EncodingResult& one : results.encodings)
+    if (one.training == Training::enough &&
+        std::any_of(
+            results.encodings.begin(), results.encodings.end(),
+            [&](const EncodingResult& other) { return training::overtakes(one, other); }))
+      late.push_back(&one);
+  for (EncodingResult* one : late) one->training = Training::unconverged;
 }
 
 std::int64_t fewest_seeds(const Results& results) {
@@ -153,18 +179,18 @@ std::optional<std::string> excluded_sentence(const Results& results) {
     parts.push_back(
         results.settings.task->has_examples()
             ? fmt::format("{} (as in training, not above chance)", listed(chance))
-            : fmt::format("{} (not below {:.2f} {}, so that nothing but {} is learned)",
-                          listed(chance), bits, results.metric.name,
+            : fmt::format("{} (not below {:.2f} bits: little more than {} is learned)",
+                          listed(chance), bits,
                           results.settings.task->is_masked()
                               ? "the frequencies of bytes"
                               : "the frequencies of byte pairs"));
   }
   if (!falling.empty())
     parts.push_back(
-        fmt::format("{} (the loss would still fall by more than {:.0f} % with twice the steps: "
-                    "by the number "
-                    "in parentheses)",
-                    listed(falling), 100 * settled_below));
+        fmt::format("{} (with twice the steps, the loss would fall by about the number in "
+                    "parentheses, which "
+                    "would change the order)",
+                    listed(falling)));
   if (parts.empty()) return std::nullopt;
   return fmt::format("Not ranked, because not trained enough: {}.", listed(parts, "; "));
 }

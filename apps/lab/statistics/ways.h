@@ -13,8 +13,8 @@ namespace gnomon::lab {
 // encodings after the others. At the training length, there is only the whole context.
 void rank_ways(Results& results);
 
-// The comparison of all ways at a length, an index of Results::ways, in their order. 95 % of all
-// sessions make no false statement about any length.
+// The comparison of all ways at a length, an index of Results::ways, in their order. 95 % of
+// all sessions make no false statement about any length.
 Contrasts contrasts_at(const Results& results, std::size_t length);
 
 }  // namespace gnomon::lab

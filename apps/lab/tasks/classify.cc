@@ -178,8 +178,8 @@ class ClassifyModel final : public TaskModel {
   }
 
   // The tests of a stretch. From the user's texts: those that reach the stretch, cut at its
-  // end, at most 8 eval_segments of them, and their numbers in `sources`; shorter texts than the
-  // first stretch belong to it.
+  // end, at most 8 eval_segments of them, and their numbers in `sources`; shorter texts than
+  // the first stretch belong to it.
   std::vector<LabelledText> tests(const Stretch& stretch,
                                   std::vector<std::int64_t>& sources) const {
     std::vector<LabelledText> all, used;

@@ -3,7 +3,9 @@
 namespace gnomon::lab {
 namespace {
 
-TaskDefaults text_defaults() { return {128, 16, 1, {2, 4, 8}, default_encodings}; }
+TaskDefaults text_defaults() {
+  return {128, 16, 1, {2, 4, 8}, default_encodings, 2, 64, 4, 8e-3};
+}
 
 constexpr const Task* all_tasks[] = {&text_task,        &masked_task,   &copy_task,
                                      &reverse_task,     &addition_task, &recall_task,
