@@ -14,7 +14,7 @@
 #include <tuple>
 #include <vector>
 
-#include "lab/cluster.h"
+#include "lab/processes.h"
 #include "process.h"
 
 namespace gnomon::lab {
@@ -336,7 +336,7 @@ TEST_F(Program, RefusesBadUsageInOneLine) {
            {{"--preset", "huge"}, "--preset must be default or full, got huge"},
            {{"--nonsense"}, "--nonsense"}}) {
     try {
-      cluster_test::parsed(one.arguments);
+      processes::parsed(one.arguments);
       ADD_FAILURE() << one.message;
     } catch (const std::invalid_argument& error) {
       EXPECT_NE(std::string(error.what()).find(one.message), std::string::npos) << error.what();

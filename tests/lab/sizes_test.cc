@@ -11,12 +11,12 @@
 #include "apps/lab/report/report.h"
 #include "apps/lab/report/size_tables.h"
 #include "apps/lab/statistics/results_by_size.h"
-#include "lab/cluster.h"
 #include "lab/invented.h"
+#include "lab/processes.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
-namespace cluster_test {
+namespace processes {
 
 TEST(ModelSizes, AreTheEndOfAnEntry) {
   EXPECT_EQ(split_size("rotary@8x256").name, "rotary");
@@ -83,7 +83,7 @@ TEST(ModelSizes, AreRefusedIfTheyCannotBeBuilt) {
   }
 }
 
-class SizesOfALab : public Cluster {
+class SizesOfALab : public OfFolders {
  protected:
   // Runs the lab to its end.
   void run(const std::string& name, const Words& more) {
@@ -128,20 +128,6 @@ TEST_F(SizesOfALab, AreThoseOfSessionsWithOneSize) {
       << same.output;
   const std::string page = bytes(out("both") + "/index.html");
   EXPECT_NE(page.find("href=\"2x64/index.html\""), std::string::npos);
-}
-
-TEST_F(SizesOfALab, AreDividedIntoShards) {
-  run("whole", {"--sizes", "1x32,2x32"});
-  run("a", {"--sizes", "1x32,2x32", "--shard", "0/2"});
-  run("b", {"--sizes", "1x32,2x32", "--shard", "1/2"});
-  const Outcome merged =
-      testing::run(GNOMON_LAB_PROGRAM, {"--merge", out("b"), out("a"), "--out", out("merged")},
-                   testing::Streams::joined);
-  EXPECT_EQ(merged.code, 0) << merged.output;
-  for (const char* folder : {"", "/1x32", "/2x32"})
-    EXPECT_EQ(timeless(json(out("merged") + folder + "/results.json")),
-              timeless(json(out("whole") + folder + "/results.json")))
-        << folder;
 }
 
 // Results of two sizes with 128 bytes in training.
@@ -242,5 +228,5 @@ TEST(ResultsBySize, OfAPartAreIncomplete) {
   EXPECT_EQ(part.sizes[1].parameters, 0);
 }
 
-}  // namespace cluster_test
+}  // namespace processes
 }  // namespace gnomon::lab
