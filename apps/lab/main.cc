@@ -19,7 +19,6 @@
 #include "apps/lab/runs/process.h"
 #include "apps/lab/runs/run_team.h"
 #include "apps/lab/runs/session.h"
-#include "apps/lab/runs/work_client.h"
 #include "apps/lab/statistics/compare.h"
 #include "apps/lab/statistics/results_json.h"
 #include "apps/lab/tasks/load_corpus.h"
@@ -36,18 +35,17 @@ int lab(int argc, char** argv) {
   Options options = parse_options(argc, argv);
   check_blas(options.jobs * options.workers_per_run);
   std::FILE* talk = options.json ? stderr : stdout;
-  if (follows(options)) return follow_team(options, talk);
-  if (options.world.joins()) return join_session(options, talk);
-  std::optional<Shards> shards;
+  if (options.world.rank > 0) return follow_team(options, talk);
+  std::optional<Parts> parts;
   if (options.merge) {
-    shards = read_shards(options.settings.texts);
-    options.settings = shards->stored.settings;
+    parts = read_parts(options.settings.texts);
+    options.settings = parts->stored.settings;
   }
   const OutputFolder out(options);
   if (options.resume && has_run(out.path()))
     options.settings =
         resumed_settings(options, read_settings(out.path() / "settings.json").settings);
-  if (!shards) use_device(options.settings.device);
+  if (!parts) use_device(options.settings.device);
   const Corpus corpus = load_corpus(options.settings);
   fmt::print(talk, "Training on {} ({}).\nOutput folder: {}\n",
              internal::printable(corpus.source), internal::printable(corpus.split),
@@ -55,8 +53,8 @@ int lab(int argc, char** argv) {
   std::fflush(talk);
 
   const SessionResult session =
-      shards ? merge_shards(*shards, options.command, corpus, out.path(), talk)
-             : run_session(options, corpus, out.path(), talk);
+      parts ? merge_parts(*parts, options.command, corpus, out.path(), talk)
+            : run_session(options, corpus, out.path(), talk);
   const Results results = assemble_results(session, corpus);
   const auto page = write_report(out.path(), results);
   fmt::print(talk, "{}\nReport: {}\n",

@@ -11,12 +11,12 @@
 #include "apps/lab/report/report.h"
 #include "apps/lab/report/size_tables.h"
 #include "apps/lab/statistics/results_by_size.h"
-#include "lab/cluster.h"
 #include "lab/invented.h"
+#include "lab/processes.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
-namespace cluster_test {
+namespace processes {
 
 TEST(ModelSizes, AreTheEndOfAnEntry) {
   EXPECT_EQ(split_size("rotary@8x256").name, "rotary");
@@ -49,14 +49,14 @@ TEST(ModelSizes, ComeFromTheCommandLine) {
   EXPECT_EQ(two.encodings, (std::vector<std::string>{"none@2x64", "rotary@random@2x64",
                                                      "none@8x256", "rotary@random@8x256"}));
   EXPECT_EQ(two.layers, 2);
-  EXPECT_EQ(two.heads, 2);
+  EXPECT_EQ(two.heads, 4);
   // One size is that of --layers and --width.
   const Settings one = parsed({"--encodings", "none,t5", "--sizes", "2x64"}).settings;
   EXPECT_EQ(one.encodings, (std::vector<std::string>{"none", "t5"}));
   EXPECT_EQ(one.width, 64);
   // An entry without a size has that of the session.
   EXPECT_EQ(parsed({"--encodings", "t5,t5@8x256"}).settings.encodings,
-            (std::vector<std::string>{"t5@4x128", "t5@8x256"}));
+            (std::vector<std::string>{"t5@2x64", "t5@8x256"}));
 }
 
 TEST(ModelSizes, AreRefusedIfTheyCannotBeBuilt) {
@@ -64,7 +64,7 @@ TEST(ModelSizes, AreRefusedIfTheyCannotBeBuilt) {
            {{"--sizes", "big"}, "--sizes must be LAYERSxWIDTH, as 2x64,4x128, got big"},
            {{"--sizes", ","}, "--sizes must be LAYERSxWIDTH, as 2x64,4x128, got none"},
            {{"--sizes", ""}, "--sizes must not be empty"},
-           {{"--sizes", "2x72"}, "must be a multiple of the head dimension 32, got"},
+           {{"--sizes", "2x72"}, "must be a multiple of the head dimension 16, got"},
            {{"--sizes", "2x64,100x64"}, "--layers must be 1 to 64, got 100"},
            {{"--sizes", "2x64,2x8192"}, "--width must be 8 to 4096, got 8192"},
            {{"--sizes", "2x64,0x0"}, "--layers must be 1 to 64, got 0"},
@@ -83,7 +83,7 @@ TEST(ModelSizes, AreRefusedIfTheyCannotBeBuilt) {
   }
 }
 
-class SizesOfALab : public Cluster {
+class SizesOfALab : public OfFolders {
  protected:
   // Runs the lab to its end.
   void run(const std::string& name, const Words& more) {
@@ -98,8 +98,8 @@ class SizesOfALab : public Cluster {
 // The results and the models of a size are those of a session with this size only.
 TEST_F(SizesOfALab, AreThoseOfSessionsWithOneSize) {
   run("both", {"--sizes", "1x32,2x64"});
-  run("small", {"--layers", "1", "--width", "32", "--heads", "1"});
-  run("large", {"--layers", "2", "--width", "64", "--heads", "2"});
+  run("small", {"--layers", "1", "--width", "32", "--heads", "2"});
+  run("large", {"--layers", "2", "--width", "64", "--heads", "4"});
   for (const auto& [size, name] :
        {std::pair<std::string, std::string>{"1x32", "small"}, {"2x64", "large"}}) {
     Json part = timeless(json(out("both") + "/" + size + "/results.json"));
@@ -128,20 +128,6 @@ TEST_F(SizesOfALab, AreThoseOfSessionsWithOneSize) {
       << same.output;
   const std::string page = bytes(out("both") + "/index.html");
   EXPECT_NE(page.find("href=\"2x64/index.html\""), std::string::npos);
-}
-
-TEST_F(SizesOfALab, AreDividedIntoShards) {
-  run("whole", {"--sizes", "1x32,2x32"});
-  run("a", {"--sizes", "1x32,2x32", "--shard", "0/2"});
-  run("b", {"--sizes", "1x32,2x32", "--shard", "1/2"});
-  const Outcome merged =
-      testing::run(GNOMON_LAB_PROGRAM, {"--merge", out("b"), out("a"), "--out", out("merged")},
-                   testing::Streams::joined);
-  EXPECT_EQ(merged.code, 0) << merged.output;
-  for (const char* folder : {"", "/1x32", "/2x32"})
-    EXPECT_EQ(timeless(json(out("merged") + folder + "/results.json")),
-              timeless(json(out("whole") + folder + "/results.json")))
-        << folder;
 }
 
 // Results of two sizes with 128 bytes in training.
@@ -244,5 +230,5 @@ TEST(ResultsBySize, OfAPartAreIncomplete) {
   EXPECT_EQ(part.sizes[1].parameters, 0);
 }
 
-}  // namespace cluster_test
+}  // namespace processes
 }  // namespace gnomon::lab

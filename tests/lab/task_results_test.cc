@@ -1,6 +1,6 @@
 #include "apps/lab/statistics/task_results.h"
 #include "apps/lab/data/task.h"
-#include "apps/lab/runs/claimed_run.h"
+#include "apps/lab/runs/train_and_test.h"
 #include "apps/lab/statistics/cost_results.h"
 #include "apps/lab/statistics/training.h"
 

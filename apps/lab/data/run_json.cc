@@ -20,7 +20,7 @@ void keys(auto& f, Settings& s) {
 }
 void keys(auto& f, StoredSettings& s) {
   f("settings", s.settings)("fingerprint", s.fingerprint)("command", s.command);
-  f.optional("gnomon", s.gnomon).optional("shard", s.shard);
+  f.optional("gnomon", s.gnomon);
 }
 
 void describe(auto& f, LengthLoss& s) {

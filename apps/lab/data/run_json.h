@@ -12,12 +12,12 @@ namespace gnomon::lab {
 class Reader;
 class Writer;
 
-// The contents of settings.json: the settings, a hash of the texts, the command line, the
-// version of the library, and the runs of --shard as "I/N".
+// The contents of settings.json: the settings, a hash of the texts, the command line and the
+// version of the library.
 struct StoredSettings {
   Settings settings;
   std::string fingerprint, command;
-  std::optional<std::string> gnomon = {}, shard = {};
+  std::optional<std::string> gnomon = {};
 };
 
 Json to_json(const Settings& settings);

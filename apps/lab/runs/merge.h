@@ -1,4 +1,4 @@
-// `gnomon lab --merge DIR...`: one report of the folders that `--shard` wrote.
+// `gnomon lab --merge DIR...`: one report of several folders with runs.
 #pragma once
 
 #include <cstdio>
@@ -12,20 +12,19 @@
 
 namespace gnomon::lab {
 
-struct Shards {
+struct Parts {
   std::vector<std::filesystem::path> folders;
-  StoredSettings stored;  // settings of all folders, without their shard
+  StoredSettings stored;  // settings of all folders
 };
 
 // Reads the settings of the folders. Throws std::invalid_argument if they differ in settings,
 // texts or version, or if a file of them is a link or not a regular file.
-Shards read_shards(const std::vector<std::string>& folders);
+Parts read_parts(const std::vector<std::string>& folders);
 
 // Copies runs, models and cost to `out`, as if one session had trained them. Throws
 // std::invalid_argument, with the names, if runs are missing, and if two folders have different
 // results of one run. Then nothing is written. At the return everything is on the disk (fsync).
-SessionResult merge_shards(const Shards& shards, const std::string& command,
-                           const Corpus& corpus, const std::filesystem::path& out,
-                           std::FILE* stream);
+SessionResult merge_parts(const Parts& parts, const std::string& command, const Corpus& corpus,
+                          const std::filesystem::path& out, std::FILE* stream);
 
 }  // namespace gnomon::lab

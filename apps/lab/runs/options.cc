@@ -14,7 +14,6 @@
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/extension.h"
 #include "apps/lab/runs/process.h"
-#include "apps/lab/runs/wire.h"
 #include "apps/lab/tasks/finetune_config.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "gnomon/error.h"
@@ -41,9 +40,9 @@ Without TEXT: Jane Austen's novels, or generated examples of the task.
   --train-length N  --eval-lengths A,..  in tokens, or in the unit of the task
   --layers N  --width N  --heads N  or --sizes 2x64,8x256 (layers x width)
   --batch N  --steps N | --minutes M (for everything)  --device cpu|cuda
-  --learning-rate R | --sweep R,..  the best of several rates for each encoding
+  --learning-rate R | --sweep R,..   the best of several rates for each encoding
   --seeds N|A,B,.. (3, or 5 if they fit)  --jobs N  --workers-per-run 1|2|4|8
-  --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..   many machines
+  --merge DIR..        one report of the folders of several sessions
   --out DIR            a new or empty folder (report, else report-2, ...)
   --resume (go on in --out)  --no-cost (do not measure time and memory)  --json
 
@@ -119,12 +118,6 @@ std::string key_of(std::string name) {
   return name;
 }
 
-int team_size(const char* option, std::int64_t size) {
-  if (size != 1 && size != 2 && size != 4 && size != micro_batch_count)
-    refuse("lab", std::string(option) + " must be 1, 2, 4 or 8", size);
-  return static_cast<int>(size);
-}
-
 // The command line as a user can repeat it in a shell.
 std::string quoted_command(int argc, char** argv) {
   constexpr const char* plain =
@@ -140,24 +133,6 @@ std::string quoted_command(int argc, char** argv) {
     text += " " + word;
   }
   return text;
-}
-
-// --serve or --join, else the world of a launcher.
-World world_of(const std::string& serve, const std::string& join) {
-  if (serve.empty() && join.empty()) {
-    World world = find_world(environment);
-    require_token(world);
-    return world;
-  }
-  World world{.size = 0, .token = environment("GNOMON_LAB_TOKEN").value_or("")};
-  world.rank = join.empty() ? 0 : 1;
-  world.address = join.empty() ? parse_address("--serve", serve, /*host_required=*/false)
-                               : parse_address("--join", join, /*host_required=*/true);
-  if (world.rank == 0) {
-    if (world.address.host.empty() && world.token.empty()) world.address.host = "127.0.0.1";
-    require_token(world);
-  }
-  return world;
 }
 
 // Throws if an option gives a setting another value. `rule`: "--resume requires".
@@ -250,16 +225,10 @@ Options parse_options(int argc, char** argv) {
   setting("--device", &s.device);
   command.option("--minutes", &minutes).not_with({"--steps"});
   std::optional<int> jobs;
-  std::optional<std::int64_t> workers, processes;
-  std::string serve, join, shard;
-  command.option("--jobs", &jobs).at_least(0);
+  std::optional<std::int64_t> workers;
+  command.option("--jobs", &jobs).at_least(1);
   command.option("--workers-per-run", &workers);
-  command.option("--processes-per-run", &processes).not_with({"--workers-per-run"}).unlisted();
-  command.option("--serve", &serve).not_with({"--join", "--shard", "--merge"});
-  command.option("--join", &join).not_with({"--shard", "--merge", "--resume", "--out"});
-  command.option("--shard", &shard).not_with({"--merge"});
   command.flag("--merge", &options.merge).not_with({"--resume"});
-  command.option("--lease", &options.lease_seconds).unlisted();
   command.option("--checkpoint", &options.checkpoint_seconds).unlisted();
   command.option("--out", &options.out);
   command.flag("--resume", &options.resume);
@@ -291,9 +260,12 @@ Options parse_options(int argc, char** argv) {
   s.seeds = seeds.empty() ? seeds_up_to(preset.seeds) : parse_seeds(seeds);
   s.steps = steps.value_or(tunes ? task.steps : preset_steps(s));
   s.eval_segments = preset.segments;
+  if (!options.merge) options.world = find_world(environment);
   if (workers) options.workers_per_run = team_size("--workers-per-run", *workers);
-  if (processes) options.processes_per_run = team_size("--processes-per-run", *processes);
-  if (workers || processes) {
+  if (options.world.size > 1)
+    need(options.workers_per_run == 1, "--workers-per-run must be 1 with several processes",
+         options.workers_per_run);
+  if (workers || options.world.size > 1) {
     s.micro_batches = micro_batch_count;
     options.given.emplace_back("micro_batches");
   }
@@ -331,58 +303,27 @@ Options parse_options(int argc, char** argv) {
   check_device(s.device);  // not for stored settings, which --merge and compare read elsewhere
   if (tunes) finetune::check(s);
 
-  if (std::max(options.workers_per_run, options.processes_per_run) > 1 && s.device == "cuda")
+  if ((options.workers_per_run > 1 || options.world.size > 1) && s.device == "cuda")
     refuse("lab", "--device must be cpu with several workers for a run", s.device);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   options.jobs =
       jobs.value_or(s.device == "cuda" ? 1 : std::max(1, cores / options.workers_per_run));
   if (s.device == "cuda")
     need(options.jobs <= 1, "--jobs must be 1 with --device cuda", options.jobs);
-  need(options.lease_seconds >= 1, "--lease must be at least 1 second",
-       static_cast<std::int64_t>(options.lease_seconds));
   if (!(options.checkpoint_seconds > 0))
     refuse("lab", "--checkpoint must be positive", options.checkpoint_seconds);
-  if (!shard.empty()) {
-    options.shard = parse_shard(shard);
-    // Shards on machines of different speed must have the same number of steps.
-    if (!steps) refuse("lab", "--shard requires --steps", minutes ? "--minutes" : "none");
-  } else if (options.merge) {
-    if (options.given != std::vector<std::string>{"texts"})
-      refuse("lab", "--merge requires folders and no settings",
-             options.given.empty() ? "none" : options.given.back());
-  } else {
-    options.world = world_of(serve, join);
-  }
-  if (options.processes_per_run > 1) {
-    need(options.world.size > 1 && options.world.size % options.processes_per_run == 0,
-         "--processes-per-run requires a launcher with a multiple of that number of processes",
-         options.world.size);
-    need(options.world.address.port < 65535,
-         "--processes-per-run requires a port below 65535, because it also uses the next one",
-         options.world.address.port);
-    if (!environment("GNOMON_LAB_TOKEN"))
-      refuse(
-          "lab",
-          "--processes-per-run requires the variable GNOMON_LAB_TOKEN, because its processes "
-          "meet on a port of all interfaces",
-          "none");
-    need(jobs.value_or(1) == 1, "--jobs must be 1 with --processes-per-run", options.jobs);
+  if (options.merge && options.given != std::vector<std::string>{"texts"})
+    refuse("lab", "--merge requires folders and no settings",
+           options.given.empty() ? "none" : options.given.back());
+  if (options.world.size > 1) {
+    need(jobs.value_or(1) == 1, "--jobs must be 1 with several processes", options.jobs);
     options.jobs = 1;
   }
-  if (options.jobs == 0 && !options.world.serves())
-    refuse("lab", "--jobs must be positive, except on rank 0 with workers", "0");
   return options;
 }
 
 Settings resumed_settings(const Options& options, const Settings& stored) {
   require_equal(options, stored, "--resume requires", options.given);
-  return stored;
-}
-
-Settings joined_settings(const Options& options, const Settings& stored) {
-  std::vector<std::string> keys = options.given;
-  std::erase(keys, "texts");
-  require_equal(options, stored, "a worker requires the settings of rank 0,", keys);
   return stored;
 }
 

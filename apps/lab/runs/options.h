@@ -29,13 +29,10 @@ struct Options {
   bool json = false;
   bool cost = true;                // measure the cost; --no-cost
   std::vector<std::string> given;  // the keys of `settings` in the command line
-  int jobs = 0;                    // runs at the same time; 0: rank 0 only
+  int jobs = 1;                    // runs at the same time
   int workers_per_run = 1;         // threads of a run; the results do not depend on it
-  int processes_per_run = 1;       // ranks of a launcher that train one run (run_team.h)
-  World world;                     // --serve, --join or the variables of a launcher
-  std::optional<Shard> shard;      // --shard
+  World world;                     // the processes that train each run together
   bool merge = false;              // --merge; `settings.texts` are the folders
-  double lease_seconds = 60;       // a worker that is silent for this time is lost
   double checkpoint_seconds = 20;  // time between checkpoints of a run
   std::string command;             // the command line, quoted for a shell
   // The begin of the session, for --minutes.
@@ -59,7 +56,5 @@ bool parse_command_line(CommandLine& command, int argc, char** argv, const char*
 // The settings for --resume. Throws std::invalid_argument if the command line gives a setting
 // another value than the stored run has.
 Settings resumed_settings(const Options& options, const Settings& stored);
-// The same for a worker and the settings of rank 0, except for the paths of the texts.
-Settings joined_settings(const Options& options, const Settings& stored);
 
 }  // namespace gnomon::lab

@@ -102,8 +102,7 @@ void Progress::training(const std::string& encoding, std::int64_t seed, std::int
                         double bits, double tokens_per_second) {
   const std::lock_guard lock(mutex_);
   Line& one = line(encoding, seed);
-  // The reports of a worker may be several steps apart.
-  steps_ += one.step ? std::max<std::int64_t>(step - one.step, 0) : 1;
+  ++steps_;
   one.step = step;
   one.bits = bits;
   one.rate = tokens_per_second;
@@ -124,13 +123,6 @@ void Progress::finished(const std::string& encoding, std::int64_t seed,
   erase();
   fmt::print(stream_, "{}{}\n", head(encoding, seed), outcome);
   std::fflush(stream_);
-}
-
-void Progress::dropped(const std::string& encoding, std::int64_t seed) {
-  const std::lock_guard lock(mutex_);
-  erase();
-  std::erase_if(lines_,
-                [&](const Line& one) { return one.encoding == encoding && one.seed == seed; });
 }
 
 void Progress::note(const std::string& text) {

@@ -42,8 +42,6 @@ class Progress {
   void testing(const std::string& encoding, std::int64_t seed);
   // `outcome`: a few words, such as the losses.
   void finished(const std::string& encoding, std::int64_t seed, const std::string& outcome);
-  // Removes a run that is no longer in training: its worker stopped.
-  void dropped(const std::string& encoding, std::int64_t seed);
   // Prints a separate line above the live lines.
   void note(const std::string& text);
 

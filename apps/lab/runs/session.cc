@@ -5,12 +5,10 @@
 
 #include <algorithm>
 #include <chrono>
-#include <mutex>
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/runs/budget.h"
-#include "apps/lab/runs/claimed_run.h"
 #include "apps/lab/runs/cost.h"
 #include "apps/lab/runs/extend.h"
 #include "apps/lab/runs/folder.h"
@@ -18,9 +16,7 @@
 #include "apps/lab/runs/run.h"
 #include "apps/lab/runs/sweep.h"
 #include "apps/lab/runs/threads.h"
-#include "apps/lab/runs/wire.h"
-#include "apps/lab/runs/work_list.h"
-#include "apps/lab/runs/work_server.h"
+#include "apps/lab/runs/train_and_test.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
@@ -48,7 +44,6 @@ Speed measured_speed(const Settings& s, const Options& options, const Corpus& co
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
   probe.eval_segments = 1;
-  const int jobs = std::max(options.jobs, 1);
   const auto probe_with = [&](Team& team, std::size_t i) {
     TrainingRun run(probe, corpus, s.encodings[i], 1, team);
     double steps = 0, passed = 0;  // 0 for a trained model
@@ -67,7 +62,7 @@ Speed measured_speed(const Settings& s, const Options& options, const Corpus& co
     run.model().evaluate([] { return stop_asked.load(); });
     test_seconds[i] = session_seconds_since(start);
   };
-  on_threads(jobs, s.encodings.size(), [&](std::size_t i) {
+  on_threads(options.jobs, s.encodings.size(), [&](std::size_t i) {
     on_team(options.workers_per_run, [&](Team& team) { probe_with(team, i); });
   });
   double steps = 0, tests = 0;
@@ -89,58 +84,29 @@ std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus, d
   return measure_cost(settings, corpus, seconds, [] { return stop_asked.load(); });
 }
 
-// Trains the runs on the threads of this process, and with `listener` on those of workers.
+// Trains the runs on the threads of this process.
 void train(SessionResult& result, const Options& options, const StoredSettings& stored,
            const std::vector<Job>& jobs, const Corpus& corpus, const fs::path& out,
-           Listener* listener, std::FILE* stream) {
+           std::FILE* stream) {
   const Settings& settings = result.settings;
   std::vector<std::optional<RunResult>> found(jobs.size());
-  std::mutex mutex;  // guards `found`
-  const auto finished = [&](std::size_t run, RunResult one) {
-    const std::lock_guard lock(mutex);
-    found[run] = std::move(one);
-  };
-  RunTable table(jobs.size());
   {
     Progress progress(settings, stream);
-    on_threads(std::max(options.jobs, 1), jobs.size(), [&](std::size_t i) {
-      const fs::path done = out / "runs" / (jobs[i].name() + ".json");
-      if (!fs::exists(done)) return;
-      RunResult one = read_run(done, settings, jobs[i].encoding, jobs[i].seed);
-      progress.finished(jobs[i].encoding, jobs[i].seed, outcome(one));
-      finished(i, std::move(one));
-      table.set_done(i);
+    on_threads(options.jobs, jobs.size(), [&](std::size_t i) {
+      if (!fs::exists(jobs[i].result(out))) return;
+      found[i] = read_run(jobs[i].result(out), settings, jobs[i].encoding, jobs[i].seed);
+      progress.finished(jobs[i].encoding, jobs[i].seed, outcome(*found[i]));
     });
-    std::optional<WorkServer> server;
-    if (listener)
-      server.emplace(*listener,
-                     Invitation{stored, settings.encodings, options.world.token,
-                                options.lease_seconds, options.checkpoint_seconds},
-                     settings, jobs, table, out, progress, finished);
-    LocalWorkList work(table, jobs, out);
     RunTeam team(options, settings, stored.fingerprint);
-    const auto threads = static_cast<std::size_t>(options.jobs);
-    on_threads(options.jobs, std::min(threads, jobs.size()), [&](std::size_t) {
-      while (const auto claim = work.claim())
-        if (auto one = work_on(*claim, jobs[claim->run], work, settings, corpus,
-                               options.checkpoint_seconds, team, progress))
-          finished(claim->run, std::move(*one));
+    on_threads(options.jobs, jobs.size(), [&](std::size_t i) {
+      if (!found[i] && !stop_asked)
+        found[i] = train_and_test(jobs[i], settings, corpus, out, options.checkpoint_seconds,
+                                  team, progress);
     });
-    // Without threads of its own, rank 0 waits for the workers.
-    while (!stop_asked && !table.all_done()) table.wait(std::chrono::milliseconds(100));
-    if (server) server->end(options.world.size / options.processes_per_run - 1);
     if (stop_asked) progress.note("Stopped. Continue with --resume.");
   }
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const fs::path checkpoint = jobs[i].checkpoint(out);
-    if (!found[i] && fs::exists(checkpoint)) {  // stopped on a worker
-      TrainingRun run(settings, corpus, jobs[i].encoding, jobs[i].seed);
-      run.load(checkpoint);
-      found[i] = run.summary();
-    }
-    if (found[i])
-      (found[i]->unfinished ? result.unfinished : result.runs).push_back(std::move(*found[i]));
-  }
+  for (std::optional<RunResult>& one : found)
+    if (one) (one->unfinished ? result.unfinished : result.runs).push_back(std::move(*one));
 }
 
 }  // namespace
@@ -168,39 +134,20 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   result.settings = options.settings;
   const StopOnSignal signals;
 
-  // Workers may connect from now on, and wait until the list is ready.
-  std::optional<Listener> listener;
-  if (options.world.serves()) {
-    listener.emplace(options.world.address);
-    const bool is_local = is_loopback(options.world.address.host);
-    if (is_local)
-      fmt::print(stream,
-                 "Only this machine can join: other machines require GNOMON_LAB_TOKEN.\n");
-    fmt::print(stream, "Workers join with: gnomon lab --join {}:{}\n",
-               is_local ? options.world.address.host : host_name(), listener->port());
-    std::fflush(stream);
-  }
-
   const bool stored = has_run(out);
   StoredSettings asked{options.settings, fingerprint(corpus), options.command, GNOMON_VERSION};
-  if (options.shard) asked.shard = options.shard->text();
   if (stored) {
     const StoredSettings earlier = read_settings(out / "settings.json");
     refuse_old_checkpoints(out, earlier.gnomon);
     if (earlier.fingerprint != asked.fingerprint)
       refuse("lab", "--resume requires the same texts", "different texts");
-    if (earlier.shard != asked.shard)
-      refuse("lab", "--resume requires --shard " + earlier.shard.value_or("(none)"),
-             asked.shard.value_or("none"));
     asked.command = earlier.command;
   }
   result.command = asked.command;
-  result.shard = asked.shard;
   for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
   remove_unusable_encodings(result, corpus, stream);
-  // Only the first shard measures the cost.
-  if (options.cost && (!options.shard || options.shard->index == 0))
+  if (options.cost)
     result.cost = cost(result.settings, corpus, cost_share * limit, out, stream);
   if (!stored && options.minutes) {
     const double probe = std::clamp(
@@ -223,18 +170,12 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   } else if (fs::exists(out / "sweep.json")) {
     result.sweep = read_sweep(out / "sweep.json");
   }
-  const std::vector<Job> jobs = jobs_of(result.settings, options.shard);
-  if (jobs.empty())
-    refuse(
-        "lab",
-        fmt::format("--shard I/N must have I below the number of runs, {}",
-                    std::ssize(result.settings.encodings) * std::ssize(result.settings.seeds)),
-        options.shard->text());
+  const std::vector<Job> jobs = jobs_of(result.settings);
   if (!stored) io::write_atomically(out / "settings.json", to_json(asked).dump(1));
   if (!result.cost.empty())
     io::write_atomically(out / "cost.json", to_json(result.cost).dump(1));
 
-  train(result, options, asked, jobs, corpus, out, listener ? &*listener : nullptr, stream);
+  train(result, options, asked, jobs, corpus, out, stream);
   result.stopped = stop_asked;
   std::error_code not_empty;
   fs::remove(out / "checkpoints", not_empty);  // has files if a run was stopped

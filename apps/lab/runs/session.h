@@ -25,8 +25,7 @@ struct SessionResult {
   // The settings after --resume, --minutes and the removal of encodings that cannot take part,
   // which are in `left_out`.
   Settings settings;
-  std::string command;                    // that began the run
-  std::optional<std::string> shard = {};  // "I/N"
+  std::string command;  // that began the run
   std::vector<SweptRate> sweep = {};
   std::vector<LeftOut> left_out;
   std::vector<RunResult> runs;        // finished, by seed, then by encoding
@@ -42,8 +41,7 @@ void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std:
 
 // `out`: the folder, which is empty or has a stopped run with options.settings. The first
 // Ctrl-C saves the state of every run and returns the finished runs. The second ends the
-// process. With options.world, workers on other machines train runs, too (work_server.h,
-// work_client.h).
+// process. With options.world, the other processes train each run, too (run_team.h).
 SessionResult run_session(const Options& options, const Corpus& corpus,
                           const std::filesystem::path& out, std::FILE* stream);
 

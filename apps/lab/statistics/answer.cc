@@ -247,11 +247,6 @@ std::vector<std::string> text_answer(const Results& results) {
 std::vector<std::string> missing_runs(const Results& results) {
   std::int64_t done = 0;
   for (const EncodingResult& one : results.encodings) done += one.seeds;
-  if (results.shard)
-    return {
-        fmt::format("This is part {} of a comparison, with {} of its {} runs: merge all "
-                    "parts with gnomon lab --merge.",
-                    *results.shard, done, results.runs_asked)};
   if (done < results.runs_asked)
     return {fmt::format("Stopped early: {} of {} runs are done, and only they are compared.",
                         done, results.runs_asked)};

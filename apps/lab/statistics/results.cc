@@ -256,7 +256,6 @@ Results assemble_results(const SessionResult& session, const Corpus& corpus) {
   results.texts = texts_result(corpus);
   results.metric = metric(settings, results.texts);
   results.runs_asked = std::ssize(settings.seeds) * std::ssize(settings.encodings);
-  results.shard = session.shard;
   results.left_out = session.left_out;
   results.stopped = session.stopped;
   results.runs = session.runs;

@@ -193,9 +193,8 @@ struct Results {
   Metric metric = {};
   TextsResult texts = {};
   std::int64_t runs_asked = 0;
-  std::optional<std::string> shard = {};  // "I/N": results of a part of the runs
-  std::string size = {};                  // "2x64": results of the models of this size
-  std::vector<SizeResult> sizes = {};     // filled in a session with several sizes
+  std::string size = {};               // "2x64": results of the models of this size
+  std::vector<SizeResult> sizes = {};  // filled in a session with several sizes
   std::vector<LeftOut> left_out = {};
   bool stopped = false;
   std::vector<EncodingResult> encodings = {};

@@ -161,7 +161,7 @@ std::vector<Results> results_by_size(const Results& all) {
         one.settings.encodings.push_back(split_size(entry).name);
     one.metric = all.metric, one.texts = all.texts;
     one.runs_asked = std::ssize(all.settings.seeds) * std::ssize(one.settings.encodings);
-    one.shard = all.shard, one.stopped = all.stopped;
+    one.stopped = all.stopped;
     const auto part = [&](const auto& list, auto entry) {
       return by_size::of_size(list, entry, all.settings, size);
     };

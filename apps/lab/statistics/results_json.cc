@@ -96,7 +96,7 @@ void describe(auto& f, Results& s) {
   f("answer", s.answer);
   f("settings", s.settings)("length_unit", std::string(length_unit(s.settings)));
   f("metric", s.metric)("texts", s.texts)("runs_asked", s.runs_asked);
-  f.optional("shard", s.shard).optional("size", s.size).optional("sizes", s.sizes);
+  f.optional("size", s.size).optional("sizes", s.sizes);
   f("left_out", s.left_out)("stopped", s.stopped)("encodings", s.encodings);
   f("rankings", s.rankings).optional("ways", s.ways);
   f("recommendations", s.recommendations)("extensions", s.extensions)("cost", s.cost);

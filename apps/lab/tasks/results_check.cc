@@ -93,11 +93,13 @@ void check_run(const RunResult& run, const Settings& settings) {
   if (run.extension) {
     need_same(run.extension->before.size() == wanted.size(), "length of before");
     need_same(run.extension->methods.size() == settings.extend.size() + 1, "number of methods");
-    for (const ExtensionMethod& one : run.extension->methods)
-      for (const std::size_t size :
-           {one.without.size(), one.after.size(), one.without_by_segment.size(),
-            one.after_by_segment.size()})
-        need_same(size == wanted.size(), "length of without or after");
+    for (const ExtensionMethod& one : run.extension->methods) {
+      need_same(one.without.size() == wanted.size() && one.after.size() == wanted.size(),
+                "length of without or after");
+      for (const auto* segments : {&one.without_by_segment, &one.after_by_segment})
+        need_same(segments->empty() || segments->size() == wanted.size(),
+                  "length of without_by_segment or after_by_segment");
+    }
   }
   check_picture(run.picture);
   if (!run.attention) return;
