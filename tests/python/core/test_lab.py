@@ -154,7 +154,7 @@ for _ in range(2000):
         stopped.touch()
 
     threading.Thread(target=interrupt, daemon=True).start()
-    status, printed = gnomon.lab._watch([sys.executable, "-c", code], os.environ, False)
+    status, printed = gnomon.lab._run._watch([sys.executable, "-c", code], os.environ, False)
     assert status == 0 and printed == [str(i) for i in range(30000)]
     assert stopped.exists() and is_default_handler()
 
