@@ -274,8 +274,8 @@ print(json.dumps({{"words": sys.argv[1:], "differences": []}}))
 
 @pytest.mark.parametrize("content, message", [
     (None, "must have the results of a run"), ("{", "must have the results of a run"),
-    ("[]", "must have the schema 3, got list"),
-    ('{"schema": 2}', "must have the schema 3, got 2")])
+    ("[]", "must have the schema 3 or 4, got list"),
+    ('{"schema": 2}', "must have the schema 3 or 4, got 2")])
 def test_load_refuses(content: str | None, message: str, tmp_path: pathlib.Path) -> None:
     if content is not None:
         (tmp_path / "results.json").write_text(content)

@@ -6,12 +6,13 @@ import csv
 import json
 import os
 import pathlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
 
 from .. import _html
 from ..plot import Picture, lines
+from . import _figures, _table
 
 
 class LabResults:
@@ -60,6 +61,45 @@ class LabResults:
                      title=f"{metric['name'].capitalize()} by length",
                      caption=f"{metric['what'].capitalize()}. By chance: {metric['chance']}.")
 
+    def table(self) -> list[dict[str, Any]]:
+        """Returns the main table: a row for each encoding and length, with its interval.
+
+        Columns: `encoding`, `title`, `seeds`; `length`, or in a task with examples `from` and `to`;
+        `bits` or `score`; `low` and `high` of its 95 % confidence interval; `tied_with_best`;
+        `state`: '', 'diverged' or 'not applicable'. Without a number, the fields are None.
+        """
+        return _table.main_table(self.data)
+
+    def to_csv(self) -> str:
+        """Returns `table()` as CSV."""
+        return _table.to_csv(self.table())
+
+    def to_latex(self, *, caption: str | None = None, label: str = "tab:lab") -> str:
+        """Returns the main table as a LaTeX table with booktabs.
+
+        Bold: the best of each length and those that results.json names as tied with it.
+        caption: LaTeX; default: a text with the metric, the seeds and the kind of interval.
+        Raises ValueError if no run is finished.
+        """
+        return _table.to_latex(self.data, caption, label)
+
+    def pictures(self) -> dict[str, Picture]:
+        """Returns the charts of the report by name: `lengths`, `positions`, `training`, ...
+
+        Raises ValueError without a report.
+        """
+        return _figures.pictures(self.report)
+
+    def figures(self, folder: str | os.PathLike[str], formats: Sequence[str] = ("svg", "pdf"), *,
+                names: Sequence[str] | None = None, titles: bool = False) -> list[pathlib.Path]:
+        """Writes charts of the report to files NAME.FORMAT, for a paper. Returns their paths.
+
+        formats: svg, pdf, png, json. names: keys of `pictures()`; default: the charts that compare
+        encodings. titles: also draw title and caption. Requires vl-convert-python
+        (`pip install gnomon[plot]`). Raises ValueError if a file exists.
+        """
+        return _figures.save(self.report, folder, formats, names, titles)
+
     def __repr__(self) -> str:
         names = ", ".join(self.data["settings"]["encodings"])
         return f"LabResults({str(self.path)!r}: {names})"
@@ -87,8 +127,8 @@ def load(folder: str | os.PathLike[str]) -> LabResults:
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(f"[lab] folder must have the results of a run, got {path}: {error}"
                          ) from error
-    if not isinstance(data, dict) or data.get("schema") != 3:
-        raise ValueError("[lab] results.json must have the schema 3, got "
+    if not isinstance(data, dict) or data.get("schema") not in (3, 4):
+        raise ValueError("[lab] results.json must have the schema 3 or 4, got "
                          f"{data.get('schema') if isinstance(data, dict) else type(data).__name__}")
     return LabResults(path, data)
 
