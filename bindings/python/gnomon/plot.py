@@ -325,6 +325,6 @@ def _vl_convert() -> Any:
     try:
         import vl_convert
     except ImportError as error:
-        raise ImportError("[plot] PNG and SVG must be drawn by vl-convert-python (pip install "
-                          "gnomon[plot]), got no such package") from error
+        raise ImportError("[plot] PDF, PNG and SVG must be drawn by vl-convert-python (pip "
+                          "install gnomon[plot]), got no such package") from error
     return vl_convert

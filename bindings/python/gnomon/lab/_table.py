@@ -18,9 +18,9 @@ def field(of: Any, key: str, kind: type, where: str = "results.json") -> Any:
 
     Counts are at most 2^53 - 1, as in JSON of other programs.
     """
-    value = of.get(key) if isinstance(of, Mapping) else None
+    value: Any = of.get(key) if isinstance(of, Mapping) else None
     if not isinstance(value, kind) or isinstance(value, bool) != (kind is bool) or (
-            kind is int and not 0 <= value < 2**53):
+            isinstance(value, int) and not 0 <= value < 2**53):
         raise ValueError(f"[lab] {where} must have {key}, of the type {kind.__name__}, got "
                          + repr(value)[:60])
     return value
@@ -132,7 +132,9 @@ def _mean_over(data: Mapping[str, Any]) -> str:
 _SPECIAL = {"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
             "<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\char34{}",
             "`": r"\char96{}", "±": r"$\pm$", "×": r"$\times$", "−": "$-$", "’": "'",
-            "–": r"\textendash{}", "—": r"\textemdash{}"} | {one: "\\" + one for one in "&%$#_{}"}
+            "–": r"\textendash{}", "—": r"\textemdash{}",
+            "[": "{[}", "]": "{]}", "*": "{*}"}  # arguments of a line break before them
+_SPECIAL |= {one: "\\" + one for one in "&%$#_{}"}
 
 
 def escape_latex(text: str) -> str:
