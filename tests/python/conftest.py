@@ -25,6 +25,10 @@ PACKAGES = (
     "onnx",
     "altair",
     "vl-convert-python",
+    "safetensors",
+    "sentencepiece",
+    "tensorboard",
+    "tensorboardX",
 )
 
 

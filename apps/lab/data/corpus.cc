@@ -215,14 +215,18 @@ std::int64_t segment_tokens(const Settings& settings) {
 }
 
 Corpus load_texts(const Settings& settings) {
-  if (settings.texts.empty()) return bundled_corpus();
-  const std::int64_t least = settings.train_length + 1;
-  std::vector<Text> texts = read_texts(settings.texts, least);
-  const std::size_t count = texts.size();
-  const bool by_file = count >= 3 && holds({texts[count - 1]}, segment_tokens(settings)) &&
-                       holds({texts[count - 2]}, least);
-  Corpus corpus = by_file ? split_by_file(std::move(texts)) : split_by_position(texts);
-  corpus.source = count == 1 ? settings.texts[0] : std::to_string(count) + " files";
+  Corpus corpus;
+  if (settings.texts.empty()) {
+    corpus = bundled_corpus();
+  } else {
+    const std::int64_t least = settings.train_length + 1;
+    std::vector<Text> texts = read_texts(settings.texts, least);
+    const std::size_t count = texts.size();
+    const bool by_file = count >= 3 && holds({texts[count - 1]}, segment_tokens(settings)) &&
+                         holds({texts[count - 2]}, least);
+    corpus = by_file ? split_by_file(std::move(texts)) : split_by_position(texts);
+    corpus.source = count == 1 ? settings.texts[0] : std::to_string(count) + " files";
+  }
   if (!settings.finetune.empty()) return corpus;
   if (const auto size = parse_tokens(settings.tokens)) add_tokens(corpus, *size);
   check_parts(corpus, settings);

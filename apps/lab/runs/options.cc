@@ -35,15 +35,13 @@ Without TEXT: Jane Austen's novels, or generated examples of the task.
                        for both, A*3/B by layers, A@random for random positions
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
   --finetune DIR       test and fine-tune a released Llama, GPT-2 or BERT model
-  --tokens bpe:N       N byte-pair tokens instead of bytes
-  --preset NAME        default (minutes) or full (3 seeds, an hour)
+  --tokens bpe:N (byte pairs)  --preset default|full (minutes, or an hour)
   --train-length N  --eval-lengths A,..  in tokens, or in the unit of the task
   --layers N  --width N  --heads N  or --sizes 2x64,8x256 (layers x width)
   --batch N  --steps N | --minutes M (for everything)  --device cpu|cuda
   --learning-rate R | --sweep R,..   the best of several rates for each encoding
   --seeds N|A,B,.. (3, or 5 if they fit)  --jobs N  --workers-per-run 1|2|4|8
-  --merge DIR..        one report of the folders of several sessions
-  --out DIR            a new or empty folder (report, else report-2, ...)
+  --out DIR (a new or empty folder)  --merge DIR.. (one report of several)
   --resume (go on in --out)  --no-cost (do not measure time and memory)  --json
 
 Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report

@@ -160,7 +160,7 @@ for _ in range(2000):
         stopped.touch()
 
     threading.Thread(target=interrupt, daemon=True).start()
-    status, printed = gnomon.lab._watch([sys.executable, "-c", code], os.environ, False)
+    status, printed = gnomon.lab._run._watch([sys.executable, "-c", code], os.environ, False)
     assert status == 0 and printed == [str(i) for i in range(30000)]
     assert stopped.exists() and is_default_handler()
 
@@ -280,8 +280,8 @@ print(json.dumps({{"words": sys.argv[1:], "differences": []}}))
 
 @pytest.mark.parametrize("content, message", [
     (None, "must have the results of a run"), ("{", "must have the results of a run"),
-    ("[]", "must have the schema 4, got list"),
-    ('{"schema": 2}', "must have the schema 4, got 2")])
+    ("[]", "must have the schema 3 or 4, got list"),
+    ('{"schema": 2}', "must have the schema 3 or 4, got 2")])
 def test_load_refuses(content: str | None, message: str, tmp_path: pathlib.Path) -> None:
     if content is not None:
         (tmp_path / "results.json").write_text(content)
