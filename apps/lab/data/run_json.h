@@ -12,12 +12,14 @@ namespace gnomon::lab {
 class Reader;
 class Writer;
 
-// The contents of settings.json: the settings, a hash of the texts, the command line, the
-// version of the library, and the runs of --shard as "I/N".
+// The contents of settings.json: the settings, a hash of the texts, the command line (empty:
+// another program wrote the folder), the version of the library, the runs of --shard as "I/N",
+// and the version of the layout.
 struct StoredSettings {
   Settings settings;
   std::string fingerprint, command;
   std::optional<std::string> gnomon = {}, shard = {};
+  std::optional<std::int64_t> format = run_format;
 };
 
 Json to_json(const Settings& settings);

@@ -153,7 +153,8 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
   std::vector<std::string> names;
   for (const std::string& name : settings.encodings)
     for (const std::string& one : {reference_of(name), name})
-      if (std::find(names.begin(), names.end(), one) == names.end()) names.push_back(one);
+      if (!is_own(one) && std::find(names.begin(), names.end(), one) == names.end())
+        names.push_back(one);
   for (const std::string& name : names) {
     MeasuredCost one{.encoding = name};
     if (stop()) return {};

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -79,6 +80,10 @@ Json numbers(const RunResult& run) {
   return json;
 }
 
+std::int64_t segments(const RunResult& run) {
+  return run.tests.lengths.empty() ? 0 : std::ssize(run.tests.lengths[0].tail_by_segment);
+}
+
 // The folders that have a result of the run.
 std::vector<fs::path> folders_with(const Shards& shards, const Job& job) {
   std::vector<fs::path> found;
@@ -103,6 +108,11 @@ Shards read_shards(const std::vector<std::string>& folders) {
       refuse("lab", folder + " must be of version " GNOMON_VERSION,
              stored.gnomon.value_or("an earlier version"));
     if (shards.folders.empty()) shards.stored = stored;
+    std::vector<std::string>& entries = shards.stored.settings.encodings;
+    for (const std::string& entry : stored.settings.encodings)
+      if (std::find(entries.begin(), entries.end(), entry) == entries.end())
+        entries.push_back(entry);
+    stored.settings.encodings = entries;
     const Json first = to_json(shards.stored.settings), other = to_json(stored.settings);
     Json keys = first;  // an optional setting can be in one of them
     keys.update(other);
@@ -151,6 +161,10 @@ SessionResult merge_shards(const Shards& shards, const std::string& command,
                fmt::format("different ones in {} and {}", found[0].string(), folder.string()));
       }
     }
+    if (segments(result.runs.back()) != segments(result.runs[0]))
+      refuse("lab",
+             fmt::format("{} must have {} test segments", job.name(), segments(result.runs[0])),
+             segments(result.runs.back()));
     sources.push_back(found[0]);
   }
   if (!missing.empty())

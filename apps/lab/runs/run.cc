@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "apps/lab/data/batches.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/tasks/make_model.h"
 #include "gnomon/error.h"
@@ -15,8 +16,7 @@ namespace gnomon::lab {
 namespace {
 
 constexpr double weight_decay = 0.1, gradient_norm = 1, last_rate = 0.1;
-constexpr std::int64_t curve_points = 30, validation_every = 3, validation_batches = 4;
-constexpr std::uint64_t validation_seed = 0x76616c6964;  // the same windows for all runs
+constexpr std::int64_t curve_points = 30, validation_every = 3;
 
 std::unique_ptr<torch::optim::AdamW> optimizer_for(torch::nn::Module& model) {
   // Weight decay applies to matrices, not to norms or parameters of encodings.

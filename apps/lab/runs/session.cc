@@ -157,6 +157,8 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   const auto start = Clock::now();
   SessionResult result;
   result.settings = options.settings;
+  for (const Job& job : jobs_of(result.settings, options.shard))
+    if (!fs::exists(out / "runs" / (job.name() + ".json"))) require_trainable(job.encoding);
   const StopOnSignal signals;
 
   // Workers may connect from now on, and wait until the list is ready.
