@@ -28,9 +28,10 @@ from html import escape
 from typing import Any
 
 from . import _html, _program
+from ._protocol import Protocol
 from .plot import Picture, lines
 
-__all__ = ["LabResults", "compare", "find", "load", "run"]
+__all__ = ["LabResults", "Protocol", "compare", "find", "load", "run"]
 
 
 class LabResults:
