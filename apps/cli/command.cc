@@ -26,6 +26,7 @@ Positional encodings for Transformers: tables, rotations, charts, comparisons.
   generate    continue a text with a model that the lab trained
   evaluate    measure such a model on other texts and context lengths
   compare     compare the results in two output folders of the lab
+  batches     write the batches of the lab for another program that trains
   inspect     print the position encoding of a released model
   table       write the table of an encoding as .npy, .csv or .json
   bias        write the matrix that a bias adds to the scores

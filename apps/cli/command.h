@@ -50,7 +50,8 @@ const char* program_help();
 std::string summary(const std::string& command);
 
 // The commands that gnomon-lab runs.
-inline constexpr const char* lab_commands[] = {"lab", "generate", "evaluate", "compare"};
+inline constexpr const char* lab_commands[] = {"lab", "generate", "evaluate", "compare",
+                                               "batches"};
 // Returns the help of one of them, or an empty text if gnomon-lab is not installed.
 std::string lab_help(const std::string& command);
 // Replaces this process by gnomon-lab. argv[1]: one of lab_commands.

@@ -1,5 +1,5 @@
-// gnomon-lab, the program that `gnomon lab`, `generate`, `evaluate` and `compare` run. It is a
-// separate program, so that `gnomon` does not require LibTorch.
+// gnomon-lab, the program that `gnomon lab`, `generate`, `evaluate`, `compare` and `batches`
+// run. It is a separate program, so that `gnomon` does not require LibTorch.
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -9,6 +9,7 @@
 #include <stdexcept>
 #include <string>
 
+#include "apps/lab/batches_command.h"
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/report/report.h"
@@ -70,12 +71,13 @@ int lab(int argc, char** argv) {
 // The help of every command, separated by form feeds, for the completion and the manual pages
 // of `gnomon`.
 int help() {
-  for (const char* one : {generate_help, evaluate_help, compare_help, lab_help})
+  for (const char* one : {generate_help, evaluate_help, compare_help, batches_help, lab_help})
     fmt::print("{}\f", one);
   return 0;
 }
 
-// argv[1]: lab, generate, evaluate, compare or help; otherwise the options of lab follow.
+// argv[1]: lab, generate, evaluate, compare, batches or help; otherwise the options of lab
+// follow.
 int run(int argc, char** argv) {
   if (argc == 2 && std::string(argv[1]) == "help") return help();
   set_blas_threads();
@@ -83,6 +85,7 @@ int run(int argc, char** argv) {
   if (command == "generate") return generate_command(argc - 1, argv + 1);
   if (command == "evaluate") return evaluate_command(argc - 1, argv + 1);
   if (command == "compare") return compare_command(argc - 1, argv + 1);
+  if (command == "batches") return batches_command(argc - 1, argv + 1);
   return command == "lab" ? lab(argc - 1, argv + 1) : lab(argc, argv);
 }
 

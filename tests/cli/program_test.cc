@@ -29,7 +29,7 @@ TEST_F(Program, VersionAndUnknownCommands) {
   EXPECT_EQ(run({}).code, 2);
   EXPECT_THAT(refused({"frobnicate"}),
               AllOf(HasSubstr("[gnomon] command must be one of lab, generate, evaluate, "
-                              "compare, inspect, table"),
+                              "compare, batches, inspect, table"),
                     HasSubstr("got frobnicate")));
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.metadata
 import os
+import pathlib
 import platform
 from collections.abc import Iterator
 
@@ -11,6 +12,7 @@ import numpy as np
 import pytest
 
 import gnomon
+import gnomon.lab
 
 PACKAGES = (
     "numpy",
@@ -67,6 +69,19 @@ def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
     report = yield
     _refuse_skip(report)
     return report
+
+
+@pytest.fixture
+def real_lab(monkeypatch: pytest.MonkeyPatch) -> str:
+    """The path of gnomon-lab, in $GNOMON_LAB: the installed one, or that of the build folder."""
+    try:
+        path = gnomon.lab.find()
+    except FileNotFoundError:
+        path = str(pathlib.Path(__file__).parents[2] / "build/release/apps/lab/gnomon-lab")
+        if not os.access(path, os.X_OK):
+            pytest.skip("gnomon-lab is not built: make lab, which requires LibTorch")
+    monkeypatch.setenv("GNOMON_LAB", path)
+    return path
 
 
 @pytest.fixture

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/lab/data/draws.h"
+#include "apps/lab/data/numbers.h"
 
 namespace gnomon::lab {
 namespace {
@@ -16,6 +17,13 @@ Batch examples_of(const Settings& settings, Part part, std::uint64_t seed, std::
     examples.push_back(example(*settings.task, length, part, seed, mixed(step) + row));
   }
   return batch_of(examples);
+}
+
+constexpr std::uint64_t test_seed = 0x74657374;
+
+// The examples of a test are distributed evenly over the lengths of a stretch.
+std::int64_t test_length(const Stretch& stretch, std::int64_t number) {
+  return stretch.from + number * (stretch.to + 1 - stretch.from) / stretch.examples;
 }
 
 }  // namespace
@@ -46,6 +54,26 @@ Batch batch_of(const Settings& settings, const Corpus& corpus, Part part, std::u
   const auto& texts = part == Part::train ? corpus.train : corpus.validation;
   return (settings.task->is_masked() ? masked_batch : random_batch)(
       texts, settings.batch, settings.train_length, seed, step);
+}
+
+std::vector<Example> test_examples(const Settings& settings, const Stretch& stretch,
+                                   std::int64_t begin) {
+  std::vector<Example> examples;
+  for (std::int64_t i = begin; i < std::min(stretch.examples, begin + examples_at_once); ++i)
+    examples.push_back(example(*settings.task, test_length(stretch, i), Part::test, test_seed,
+                               static_cast<std::uint64_t>(i)));
+  return examples;
+}
+
+void count_examples(const Settings& settings, Stretch& stretch) {
+  stretch.examples = 2 * settings.eval_segments;
+  std::vector<double> byte, whole;
+  for (std::int64_t i = 0; i < stretch.examples; ++i) {
+    const Chance chance = settings.task->letters.chance(test_length(stretch, i));
+    byte.push_back(chance.byte);
+    whole.push_back(chance.whole);
+  }
+  stretch.chance_score = mean(whole), stretch.chance_second = mean(byte);
 }
 
 Visibility visibility(const Settings& settings) {

@@ -17,6 +17,18 @@ Batch batch_of(const Settings& settings, const Corpus& corpus, Part part, std::u
 // `uncounted` outside the answer. Shorter rows are filled up at the end.
 Batch batch_of(const std::vector<Example>& examples);
 
+// The validation batches of all runs: batch_of with this seed and the steps 0, 1, ...
+constexpr std::uint64_t validation_seed = 0x76616c6964;
+constexpr std::int64_t validation_batches = 4;
+
+// The examples of the tests are the same for all runs. These are the examples `begin`,
+// begin + 1, ... of a stretch, at most `examples_at_once`.
+constexpr std::int64_t examples_at_once = 32;
+std::vector<Example> test_examples(const Settings& settings, const Stretch& stretch,
+                                   std::int64_t begin);
+// Sets `examples`, their number, and the scores by chance.
+void count_examples(const Settings& settings, Stretch& stretch);
+
 // The visibility of a task: bidirectional for masked text, else causal.
 Visibility visibility(const Settings& settings);
 

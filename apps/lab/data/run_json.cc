@@ -19,8 +19,8 @@ void keys(auto& f, Settings& s) {
   f.optional("micro_batches", s.micro_batches).optional("finetune", s.finetune);
 }
 void keys(auto& f, StoredSettings& s) {
-  f("settings", s.settings)("fingerprint", s.fingerprint)("command", s.command);
-  f.optional("gnomon", s.gnomon);
+  f("settings", s.settings)("fingerprint", s.fingerprint).optional("command", s.command);
+  f.optional("gnomon", s.gnomon).optional("format", s.format);
 }
 
 void describe(auto& f, LengthLoss& s) {
@@ -80,6 +80,7 @@ void describe(auto& f, CurvePoint& s) {
 }
 // A run that is read is finished. Otherwise `unfinished` is the last key.
 void keys(auto& f, RunResult& s) {
+  f.optional("format", s.format).optional("trainer", s.trainer);
   f("encoding", s.encoding)("seed", s.seed)("specification", s.specification);
   f("parameters", s.parameters)("position_parameters", s.position_parameters);
   f("steps", s.steps)("trained_tokens", s.trained_tokens)("train_seconds", s.train_seconds);

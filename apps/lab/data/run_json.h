@@ -12,12 +12,13 @@ namespace gnomon::lab {
 class Reader;
 class Writer;
 
-// The contents of settings.json: the settings, a hash of the texts, the command line and the
-// version of the library.
+// The contents of settings.json: the settings, a hash of the texts, the command line (empty:
+// another program wrote the folder), the version of the library, and that of the layout.
 struct StoredSettings {
   Settings settings;
   std::string fingerprint, command;
   std::optional<std::string> gnomon = {};
+  std::optional<std::int64_t> format = run_format;
 };
 
 Json to_json(const Settings& settings);

@@ -152,6 +152,10 @@ struct CurvePoint {
   bool operator==(const CurvePoint&) const = default;
 };
 
+// The version of the layout of settings.json and of a run (docs/lab/run-format.md). Files
+// without it are of version 1.
+constexpr std::int64_t run_format = 1;
+
 // If `unfinished`, the run was stopped and the fields after it are unset.
 struct RunResult {
   std::string encoding = {};
@@ -167,6 +171,8 @@ struct RunResult {
   Picture picture = {};
   std::vector<Sample> samples = {};
   std::optional<TrainedAttention> attention = {};  // set for a task with text
+  std::optional<std::int64_t> format = run_format;
+  std::string trainer = {};  // the program that trained the run; empty: the lab
 };
 
 // The validation loss of a short run with a learning rate, by --sweep.

@@ -53,6 +53,16 @@ Example example(const Task& task, std::int64_t length, Part part, std::uint64_t 
   }
 }
 
+void check_portable(const Settings& settings, std::string_view use) {
+  if (!settings.finetune.empty())
+    refuse("lab", std::string(use) + " must be without --finetune", "both");
+  if (!settings.task->model) return;
+  std::string names;
+  for (const Task* one : tasks())
+    if (!one->model) names += (names.empty() ? "" : ", ") + std::string(one->name);
+  refuse("lab", std::string(use) + " requires --task " + names, settings.task->name);
+}
+
 std::int64_t training_window(const Settings& settings) {
   if (!settings.finetune.empty() && !settings.extend.empty()) return settings.longest();
   return settings.task->window_tokens(settings.train_length);

@@ -111,6 +111,10 @@ std::string_view position_unit(const Settings& settings);
 // The noun for an entry of settings.encodings: "encoding", or "model" with --finetune.
 std::string_view entry_noun(const Settings& settings);
 
+// Throws std::invalid_argument unless inputs and targets are rows of tokens, which other
+// programs can train on: the tasks of SequenceModel. `use` requires it, as in "own:NAME".
+void check_portable(const Settings& settings, std::string_view use);
+
 // A target without a loss.
 constexpr std::int64_t uncounted = -1;
 // Replaces a byte that the model predicts. No text contains it, because a text with a zero byte

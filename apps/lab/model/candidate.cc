@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cctype>
 
 #include "apps/lab/data/batches.h"
 #include "apps/lab/data/model_size.h"
@@ -65,10 +66,37 @@ std::string joined(const std::vector<std::string>& parts, const char* between) {
   return all;
 }
 
+constexpr std::string_view own_prefix = "own:";
+
+// The lab knows no more than the name.
+Candidate own_candidate(const std::string& name, const SizedName& parts) {
+  Candidate one{name, parts.name};
+  one.title = parts.name.substr(own_prefix.size());
+  const auto allowed = [](const char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || c == '-' || c == '_';
+  };
+  if (one.title.empty() || one.title.size() > 64 ||
+      !std::all_of(one.title.begin(), one.title.end(), allowed))
+    refuse("lab", "own:NAME must have 1 to 64 letters, digits, - and _", name);
+  if (parts.size) one.title += ", " + parts.size->text();
+  one.enters = "unknown";
+  one.summary = "trained outside of the lab";
+  return one;
+}
+
 }  // namespace
+
+bool is_own(const std::string& name) { return name.starts_with(own_prefix); }
+
+void require_trainable(const std::string& name) {
+  if (is_own(name))
+    refuse("lab", "own encodings must be trained by another program and joined with --merge",
+           name);
+}
 
 Candidate find_candidate(const std::string& name) {
   const SizedName parts = split_size(name);
+  if (is_own(name)) return own_candidate(name, parts);
   Candidate one{name, parts.name};
   const Suffix* suffix = nullptr;
   if (const std::size_t at = parts.name.find('@'); at != std::string::npos) {
@@ -127,7 +155,8 @@ Transformer transformer_for(const Settings& settings, const Candidate& candidate
 
 std::string file_name(const std::string& name) {
   std::string safe = name;
-  std::replace(safe.begin(), safe.end(), '/', ',');  // no name contains a comma
+  std::replace(safe.begin(), safe.end(), '/', ',');  // no name contains a comma or a dot
+  std::replace(safe.begin(), safe.end(), ':', '.');  // rsync takes own: for a machine
   return safe;
 }
 

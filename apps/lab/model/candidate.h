@@ -14,6 +14,7 @@
 //   t5@memory        a dialogue by segments, with a memory of the tokens before a segment
 //   t5@window        a dialogue of which only the last segment is visible
 //   rotary@8x256     in a model of 8 layers of width 256 (model_size.h)
+//   own:NAME         trained by another program (docs/lab/run-format.md), never by this one
 #pragma once
 
 #include <optional>
@@ -36,6 +37,11 @@ struct Candidate {
   std::string suffix = {};  // the part of the name after @, without a size, or empty
   std::string title = {}, enters = {}, summary = {}, source = {};  // texts for the report
 };
+// Whether an entry is own:NAME, with or without a size.
+bool is_own(const std::string& name);
+// Throws std::invalid_argument if it is: another program must train it.
+void require_trainable(const std::string& name);
+
 // Throws std::invalid_argument with a list of the names if there is no such name or suffix.
 Candidate find_candidate(const std::string& name);
 

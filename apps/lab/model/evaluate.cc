@@ -220,31 +220,19 @@ std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& s
   return Evaluation{lengths, by_position(positions, longest), {}};
 }
 
-constexpr std::int64_t examples_at_once = 32;
-constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
-
 std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& settings,
                                             const std::function<bool()>& stop) {
   const Task& task = *settings.task;
   const auto most = model::capacity(model->scheme());
-  const std::int64_t count = 2 * settings.eval_segments;
   Evaluation all;
   for (Stretch& one : all.stretches = length_stretches(settings)) {
     one.applicable = !most || task.window_tokens(one.to) <= *most;
     if (!one.applicable) continue;
-    one.examples = count;
-    std::vector<double> bits, right, whole, byte_chance, whole_chance;
-    for (std::int64_t begin = 0; begin < count; begin += examples_at_once) {
+    count_examples(settings, one);
+    std::vector<double> bits, right, whole;
+    for (std::int64_t begin = 0; begin < one.examples; begin += examples_at_once) {
       if (stop()) return {};
-      std::vector<Example> examples;
-      for (std::int64_t i = begin; i < std::min(count, begin + examples_at_once); ++i) {
-        const std::int64_t length = one.from + i * (one.to + 1 - one.from) / count;
-        examples.push_back(
-            example(task, length, Part::test, test_seed, static_cast<std::uint64_t>(i)));
-        const Chance by_chance = task.letters.chance(length);
-        byte_chance.push_back(by_chance.byte);
-        whole_chance.push_back(by_chance.whole);
-      }
+      const std::vector<Example> examples = test_examples(settings, one, begin);
       const Batch batch = batch_of(examples);
       const Guesses found = guesses(model, batch, settings, {});
       const auto tokens = static_cast<std::size_t>(batch.inputs.size(1));
@@ -260,7 +248,6 @@ std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& 
     }
     one.score = mean(whole), one.second = mean(right), one.bits = mean(bits);
     one.scores = whole, one.seconds = right;
-    one.chance_score = mean(whole_chance), one.chance_second = mean(byte_chance);
   }
   return all;
 }

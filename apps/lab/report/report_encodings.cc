@@ -11,6 +11,7 @@
 #include "apps/lab/data/words.h"
 #include "gnomon/plot/captions.h"
 #include "gnomon/plot/pictures.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
@@ -236,10 +237,12 @@ void add_encodings(plot::HtmlPage& page, const Results& results) {
   for (const EncodingResult& one : results.encodings) {
     ++number;
     page.subheading(one.title);
-    page.paragraph(fmt::format("{}. Where position enters: {}. {}.", capitalized(one.summary),
-                               one.enters, one.source));
+    page.paragraph(fmt::format("{}. Where position enters: {}.{}", capitalized(one.summary),
+                               one.enters, one.source.empty() ? "" : " " + one.source + "."));
     for (const RunResult& run : results.runs)
       if (run.encoding == one.name) {
+        if (!run.trainer.empty())
+          page.paragraph("Trained by: " + internal::printable(run.trainer) + ".");
         add_pictures(page, run, results.settings, number);
         if (run.attention) {
           add_heads(page, *run.attention, unit, number);

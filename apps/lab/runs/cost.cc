@@ -155,7 +155,8 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
   std::vector<std::string> names;
   for (const std::string& name : settings.encodings)
     for (const std::string& one : {reference_of(name), name})
-      if (std::find(names.begin(), names.end(), one) == names.end()) names.push_back(one);
+      if (!is_own(one) && std::find(names.begin(), names.end(), one) == names.end())
+        names.push_back(one);
   // Equal times, so that the last encodings are measured, too.
   const double each = seconds / static_cast<double>(std::max<std::size_t>(1, names.size()));
   for (const std::string& name : names) {

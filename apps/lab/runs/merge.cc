@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
@@ -79,6 +80,10 @@ Json numbers(const RunResult& run) {
   return json;
 }
 
+std::int64_t segments(const RunResult& run) {
+  return run.tests.lengths.empty() ? 0 : std::ssize(run.tests.lengths[0].tail_by_segment);
+}
+
 // The folders that have a result of the run.
 std::vector<fs::path> folders_with(const Parts& parts, const Job& job) {
   std::vector<fs::path> found;
@@ -102,6 +107,11 @@ Parts read_parts(const std::vector<std::string>& folders) {
       refuse("lab", folder + " must be of version " GNOMON_VERSION,
              stored.gnomon.value_or("an earlier version"));
     if (parts.folders.empty()) parts.stored = stored;
+    std::vector<std::string>& entries = parts.stored.settings.encodings;
+    for (const std::string& entry : stored.settings.encodings)
+      if (std::find(entries.begin(), entries.end(), entry) == entries.end())
+        entries.push_back(entry);
+    stored.settings.encodings = entries;
     const Json first = to_json(parts.stored.settings), other = to_json(stored.settings);
     Json keys = first;  // an optional setting can be in one of them
     keys.update(other);
@@ -149,6 +159,10 @@ SessionResult merge_parts(const Parts& parts, const std::string& command, const 
                fmt::format("different ones in {} and {}", found[0].string(), folder.string()));
       }
     }
+    if (segments(result.runs.back()) != segments(result.runs[0]))
+      refuse("lab",
+             fmt::format("{} must have {} test segments", job.name(), segments(result.runs[0])),
+             segments(result.runs.back()));
     sources.push_back(found[0]);
   }
   if (!missing.empty())

@@ -1,4 +1,5 @@
-// `gnomon lab --merge DIR...`: one report of several folders with runs.
+// `gnomon lab --merge DIR...`: one report of several folders with runs, of the lab or of another
+// program.
 #pragma once
 
 #include <cstdio>
@@ -17,13 +18,15 @@ struct Parts {
   StoredSettings stored;  // settings of all folders
 };
 
-// Reads the settings of the folders. Throws std::invalid_argument if they differ in settings,
-// texts or version, or if a file of them is a link or not a regular file.
+// Reads the settings of the folders, with the encodings of all of them. Throws
+// std::invalid_argument if they differ in other settings, texts or version, or if a file of
+// them is a link or not a regular file.
 Parts read_parts(const std::vector<std::string>& folders);
 
 // Copies runs, models and cost to `out`, as if one session had trained them. Throws
-// std::invalid_argument, with the names, if runs are missing, and if two folders have different
-// results of one run. Then nothing is written. At the return everything is on the disk (fsync).
+// std::invalid_argument, with the names, if runs are missing, if two folders have different
+// results of one run, or if runs have other numbers of test segments. Then nothing is written.
+// At the return everything is on the disk (fsync).
 SessionResult merge_parts(const Parts& parts, const std::string& command, const Corpus& corpus,
                           const std::filesystem::path& out, std::FILE* stream);
 

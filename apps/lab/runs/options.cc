@@ -70,7 +70,7 @@ std::vector<std::string> encoding_names(const std::string& list) {
     return names;
   }
   for (const std::string& written : split(list)) {
-    const std::string name = model::canonical_names(written);
+    const std::string name = is_own(written) ? written : model::canonical_names(written);
     if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   if (names.empty()) refuse("lab", "--encodings must have at least one name", "none");

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cmath>
 
+#include "apps/lab/data/batches.h"
 #include "apps/lab/data/schedule.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/tasks/make_model.h"
@@ -16,8 +17,7 @@ namespace gnomon::lab {
 namespace {
 
 constexpr double weight_decay = 0.1, gradient_norm = 1;
-constexpr std::int64_t curve_points = 30, validation_every = 3, validation_batches = 4;
-constexpr std::uint64_t validation_seed = 0x76616c6964;  // the same windows for all runs
+constexpr std::int64_t curve_points = 30, validation_every = 3;
 
 constexpr std::size_t position_group = 2;
 

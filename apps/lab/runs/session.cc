@@ -132,6 +132,8 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   const double limit = options.minutes ? 60 * *options.minutes : 3600;  // seconds
   SessionResult result;
   result.settings = options.settings;
+  for (const Job& job : jobs_of(result.settings))
+    if (!fs::exists(out / "runs" / (job.name() + ".json"))) require_trainable(job.encoding);
   const StopOnSignal signals;
 
   const bool stored = has_run(out);

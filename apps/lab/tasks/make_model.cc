@@ -9,6 +9,7 @@ namespace gnomon::lab {
 
 std::unique_ptr<TaskModel> make_model(const Settings& session, const Corpus& corpus,
                                       const std::string& encoding, std::int64_t seed) {
+  require_trainable(encoding);
   if (!session.finetune.empty())
     return std::make_unique<finetune::Model>(session, corpus, encoding);
   const Settings settings = sized(session, encoding);
@@ -23,6 +24,7 @@ std::unique_ptr<TaskModel> make_model(const Settings& session, const Corpus& cor
 
 std::optional<std::string> unusable(const std::string& name, const Settings& settings,
                                     const Corpus& corpus) {
+  if (is_own(name)) return std::nullopt;
   try {
     const at::NoGradGuard no_grad;
     make_model(settings, corpus, name, 1)->loss(Part::train, 1, 0, {0, 1});

@@ -54,6 +54,7 @@ void check_picture(const Picture& picture) {
 }  // namespace
 
 void check_run(const RunResult& run, const Settings& settings) {
+  need_same(run.format == run_format, "format");
   const auto& [lengths, by_position, stretches] = run.tests;
   const std::vector<std::int64_t>& wanted = settings.eval_lengths;
   // A loss or a score that is not finite is that of a run that diverged.
@@ -61,12 +62,13 @@ void check_run(const RunResult& run, const Settings& settings) {
   const bool tuned = settings.finetune.empty() || finetune::parse_entry(run.encoding).tuned;
   need_same(run.steps == (tuned ? settings.steps : 0), "number of steps");
   if (!settings.task->has_examples()) {
-    need_same(
-        stretches.empty() && lengths.size() == wanted.size() && lengths.front().applicable,
-        "list of lengths");
+    need_same(stretches.empty() && lengths.size() == wanted.size() &&
+                  lengths.front().applicable && !lengths.front().tail_by_segment.empty(),
+              "list of lengths");
     for (std::size_t i = 0; i < lengths.size(); ++i)
       need_same(lengths[i].length == wanted[i] &&
-                    lengths[i].tail_by_segment.empty() != lengths[i].applicable,
+                    lengths[i].tail_by_segment.size() ==
+                        (lengths[i].applicable ? lengths[0].tail_by_segment.size() : 0),
                 "length");
     need_same(by_position && by_position->bits.size() == by_position->positions.size(),
               "list of positions");

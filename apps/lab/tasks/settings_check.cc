@@ -96,7 +96,10 @@ void check_settings(const Settings& s) {
     refuse("lab", "--position-rate must be above 0 and at most 1000", s.position_rate);
   for (const std::string& name : s.extend) find_extension(name);
   if (s.finetune.empty())
-    for (const std::string& name : s.encodings) check_suffix(find_candidate(name), s);
+    for (const std::string& name : s.encodings) {
+      check_suffix(find_candidate(name), s);
+      if (is_own(name)) check_portable(s, "own:NAME");
+    }
   if (const auto check = s.task->check)
     for (const ModelSize& size : sizes_of(s)) check(sized(s, "@" + size.text()));
   if (!s.extend.empty() && s.finetune.empty()) {

@@ -7,8 +7,10 @@
 namespace gnomon::lab {
 
 StoredSettings read_settings(const std::filesystem::path& path) {
-  return read_file<StoredSettings>(
-      path, [](const StoredSettings& stored) { check_settings(stored.settings); });
+  return read_file<StoredSettings>(path, [](const StoredSettings& stored) {
+    need_same(stored.format == run_format, "format");
+    check_settings(stored.settings);
+  });
 }
 
 StoredSettings read_settings(const Json& stored) {
