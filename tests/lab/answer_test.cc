@@ -41,8 +41,8 @@ INSTANTIATE_TEST_SUITE_P(
             {"At the training length of 128 bytes, in bits per byte (600 steps, 5 seeds): "
              "Rotary "
              "(2.46) is better than each other: than the next, ALiBi (2.65), by 0.19 ± "
-"0.007 bits, "
-"then Sinusoidal (2.87).\n",
+             "0.007 bits, "
+             "then Sinusoidal (2.87).\n",
              "At 256 and 1024 bytes, a context longer than 128 bytes gains at most 0.05 bits: ",
              "\nUse at 128 bytes Rotary; at 256 and 1024 bytes Rotary with its context cut to "
              "the "
@@ -83,9 +83,10 @@ INSTANTIATE_TEST_SUITE_P(
              {{"alibi", "ALiBi", 2.42, 2.42, 2.42, {0.1, 0, -0.1}},
               {"shaw", "Shaw", 2.40, 2.40, 2.40, {-0.05, 0, 0.05}},
               {"none", "None", 3.20, 3.20, 3.20, {0, 0.05, -0.05}}},
-             {"which is best is not decided between Shaw (2.40), ALiBi (2.42) and None (3.20); the "
-"first two differ by 0.020 ± 0.59 bits.",
-"No advice for 128, 256 and 1024 bytes: which encoding is best is not decided."},
+             {"which is best is not decided between Shaw (2.40), ALiBi (2.42) and None (3.20); "
+              "the "
+              "first two differ by 0.020 ± 0.59 bits.",
+              "No advice for 128, 256 and 1024 bytes: which encoding is best is not decided."},
              {"Use", "equivalent"}},
         Case{"OneSeedIsDescribed",
              {{"alibi", "ALiBi", 2.60, 2.60, 2.60, {0}},
@@ -123,7 +124,7 @@ INSTANTIATE_TEST_SUITE_P(
               "minutes "
               "here.\n",
               "Not ranked, because not trained enough: DETR's sine and ALiBi (not below 3.28 "
-"bits: little more than the frequencies of byte pairs is learned)."},
+              "bits: little more than the frequencies of byte pairs is learned)."},
              {"Use"}},
         Case{"SomeAreAtChance",
              {{"alibi", "ALiBi", 2.60, 2.60, 2.60},

@@ -8,13 +8,13 @@
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/tasks/settings_check.h"
-#include "lab/cluster.h"
+#include "lab/processes.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
 namespace own_test {
 
-using namespace cluster_test;
+using namespace processes;
 
 std::string refusal(const std::function<void()>& call) {
   try {
@@ -54,7 +54,7 @@ TEST(OwnEncoding, IsAnEntryOfTasksWithTokens) {
             "translation");
 }
 
-class OwnRuns : public Cluster {
+class OwnRuns : public OfFolders {
  protected:
   OwnRuns() {
     const Outcome lab =
@@ -140,7 +140,7 @@ TEST_F(OwnRuns, AreComparedWithThoseOfTheLab) {
   EXPECT_EQ(own.at("seeds"), 2);
   EXPECT_TRUE(results.at("left_out").empty());
   EXPECT_EQ(results.at("rankings")[0].at("order")[0].at("name"), "own:mine");
-  EXPECT_EQ(results.at("rankings")[0].at("order")[1].at("tied"), false);
+  EXPECT_EQ(results.at("rankings")[0].at("order")[1].at("verdict"), "excluded");
   EXPECT_NE(results.at("answer").dump().find("mine"), std::string::npos);
   EXPECT_EQ(results.at("runs").size(), 6u);
   EXPECT_NE(bytes(out("both") + "/results.csv").find("\nown:mine,mine,2,0,16,whole,"),

@@ -94,7 +94,8 @@ TEST_F(Program, WritesAReportAndSaysWhere) {
   EXPECT_EQ(results.at("cost").size(), 3u);
   EXPECT_EQ(results.at("command").get<std::string>().rfind("gnomon lab --layers 1", 0), 0u);
   // Three steps are too few for advice.
-  EXPECT_NE(results.at("answer")[0].get<std::string>().find("No advice: no encoding is trained enough."),
+  EXPECT_NE(results.at("answer")[0].get<std::string>().find(
+                "No advice: no encoding is trained enough."),
             std::string::npos);
   for (const Json& sentence : results.at("answer"))
     EXPECT_EQ(sentence.get<std::string>().find("Use "), std::string::npos) << sentence;
@@ -302,8 +303,9 @@ TEST_F(Program, ComparesTwoFolders) {
   EXPECT_TRUE(json.at("warnings").empty());
   const Outcome text = use("compare", {out("a"), out("b")});
   EXPECT_EQ(text.code, 0);
-  EXPECT_NE(text.output.find("Settings that differ\n  seeds           [1,2,3] in A, [1,2] in B\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.output.find("Settings that differ\n  seeds           [1,2,3] in A, [1,2] in B\n"),
+      std::string::npos)
       << text.output;
 
   const Outcome copy =

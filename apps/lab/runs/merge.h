@@ -1,5 +1,5 @@
-// `gnomon lab --merge DIR...`: one report of several folders with runs, of the lab or of another
-// program.
+// `gnomon lab --merge DIR...`: one report of several folders with runs, of the lab or of
+// another program.
 #pragma once
 
 #include <cstdio>

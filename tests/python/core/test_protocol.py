@@ -103,13 +103,18 @@ def test_what_a_plan_says(program: pathlib.Path, tmp_path: pathlib.Path) -> None
     assert gnomon.lab.Protocol(listed).seeds == [4, 7] and protocol.seeds == [1, 2]
     assert protocol.initial_seed(3) == 6
     rates = [protocol.learning_rate(step) for step in range(6)]
-    assert rates[0] == 0.01 and rates[-1] == pytest.approx(0.001)
+    assert rates[0] == 0.01 and rates[-1] == pytest.approx(0.0002)
     assert sorted(rates, reverse=True) == rates
     long = gnomon.lab.Protocol(PLAN | {"settings": SETTINGS | {"steps": 1000}})
     assert long.learning_rate(49) == pytest.approx(0.005)
     assert long.learning_rate(99) == 0.01
-    assert long.learning_rate(549) == pytest.approx(0.0055)  # half of the cosine
-    assert long.learning_rate(999) == pytest.approx(0.001)
+    assert long.learning_rate(799) == 0.01
+    assert long.learning_rate(899) == pytest.approx(0.005)  # half of the fall
+    assert long.learning_rate(999) == pytest.approx(0.0002)
+    assert long.learning_rate(99, "own:a") == 0.01
+    swept = gnomon.lab.Protocol(PLAN | {"settings": SETTINGS | {
+        "steps": 1000, "rates": [{"encoding": "own:a", "learning_rate": 0.04}]}})
+    assert swept.learning_rate(99, "own:a") == 0.04 and swept.learning_rate(99, "none") == 0.01
 
 
 @pytest.mark.parametrize("change, message", [
