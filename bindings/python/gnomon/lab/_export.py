@@ -46,8 +46,8 @@ def export_model(folder: str | os.PathLike[str], out: str | os.PathLike[str], *,
         raise ValueError(f"[lab] out must be a new or empty folder, got {out}")
     config = _read_config(folder / "config.json")
     settings = field(config, "settings", dict, "config.json")
-    weights = _read_weights(folder / "model.safetensors", settings)
     encoding = _encoding(config)
+    weights = _read_weights(folder / "model.safetensors", settings)
     if positions is None:
         if settings["task"] != "text":
             raise ValueError("[lab] positions, the longest context in tokens, must be given for "

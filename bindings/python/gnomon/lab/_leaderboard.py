@@ -15,7 +15,7 @@ from html import escape
 from typing import Any, NamedTuple
 
 from ._leaderboard_style import STYLE
-from ._table import DIVERGED, Row, field, has_examples, interval_kind, main_table
+from ._table import DIVERGED, SCHEMAS, Row, field, has_examples, interval_kind, main_table
 
 MOST_FILES, LARGEST_FILE = 2000, 64 << 20  # bytes
 MOST_ROWS, MOST_LENGTHS, MOST_LETTERS = 5000, 64, 200
@@ -104,7 +104,7 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
     if (size := path.stat().st_size) > LARGEST_FILE:
         raise ValueError(f"[lab] results.json must have at most {LARGEST_FILE} bytes, got {size}")
     data = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(data, dict) or data.get("schema") not in (3, 4):
+    if not isinstance(data, dict) or data.get("schema") not in SCHEMAS:
         raise ValueError("[lab] results.json must have the schema 3 or 4")
     if data.get("sizes"):
         raise ValueError("[lab] models of several sizes: the folder of each has its own results")

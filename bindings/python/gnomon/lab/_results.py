@@ -127,7 +127,7 @@ def load(folder: str | os.PathLike[str]) -> LabResults:
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(f"[lab] folder must have the results of a run, got {path}: {error}"
                          ) from error
-    if not isinstance(data, dict) or data.get("schema") not in (3, 4):
+    if not isinstance(data, dict) or data.get("schema") not in _table.SCHEMAS:
         raise ValueError("[lab] results.json must have the schema 3 or 4, got "
                          f"{data.get('schema') if isinstance(data, dict) else type(data).__name__}")
     return LabResults(path, data)

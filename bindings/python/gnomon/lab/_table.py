@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+SCHEMAS = (3, 4)  # layouts of results.json; in 4, settings.seeds is a list
 DIVERGED, NOT_APPLICABLE = "diverged", "not applicable"
 Row = dict[str, Any]
 
