@@ -89,12 +89,12 @@ TEST_F(Merge, OfPartsIsTheWhole) {
 // A folder of a session with one run.
 struct OneRun {
   explicit OneRun(const std::string& folder) : name(folder) {
-    const Outcome outcome =
-        testing::run(GNOMON_LAB_PROGRAM,
-                     {"--layers", "1", "--width", "16", "--heads", "2", "--batch", "4",
-                      "--encodings", "none", "--train-length", "16", "--eval-lengths", "32",
-                      "--steps", "3", "--out", folder},
-                     testing::Streams::joined);
+    const Outcome outcome = testing::run(
+        GNOMON_LAB_PROGRAM,
+        {"--layers",    "1",    "--width",        "16",  "--heads",        "2",  "--batch", "4",
+         "--encodings", "none", "--train-length", "16",  "--eval-lengths", "32", "--steps", "3",
+         "--seeds",     "1",    "--out",          folder},
+        testing::Streams::joined);
     EXPECT_EQ(outcome.code, 0) << outcome.output;
   }
   const fs::path name;

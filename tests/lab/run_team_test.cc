@@ -75,7 +75,7 @@ class RunTeam : public ::testing::Test {
 TEST_F(RunTeam, OfThreadsAndOfProcessesGivesTheSameResults) {
   expect_code(start({"--steps", "6", "--workers-per-run", "1"}, "one"), 0);
   const Json one = results("one");
-  ASSERT_EQ(one.at("runs").size(), 2u);
+  ASSERT_EQ(one.at("runs").size(), 6u);
   EXPECT_EQ(one.at("settings").at("micro_batches"), 8);
   expect_code(start({"--steps", "6", "--workers-per-run", "2"}, "two"), 0);
   EXPECT_EQ(results("two"), one);

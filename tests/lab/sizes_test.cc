@@ -119,7 +119,7 @@ TEST_F(SizesOfALab, AreThoseOfSessionsWithOneSize) {
   EXPECT_EQ(all.at("runs_asked"), 8);
   ASSERT_EQ(all.at("sizes").size(), 2u);
   EXPECT_EQ(all.at("sizes")[1].at("name"), "2x64");
-  EXPECT_EQ(all.at("sizes")[1].at("heads"), 2);
+  EXPECT_EQ(all.at("sizes")[1].at("heads"), 4);
   EXPECT_EQ(all.at("answer")[0].get<std::string>().rfind("1 layer of width 32, 0.0", 0), 0u);
   const Outcome same = testing::run(GNOMON_LAB_PROGRAM, {"compare", out("both"), out("both")},
                                     testing::Streams::joined);
