@@ -238,6 +238,10 @@ plot::Table cost_table(const Results& results) {
   plot::Table table;
   table.columns = {
       {"encoding"}, {"parameters", plot::Align::number}, {"step time", plot::Align::number}};
+  const bool equal_time = std::any_of(cost.begin(), cost.end(), [](const EncodingCost& one) {
+    return one.equal_time_bits.has_value();
+  });
+  if (equal_time) table.columns.push_back({"loss at equal time", plot::Align::number});
   std::size_t lengths = 0;
   for (const EncodingCost& one : cost)
     for (; lengths < one.memory.size(); ++lengths)
@@ -250,6 +254,10 @@ plot::Table cost_table(const Results& results) {
   for (const EncodingCost& one : cost) {
     std::vector<plot::Cell> row{one.title, grouped(one.position_parameters),
                                 cell(step_time_text(one))};
+    if (equal_time)
+      row.push_back(one.equal_time_bits
+                        ? cell(number_or_diverged("{:.3f}", *one.equal_time_bits))
+                        : plot::muted("n/a"));
     for (std::size_t i = 0; i < lengths; ++i) {
       if (i >= one.memory.size())
         row.push_back(plot::muted("n/a"));
@@ -264,7 +272,12 @@ plot::Table cost_table(const Results& results) {
   for (const EncodingCost& one : cost)
     if (one.step_noise && std::isfinite(*one.step_noise))
       noise = std::max(noise.value_or(0), *one.step_noise);
-  table.caption = fmt::format(
+  table.caption =
+      equal_time ? "Loss at equal time: the loss at the training length after the time that "
+                   "the encoding none takes for all steps, estimated from the fall of the "
+                   "loss with twice the steps. "
+                 : "";
+  table.caption += fmt::format(
       "Step time: the time of a training step divided by that of the encoding none, median and "
       "95 % confidence interval of steps that alternate. MiB: the peak memory of a forward and "
       "a backward pass over one window of that many {}; for other encodings than none, the "

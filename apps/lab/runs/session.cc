@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cmath>
+#include <mutex>
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
@@ -84,6 +86,43 @@ std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus, d
   return measure_cost(settings, corpus, seconds, [] { return stop_asked.load(); });
 }
 
+// Whether the runs of another seed fit into the time limit, from the time of the runs before
+// them. Runs begin in the order of their seeds, so seeds are complete or absent.
+class SeedLimit {
+ public:
+  SeedLimit(const Options& options, std::size_t entries)
+      : options_(options), entries_(entries) {}
+
+  // Called before each run, with its index in the list. False from the first run of a seed on
+  // that does not fit.
+  bool admits(std::size_t run) {
+    const std::lock_guard lock(mutex_);
+    if (!options_.minutes || run < entries_ || done_ == 0) return true;
+    if (run / entries_ > latest_ && !closed_) {
+      latest_ = run / entries_;
+      const auto jobs = static_cast<double>(std::max(1, options_.jobs));
+      const double rounds = std::ceil(static_cast<double>(entries_) / jobs);
+      closed_ = session_seconds_since(options_.begin) + rounds * seconds_ / done_ >
+                (1 + tolerance) * 60 * *options_.minutes;
+    }
+    return !closed_ || run / entries_ < latest_;
+  }
+  void finished(double seconds) {
+    const std::lock_guard lock(mutex_);
+    seconds_ += seconds, ++done_;
+  }
+  bool closed() const { return closed_; }
+
+ private:
+  static constexpr double tolerance = 0.1;
+  const Options& options_;
+  const std::size_t entries_;
+  std::mutex mutex_;
+  std::size_t latest_ = 0;  // the last seed that was judged
+  double seconds_ = 0, done_ = 0;
+  bool closed_ = false;
+};
+
 // Trains the runs on the threads of this process.
 void train(SessionResult& result, const Options& options, const StoredSettings& stored,
            const std::vector<Job>& jobs, const Corpus& corpus, const fs::path& out,
@@ -98,11 +137,16 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
       progress.finished(jobs[i].encoding, jobs[i].seed, outcome(*found[i]));
     });
     RunTeam team(options, settings, stored.fingerprint);
+    SeedLimit limit(options, settings.encodings.size());
     on_threads(options.jobs, jobs.size(), [&](std::size_t i) {
-      if (!found[i] && !stop_asked)
-        found[i] = train_and_test(jobs[i], settings, corpus, out, options.checkpoint_seconds,
-                                  team, progress);
+      if (found[i] || stop_asked || !limit.admits(i)) return;
+      const auto start = Clock::now();
+      found[i] = train_and_test(jobs[i], settings, corpus, out, options.checkpoint_seconds,
+                                team, progress);
+      limit.finished(session_seconds_since(start));
     });
+    if (limit.closed())
+      progress.note("The last seeds do not fit into the time limit. Go on with --resume.");
     if (stop_asked) progress.note("Stopped. Continue with --resume.");
   }
   for (std::optional<RunResult>& one : found)

@@ -146,6 +146,9 @@ struct EncodingCost {
   std::optional<double> step_seconds = {};
   std::optional<RelativeTime> relative_step = {};
   std::vector<MemoryUse> memory = {};
+  // The loss at the training length after the time that none takes for all steps, from the fall
+  // of the loss with twice the steps: an estimate. Empty: no text, or not known.
+  std::optional<double> equal_time_bits = {};
   // RelativeTime::from_one of two equal models without an encoding. Empty: not measured.
   std::optional<double> step_noise = {};
 };

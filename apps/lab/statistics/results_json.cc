@@ -73,6 +73,7 @@ void describe(auto& f, EncodingCost& s) {
   f("name", s.name)("title", s.title)("position_parameters", s.position_parameters);
   f.optional("step_seconds", s.step_seconds).optional("relative_step", s.relative_step);
   f("memory", s.memory).optional("step_noise", s.step_noise);
+  f.optional("equal_time_bits", s.equal_time_bits);
 }
 void describe(auto& f, SizeResult& s) {
   f("name", s.name)("layers", s.layers)("width", s.width)("heads", s.heads);
