@@ -5,9 +5,9 @@
 //
 // docs/lab/statistics.md has the table. A loss is the expectation of its encoding + a deviation
 // that all encodings have in common with a seed + one of the encoding and the seed + one of the
-// encoding and the test segment. "Before" is the rule of earlier versions: a difference from the
-// best mean counts if Student's interval over the paired seeds does not contain 0, with one seed
-// if it exceeds 0.04 bits and the interval over the segments.
+// encoding and the test segment. "Before" is the rule of earlier versions: a difference from
+// the best mean counts if Student's interval over the paired seeds does not contain 0, with one
+// seed if it exceeds 0.04 bits and the interval over the segments.
 #include <fmt/format.h>
 
 #include <algorithm>

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 
 #include "apps/lab/data/numbers.h"
 
@@ -72,13 +73,26 @@ Contrasts::Contrasts(std::vector<Observations> entries, Better better, std::size
   for (std::size_t i = 0; i < entries_.size(); ++i)
     usual_[i] = usual_[i] && is_finite(entries_[i]);
   std::vector<std::size_t> pool;
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    if (usual_[i] && entries_[i].trained) pool.push_back(i);
+  std::vector<double> sums = take_residuals(pool);
+  // Entries that deviate much more than the others, as a loss far beyond the training length,
+  // have their own variance only.
+  if (sums.empty()) return;
+  std::vector<double> sorted = sums;
+  std::sort(sorted.begin(), sorted.end());
+  const double limit = 10 * sorted[(sorted.size() - 1) / 2];
+  std::vector<std::size_t> even;
+  for (std::size_t i = 0; i < pool.size(); ++i)
+    if (sums[i] <= limit) even.push_back(pool[i]);
+  if (even.size() >= 2 && even.size() < pool.size()) take_residuals(even);
+}
+
+std::vector<double> Contrasts::take_residuals(const std::vector<std::size_t>& pool) {
   std::vector<std::int64_t> seeds;
-  for (std::size_t i = 0; i < entries_.size(); ++i) {
-    if (!usual_[i] || !entries_[i].trained) continue;
-    seeds = pool.empty() ? entries_[i].seeds : common_seeds(seeds, entries_[i].seeds);
-    pool.push_back(i);
-  }
-  if (pool.size() < 2 || seeds.size() < 2) return;
+  for (const std::size_t i : pool)
+    seeds = i == pool[0] ? entries_[i].seeds : common_seeds(seeds, entries_[i].seeds);
+  if (pool.size() < 2 || seeds.size() < 2) return {};
   std::vector<std::vector<double>> table(pool.size());
   std::vector<double> by_seed(seeds.size());
   for (std::size_t i = 0; i < pool.size(); ++i)
@@ -87,12 +101,16 @@ Contrasts::Contrasts(std::vector<Observations> entries, Better better, std::size
       by_seed[s] += table[i][s] / static_cast<double>(pool.size());
     }
   const double all = mean(by_seed);
-  double sum = 0;
-  for (const std::vector<double>& row : table)
+  std::vector<double> sums;
+  for (const std::vector<double>& row : table) {
+    double sum = 0;
     for (std::size_t s = 0; s < seeds.size(); ++s)
       sum += squared(row[s] - mean(row) - by_seed[s] + all);
+    sums.push_back(sum);
+  }
   residual_degrees_ = static_cast<double>((pool.size() - 1) * (seeds.size() - 1));
-  residual_ = sum / residual_degrees_;
+  residual_ = std::accumulate(sums.begin(), sums.end(), 0.0) / residual_degrees_;
+  return sums;
 }
 
 Contrasts::Variance Contrasts::variance(std::size_t a, std::size_t b) const {

@@ -85,6 +85,9 @@ class Contrasts {
     double difference = 0;
     std::int64_t count = 0;  // common seeds; 0: neither entry was trained
   };
+  // Sets the variance of the residuals of some entries. Returns the sum of squares of each;
+  // empty if there are too few.
+  std::vector<double> take_residuals(const std::vector<std::size_t>& pool);
   Variance variance(std::size_t a, std::size_t b) const;
   Variance unpaired(const Observations& x, const Observations& y) const;
   // `same`: a[i] and b[i] are of the same unit.

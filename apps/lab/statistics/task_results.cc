@@ -205,10 +205,7 @@ Contrasts contrasts_of_range(const Results& results, std::size_t range) {
     usual.push_back(std::isfinite(one.score) &&
                     find_encoding(results, one.name).training == Training::enough);
   }
-  std::size_t statements = 0;
-  for (const Ranking& one : results.rankings)
-    statements += one.order.size() - std::min<std::size_t>(1, one.order.size());
-  return {std::move(entries), Better::higher, statements, usual};
+  return {std::move(entries), Better::higher, statements_of(results), usual};
 }
 
 void rank_examples(Results& results) {

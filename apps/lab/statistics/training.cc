@@ -160,6 +160,13 @@ void judge_training(Results& results) {
   for (EncodingResult* one : late) one->training = Training::unconverged;
 }
 
+std::size_t statements_of(const Results& results) {
+  const auto part =
+      std::count_if(results.encodings.begin(), results.encodings.end(),
+                    [](const EncodingResult& one) { return one.training == Training::enough; });
+  return 2 * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, part - 1));
+}
+
 std::int64_t fewest_seeds(const Results& results) {
   std::int64_t least = std::ssize(results.settings.seeds);
   for (const EncodingResult& one : results.encodings) least = std::min(least, one.seeds);

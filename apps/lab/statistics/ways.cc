@@ -6,6 +6,7 @@
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/model/extension.h"
 #include "apps/lab/statistics/observations.h"
+#include "apps/lab/statistics/training.h"
 
 namespace gnomon::lab {
 namespace {
@@ -44,15 +45,6 @@ void add_extensions(std::vector<Way>& order, const EncodingResult& encoding, std
     }
 }
 
-// Statements of a session: at each length, the differences of the ways from the best, and of
-// each encoding with the whole context from the same encoding with the cut context.
-std::size_t statements(const Results& results) {
-  std::size_t all = 0;
-  for (const Ways& at : results.ways)
-    all += at.order.size() + (&at == &results.ways.front() ? 0 : results.encodings.size());
-  return all;
-}
-
 Contrasts contrasts_of(const Results& results, const std::vector<Way>& order,
                        std::size_t length) {
   std::vector<Observations> entries;
@@ -62,7 +54,7 @@ Contrasts contrasts_of(const Results& results, const std::vector<Way>& order,
     usual.push_back(std::isfinite(one.bits) &&
                     find_encoding(results, one.name).training == Training::enough);
   }
-  return {std::move(entries), Better::lower, statements(results), usual};
+  return {std::move(entries), Better::lower, statements_of(results), usual};
 }
 
 }  // namespace

@@ -20,7 +20,7 @@ constexpr std::int64_t letters = 26, keys = 128;
 constexpr char separator = '>', end = '.';
 
 // Examples are a third as long as a window of text, and more steps are required.
-TaskDefaults defaults() { return {20, 48, 4, {2, 4}, default_encodings}; }
+TaskDefaults defaults() { return {20, 48, 4, {2, 4}, default_encodings, 2, 64, 4, 4e-3}; }
 
 std::string letters_of(std::int64_t count, Draws& draws) {
   std::string text;
