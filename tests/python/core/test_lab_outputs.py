@@ -11,6 +11,7 @@ from html.parser import HTMLParser
 import gnomon.lab
 import pytest
 from gnomon.lab.__main__ import main
+from gnomon.lab._tensorboard import _hyperparameters
 from lab_results import LINE_SPEC, example_results, text_results, write, write_report
 
 
@@ -105,6 +106,14 @@ def test_packages_that_are_missing_are_named(tmp_path: pathlib.Path,
     with pytest.raises(ImportError, match=r"pip install gnomon\[export\]"):
         gnomon.lab.export_model(model, tmp_path / "m")
     assert not (tmp_path / "t").exists() and not (tmp_path / "m").exists()
+
+
+def test_event_files_have_the_learning_rate_of_the_run() -> None:
+    settings = text_results({"none": [3.0]})["settings"] | {
+        "rates": [{"encoding": "rotary", "learning_rate": 0.016}]}
+    for name, rate in (("none", 0.002), ("rotary", 0.016)):
+        found = _hyperparameters({"encoding": name, "seed": 1}, settings)
+        assert found["learning_rate"] == rate and found["position_rate"] == 10
 
 
 def test_leaderboard_has_a_table_for_equal_settings(tmp_path: pathlib.Path) -> None:
