@@ -7,6 +7,7 @@
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
+#include "apps/lab/tasks/results_check.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "lab/processes.h"
 #include "lab/tiny.h"
@@ -52,6 +53,22 @@ TEST(OwnEncoding, IsAnEntryOfTasksWithTokens) {
   EXPECT_EQ(refusal([&] { check_settings(settings); }),
             "[lab] own:NAME requires --task text, masked, copy, reverse, addition, recall, got "
             "translation");
+}
+
+TEST(OwnEncoding, HasAScoreOfEachKindForEachExample) {
+  Settings settings = testing::tiny();
+  settings.task = &find_task("copy");
+  RunResult run;
+  run.steps = settings.steps;
+  run.tests.stretches = length_stretches(settings);
+  for (Stretch& one : run.tests.stretches) {
+    one.applicable = true;
+    one.examples = 2;
+    one.scores = {1, 0}, one.seconds = {1, 0.5};
+  }
+  check_run(run, settings);
+  run.tests.stretches[1].seconds = {1};
+  EXPECT_EQ(refusal([&] { check_run(run, settings); }), "another number of scores");
 }
 
 class OwnRuns : public OfFolders {

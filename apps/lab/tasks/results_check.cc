@@ -84,6 +84,7 @@ void check_run(const RunResult& run, const Settings& settings) {
     for (const Stretch& one : stretches) {
       const std::size_t examples = one.scores.size();
       need_same(one.sources.empty() || one.sources.size() == examples, "number of sources");
+      need_same(one.seconds.empty() || one.seconds.size() == examples, "number of scores");
       for (const auto* scores : {&one.scores, &one.seconds})
         for (const double share : *scores)
           need_same(!(share < 0 || share > 1), "range of a score");

@@ -57,8 +57,7 @@ class Protocol:
             _run.need(_run.is_own(entry), "entries of add must be own:NAME", entry)
         self.entries: list[str] = list(dict.fromkeys([*self.settings["encodings"], *add]))
         self.settings["encodings"] = self.entries
-        seeds = self.settings["seeds"]  # their number, or a list
-        self.seeds: list[int] = list(range(1, seeds + 1)) if isinstance(seeds, int) else seeds
+        self.seeds: list[int] = self.settings["seeds"]
         texts = [texts] if isinstance(texts, (str, os.PathLike)) else texts or []
         self._texts = [os.fspath(one) for one in texts]
         self._header: dict[str, Any] = {}

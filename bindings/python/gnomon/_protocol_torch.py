@@ -115,7 +115,7 @@ def train(protocol: Protocol, make_model: Callable[[int], nn.Module], encoding: 
         (nats / int((targets >= 0).sum())).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
         rate = protocol.learning_rate(step - 1, encoding)
-        times = (1.0, 1.0, protocol.settings.get("position_rate", 1.0))
+        times = (1.0, 1.0, protocol.settings["position_rate"])
         for group, factor in zip(optimizer.param_groups, times, strict=True):
             group["lr"] = rate * factor
         optimizer.step()

@@ -8,16 +8,18 @@ from typing import Any
 
 SETTINGS = {"preset": "default", "task": "text", "encodings": ["none", "rotary"], "extend": [],
             "texts": [], "tokens": "bytes", "train_length": 64, "eval_lengths": [64, 128],
-            "layers": 2, "width": 16, "heads": 2, "seeds": 2, "steps": 30, "batch": 16,
-            "learning_rate": 0.002, "eval_segments": 48, "device": "cpu"}
+            "layers": 2, "width": 16, "heads": 2, "seeds": [1, 2, 3], "steps": 30,
+            "batch": 16, "learning_rate": 0.002, "position_rate": 10, "eval_segments": 48,
+            "device": "cpu"}
 Losses = dict[str, list[float | None | str]]
 
 
-def text_results(losses: Losses, *, seeds: int = 2, margin: float = 0.01,
-                 tied: dict[int, list[str]] | None = None, **changes: Any) -> dict[str, Any]:
+def text_results(losses: Losses, *, seeds: int = 3, margin: float = 0.01,
+                 verdicts: dict[int, dict[str, str]] | None = None,
+                 training: dict[str, str] | None = None, **changes: Any) -> dict[str, Any]:
     """Results of a text. losses: for each encoding one loss a length, None (diverged) or 'n/a'.
 
-    tied: the encodings that are tied with the best, for each length; default: none.
+    verdicts: for each length those of encodings; default: worse. training: default: enough.
     """
     lengths = [64 << i for i in range(len(next(iter(losses.values()))))]
 
@@ -28,19 +30,21 @@ def text_results(losses: Losses, *, seeds: int = 2, margin: float = 0.01,
                 "uncertainty": None if loss is None else margin}
 
     encodings = [{"name": name, "title": name.title(), "seeds": seeds,
+                  "training": (training or {}).get(name, "enough"),
                   "lengths": [at(*one) for one in zip(lengths, found, strict=True)]}
                  for name, found in losses.items()]
     rankings = [{"length": length, "order": [
         {"name": name, "title": name.title(), "bits": found[i],
-         "tied": name in (tied or {}).get(length, [])}
+         "verdict": (verdicts or {}).get(length, {}).get(name, "worse")}
         for name, found in losses.items() if found[i] != "n/a"]}
         for i, length in enumerate(lengths)]
     runs = [{"encoding": name, "seed": seed, "lengths": encodings[i]["lengths"],
              "curve": [{"step": 1, "train_bits": 8.0}, {"step": 2, "train_bits": 7.5 + seed,
                                                         "validation_bits": 7.25}]}
             for i, name in enumerate(losses) for seed in range(1, seeds + 1)]
-    return {"gnomon": "0.1.0", "schema": 3, "date": "2026-01-02 03:04 UTC", "answer": ["One."],
-            "settings": SETTINGS | {"encodings": list(losses), "seeds": seeds},
+    return {"gnomon": "0.1.0", "schema": 4, "date": "2026-01-02 03:04 UTC", "answer": ["One."],
+            "settings": SETTINGS | {"encodings": list(losses),
+                                     "seeds": list(range(1, seeds + 1))},
             "length_unit": "bytes",
             "metric": {"name": "bits per byte", "what": "the mean loss", "chance": "4.4 bits"},
             "texts": {"source": "novels", "split": "by book", "byte_frequency_bits": 4.4,
@@ -51,8 +55,11 @@ def text_results(losses: Losses, *, seeds: int = 2, margin: float = 0.01,
 
 
 def example_results(scores: dict[str, list[tuple[float, float, float]]], *, seeds: int = 1,
-                    tied: tuple[str, ...] = (), **changes: Any) -> dict[str, Any]:
-    """Results of a task with examples. scores: score, low and high for each range."""
+                    verdicts: dict[str, str] | None = None, **changes: Any) -> dict[str, Any]:
+    """Results of a task with examples. scores: score, low and high for each range.
+
+    verdicts: of encodings, in all ranges; default: worse.
+    """
     ranges = [(1 + 20 * i, 20 * (i + 1)) for i in range(len(next(iter(scores.values()))))]
     data = text_results({name: [1.0] for name in scores}, seeds=seeds)
     for one in data["encodings"]:
@@ -62,7 +69,8 @@ def example_results(scores: dict[str, list[tuple[float, float, float]]], *, seed
              "score_interval": {"low": low, "high": high}}
             for (begin, end), (score, low, high) in zip(ranges, scores[one["name"]], strict=True)]
     data["rankings"] = [{"from": begin, "to": end, "order": [
-        {"name": name, "title": name.title(), "score": found[i][0], "tied": name in tied}
+        {"name": name, "title": name.title(), "score": found[i][0],
+         "verdict": (verdicts or {}).get(name, "worse")}
         for name, found in scores.items()]} for i, (begin, end) in enumerate(ranges)]
     data["settings"]["task"] = "copy"
     data["metric"]["name"] = "right answers"

@@ -205,9 +205,9 @@ def test_empty_fields_of_an_extension(tmp_path: pathlib.Path) -> None:
     shutil.copy(STORED / "results.json", tmp_path)
     (tmp_path / "results.csv").write_text(
         "encoding,title,seeds,position_parameters,length,context,method,bits,uncertainty,accuracy,"
-        "tied_with_best\nrotary,Rotary (RoPE),1,0,256,extended,yarn,2.5,,,no\n")
+        "verdict\nrotary,Rotary (RoPE),1,0,256,extended,yarn,2.5,,,described\n")
     (row,) = gnomon.lab.load(tmp_path).rows()
-    assert row["method"] == "yarn" and row["bits"] == 2.5 and row["tied_with_best"] is False
+    assert row["method"] == "yarn" and row["bits"] == 2.5 and row["verdict"] == "described"
     assert row["uncertainty"] is None and row["accuracy"] is None
 
 
@@ -239,8 +239,8 @@ def test_chart_of_a_fine_tune_has_lengths_in_tokens(tmp_path: pathlib.Path) -> N
     (tmp_path / "results.json").write_text(json.dumps(data))
     (tmp_path / "results.csv").write_text(
         "encoding,title,seeds,position_parameters,length,context,method,bits,uncertainty,accuracy,"
-        "tied_with_best\nreleased,Released model,1,0,64,whole,,2.5,0.02,0.4,no\n"
-        "yarn@tuned,YaRN + fine-tune,1,0,64,whole,,2.25,0.02,0.5,yes\n")
+        "verdict\nreleased,Released model,1,0,64,whole,,2.5,0.02,0.4,worse\n"
+        "yarn@tuned,YaRN + fine-tune,1,0,64,whole,,2.25,0.02,0.5,best\n")
     results = gnomon.lab.load(tmp_path)
     assert results.rows()[1]["encoding"] == "yarn@tuned"
     spec = json.dumps(results.plot().spec)
@@ -280,8 +280,8 @@ print(json.dumps({{"words": sys.argv[1:], "differences": []}}))
 
 @pytest.mark.parametrize("content, message", [
     (None, "must have the results of a run"), ("{", "must have the results of a run"),
-    ("[]", "must have the schema 3 or 4, got list"),
-    ('{"schema": 2}', "must have the schema 3 or 4, got 2")])
+    ("[]", "must have the schema 4, got list"), ("{}", "must have the schema 4, got None"),
+    ('{"schema": 3}', "must have the schema 4, got 3")])
 def test_load_refuses(content: str | None, message: str, tmp_path: pathlib.Path) -> None:
     if content is not None:
         (tmp_path / "results.json").write_text(content)

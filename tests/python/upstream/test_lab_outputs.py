@@ -83,7 +83,8 @@ def nodes(of: object) -> list[object]:
 
 
 def test_a_parser_of_latex_reads_the_table(tmp_path: pathlib.Path) -> None:
-    data = text_results({"none": [3.0, None], "rotary": [2.5, "n/a"]}, tied={64: ["rotary"]})
+    data = text_results({"none": [3.0, None], "rotary": [2.5, "n/a"]},
+                        verdicts={64: {"rotary": "best"}})
     title = r"\input{x} 100% & _a_ #1 ~ $x$ {[2em] a--b \end{tabular}"
     data["encodings"][0]["title"] = title
     latex = gnomon.lab.load(write(tmp_path, data)).to_latex()

@@ -15,12 +15,24 @@ from html import escape
 from typing import Any, NamedTuple
 
 from ._leaderboard_style import STYLE
-from ._table import DIVERGED, SCHEMAS, Row, field, has_examples, interval_kind, main_table
+from ._table import (
+    DIVERGED,
+    Row,
+    check_schema,
+    counted,
+    field,
+    has_examples,
+    interval_kind,
+    main_table,
+    one_of,
+)
 
 MOST_FILES, LARGEST_FILE = 2000, 64 << 20  # bytes
 MOST_ROWS, MOST_LENGTHS, MOST_LETTERS = 5000, 64, 200
-# With one seed, the lab calls a difference of losses below 0.04 bits a tie (docs/lab/lab.md).
-ONE_SEED = 0.02
+LEAST_SEEDS = 3  # fewer do not show how results differ between seeds (apps/lab/statistics)
+# The values of `training`, and the reasons why such a model is not ranked.
+TRAINING = {"enough": "", "unconverged": "not trained enough", "at_chance": "at chance",
+            "diverged": "diverged"}
 # Settings that do not change the result of a run with its seed. `texts` has paths: the object
 # `texts` of results.json has the bytes and statistics of the texts.
 _OTHER_SETTINGS = ("encodings", "extend", "seeds", "preset")
@@ -53,8 +65,8 @@ def leaderboard(folders: str | os.PathLike[str] | Iterable[str | os.PathLike[str
 
     Only sessions with the same settings, texts, metric and version of the lab share a table. Each
     has the encodings in the order of their result at the first length, with 95 % confidence
-    intervals and the ranks that these allow. Diverged models and sessions that are not trained
-    enough are listed below them, without a rank.
+    intervals and the ranks that these allow. Models with fewer than 3 seeds, and those that
+    diverged or are not trained enough, are listed below them, without a rank.
     Raises ValueError if there are no results, or `out` exists.
     """
     out = pathlib.Path(out)
@@ -104,11 +116,10 @@ def _read(path: pathlib.Path) -> dict[str, Any]:
     if (size := path.stat().st_size) > LARGEST_FILE:
         raise ValueError(f"[lab] results.json must have at most {LARGEST_FILE} bytes, got {size}")
     data = json.loads(path.read_text(encoding="utf-8"))
-    if not isinstance(data, dict) or data.get("schema") not in SCHEMAS:
-        raise ValueError("[lab] results.json must have the schema 3 or 4")
+    check_schema(data)
     if data.get("sizes"):
         raise ValueError("[lab] models of several sizes: the folder of each has its own results")
-    return data
+    return dict(data)
 
 
 def _key(data: Mapping[str, Any]) -> str:
@@ -135,12 +146,14 @@ def _entries(folder: pathlib.Path, data: Mapping[str, Any]) -> list[_Entry]:
         reason = f"shard {data['shard']} of a session"
     elif field(data, "stopped", bool):
         reason = "stopped before the end"
-    elif not field(data, "recommendations", list):
-        reason = "no score above chance" if examples else "not trained enough"
+    trained = {one["name"]: TRAINING[one_of(one, "training", list(TRAINING))]
+               for one in data["encodings"]}
     entries = []
-    for places in cells.values():
+    for name, places in cells.items():
         first = next(iter(places.values()))
-        own = "diverged" if any(row["state"] == DIVERGED for row in places.values()) else reason
+        diverged = any(row["state"] == DIVERGED for row in places.values())
+        few = first["seeds"] < LEAST_SEEDS and f"only {counted(first['seeds'], 'seed')}"
+        own = (diverged and TRAINING["diverged"]) or trained[name] or reason or few or ""
         entries.append(_Entry(str(folder), field(data, "date", str), first["title"],
                               first["seeds"], places, own))
     return entries
@@ -150,10 +163,7 @@ def _bounds(row: Row, examples: bool) -> tuple[float, float]:
     """The ends of the interval, from the worse to the better end as numbers that rise."""
     value = row["score" if examples else "bits"]
     low, high = (value if row[key] is None else row[key] for key in ("low", "high"))
-    if examples:
-        return low, high
-    wider = ONE_SEED if row["seeds"] == 1 else 0.0
-    return -(high + wider), -(low - wider)
+    return (low, high) if examples else (-high, -low)
 
 
 def _ranks(rows: Sequence[Row], examples: bool) -> list[tuple[int, int]]:
@@ -228,15 +238,18 @@ def _section(group: _Group, base: pathlib.Path) -> str:
     data, examples = group.data, has_examples(group.data)
     settings, metric, texts = data["settings"], data["metric"], data["texts"]
     sessions = len({one.session for one in group.entries})
-    intervals = interval_kind({"encodings": [{"seeds": one.seeds} for one in group.entries],
-                               "rankings": data["rankings"], "settings": settings})
+    seeds = [one.seeds for one in group.entries if not one.reason] or [
+        one.seeds for one in group.entries]
+    intervals = interval_kind(seeds, max(seeds, default=1), examples)
     said = {key: settings.get(key, "?") for key in (
-        "layers", "width", "heads", "steps", "batch", "learning_rate", "train_length", "device")}
+        "layers", "width", "heads", "steps", "batch", "learning_rate", "position_rate",
+        "train_length", "device")}
     terms = {"Metric": f"{metric.get('name')}: {metric.get('what')}",
              "By chance": metric.get("chance"),
              "Data": f"{texts.get('source')}, {texts.get('split')}",
-             "Training": "{steps} steps of {batch}, learning rate {learning_rate}, length "
-                         "{train_length}, on {device}".format(**said)
+             "Training": "{steps} steps of {batch}, learning rate {learning_rate}, {position_rate} "
+                         "times that for encodings, length {train_length}, on {device}"
+                         .format(**said)
                          + f", tokens: {settings.get('tokens', 'bytes')}",
              "Intervals": intervals,
              "Version": f"gnomon {data['gnomon']}"}
@@ -266,8 +279,8 @@ def _page(groups: Sequence[_Group], left_out: Sequence[tuple[str, str]], base: p
         "<p>Each table has sessions of the lab with the same settings, texts, metric and version. "
         "Its rows are in the order of the first length. A rank is a range: from 1 + the number of "
         "rows whose whole 95 % confidence interval is better, to the number of rows without those "
-        "whose whole interval is worse. With one seed, an interval of losses is widened by "
-        f"{ONE_SEED} bits on both sides, because it does not contain the deviation between seeds. "
-        "The report of a session compares runs with the same seed, and can separate more. Gray "
-        "rows have no rank: they diverged, or are not trained enough, or not complete.</p>\n"
+        "whose whole interval is worse. The intervals hold for each row alone, not for all rows "
+        "together. The report of a session compares runs with the same seed, and can separate "
+        f"more. Gray rows have no rank: they have fewer than {LEAST_SEEDS} seeds, diverged, are "
+        "not trained enough, or are not complete.</p>\n"
         + "\n".join(_section(one, base) for one in groups) + tail + "</main></body></html>\n")

@@ -31,10 +31,10 @@ class LabResults:
         return "\n".join(self.data["answer"])
 
     def rows(self) -> list[dict[str, Any]]:
-        """Returns the lines of results.csv, with numbers, True and False; None for an empty field.
+        """Returns the lines of results.csv, with numbers, and None for an empty field.
 
         A text: a row for each encoding, length and context, with `bits`, `uncertainty`, `accuracy`
-        and `tied_with_best`. A task with examples: a row for each encoding and range of lengths.
+        and `verdict`. A task with examples: a row for each encoding and range of lengths.
         """
         with open(self.path / "results.csv", newline="", encoding="utf-8") as file:
             return [{key: _value(key, text) for key, text in row.items()}
@@ -65,8 +65,9 @@ class LabResults:
         """Returns the main table: a row for each encoding and length, with its interval.
 
         Columns: `encoding`, `title`, `seeds`; `length`, or in a task with examples `from` and `to`;
-        `bits` or `score`; `low` and `high` of its 95 % confidence interval; `tied_with_best`;
-        `state`: '', 'diverged' or 'not applicable'. Without a number, the fields are None.
+        `bits` or `score`; `low` and `high` of its 95 % confidence interval; `verdict`: 'best',
+        'equivalent', 'undecided', 'worse', 'described' or 'excluded'; `state`: '', 'diverged' or
+        'not applicable'. Fields that do not apply are None.
         """
         return _table.main_table(self.data)
 
@@ -77,7 +78,7 @@ class LabResults:
     def to_latex(self, *, caption: str | None = None, label: str = "tab:lab") -> str:
         """Returns the main table as a LaTeX table with booktabs.
 
-        Bold: the best of each length and those that results.json names as tied with it.
+        Bold: those that may be the best of each length (best, equivalent or undecided).
         caption: LaTeX; default: a text with the metric, the seeds and the kind of interval.
         Raises ValueError if no run is finished.
         """
@@ -127,18 +128,14 @@ def load(folder: str | os.PathLike[str]) -> LabResults:
     except (OSError, json.JSONDecodeError) as error:
         raise ValueError(f"[lab] folder must have the results of a run, got {path}: {error}"
                          ) from error
-    if not isinstance(data, dict) or data.get("schema") not in _table.SCHEMAS:
-        raise ValueError("[lab] results.json must have the schema 3 or 4, got "
-                         f"{data.get('schema') if isinstance(data, dict) else type(data).__name__}")
+    _table.check_schema(data)
     return LabResults(path, data)
 
 
 def _value(key: str, text: str) -> Any:
     """A field of results.csv as a value."""
-    if key in ("encoding", "title", "context", "method"):
+    if key in ("encoding", "title", "context", "method", "verdict"):
         return text or None
-    if text in ("yes", "no"):
-        return text == "yes"
     if text == "":
         return None
     number = float(text)

@@ -9,7 +9,9 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-SCHEMAS = (3, 4)  # layouts of results.json; in 4, settings.seeds is a list
+SCHEMA = 4  # the layout of results.json
+VERDICTS = ("best", "equivalent", "undecided", "worse", "described", "excluded")
+MAY_BE_BEST = VERDICTS[:3]
 DIVERGED, NOT_APPLICABLE = "diverged", "not applicable"
 Row = dict[str, Any]
 
@@ -27,6 +29,22 @@ def field(of: Any, key: str, kind: type, where: str = "results.json") -> Any:
     return value
 
 
+def check_schema(data: Any) -> None:
+    """Raises ValueError unless the data are results of this layout."""
+    found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
+    if found != SCHEMA:
+        raise ValueError(f"[lab] results.json must have the schema {SCHEMA}, got {str(found)[:60]}")
+
+
+def one_of(of: Any, key: str, allowed: Sequence[str]) -> str:
+    """Returns an item of a JSON object that must be one of some words."""
+    value = field(of, key, str)
+    if value not in allowed:
+        raise ValueError(f"[lab] {key} in results.json must be one of {', '.join(allowed)}, got "
+                         + value[:60])
+    return str(value)
+
+
 def has_examples(data: Mapping[str, Any]) -> bool:
     """Whether the results are scores of examples. Others are losses of a text."""
     return any("from" in one for one in field(data, "rankings", list) if isinstance(one, Mapping))
@@ -36,15 +54,15 @@ def main_table(data: Mapping[str, Any]) -> list[Row]:
     """Returns a row for each encoding and length, in the order of results.json.
 
     Columns: encoding, title, seeds; length, or from and to; bits or score, and low and high of its
-    95 % confidence interval; tied_with_best; state: '', 'diverged' or 'not applicable'. Fields
-    that do not apply are None. Raises ValueError for data that the lab did not write.
+    95 % confidence interval; verdict of its ranking; state: '', 'diverged' or 'not applicable'.
+    Fields that do not apply are None. Raises ValueError for data that the lab did not write.
     """
     examples = has_examples(data)
-    tied = {}
+    verdicts = {}
     for ranking in data["rankings"]:
         place = _place(ranking, examples)
         for one in field(ranking, "order", list):
-            tied[field(one, "name", str), place] = field(one, "tied", bool)
+            verdicts[field(one, "name", str), place] = one_of(one, "verdict", VERDICTS)
     rows = []
     for one in field(data, "encodings", list):
         known = {"encoding": field(one, "name", str), "title": field(one, "title", str),
@@ -55,8 +73,7 @@ def main_table(data: Mapping[str, Any]) -> list[Row]:
             rows.append(known | dict(zip(("from", "to") if examples else ("length",), place,
                                          strict=True))
                         | {"score" if examples else "bits": value, "low": low, "high": high,
-                           "tied_with_best": not state and tied.get((known["encoding"], place),
-                                                                    False),
+                           "verdict": verdicts.get((known["encoding"], place)),
                            "state": state})
     return rows
 
@@ -96,33 +113,36 @@ def to_csv(rows: Sequence[Row]) -> str:
     text = io.StringIO()
     writer = csv.DictWriter(text, list(rows[0]) if rows else [], lineterminator="\n")
     writer.writeheader()
-    for row in rows:
-        writer.writerow({key: {True: "yes", False: "no"}[value] if isinstance(value, bool)
-                         else value for key, value in row.items()})
+    writer.writerows(rows)
     return text.getvalue()
 
 
-def interval_kind(data: Mapping[str, Any]) -> str:
-    """Returns the interval of the table in words, as docs/lab/lab.md defines it."""
-    seeds = [field(one, "seeds", int) for one in field(data, "encodings", list)]
-    examples = has_examples(data)
-    over_seeds = "of the mean over seeds (Student's t)" + (
-        ", or from the number of examples (Wilson) if that is wider" if examples else "")
-    of_one = ("from the number of examples of one seed (Wilson)" if examples else
-              "of the mean over the test segments of one seed (Student's t)"
-              ) + ", without the deviation between seeds"
-    kinds = ([over_seeds] if max(seeds, default=1) > 1 else []) + (
-        [of_one] if min(seeds, default=1) == 1 else [])
-    if len(kinds) == 2:
-        kinds[1] = "with one seed, " + kinds[1]
-    text = "95 % confidence interval " + "; ".join(kinds)
-    if len(kinds) == 1 and kinds[0] == over_seeds and data["settings"].get("finetune"):
-        text += ", of a model without a fine-tune over the test segments"
-    return text
+def seeds_of(data: Mapping[str, Any]) -> list[int]:
+    """Returns the finished seeds of each encoding."""
+    return [field(one, "seeds", int) for one in field(data, "encodings", list)]
 
 
-def _mean_over(data: Mapping[str, Any]) -> str:
-    seeds = [field(one, "seeds", int) for one in field(data, "encodings", list)]
+def counted(count: int, noun: str) -> str:
+    return f"{count} {noun}{'s' * (count != 1)}"
+
+
+def interval_kind(seeds: Sequence[int], asked: int, examples: bool) -> str:
+    """Returns the interval of a table in words: interval_text() of the report.
+
+    seeds: of each encoding. asked: the seeds of the session.
+    """
+    units = "examples" if examples else "test segments"
+    wilson = ", at least that of Wilson for the examples" if examples else ""
+    least, most = min([asked, *seeds]), max([1, *seeds])
+    text = "the 95 % confidence interval of the mean over "
+    if least > 1:
+        return text + (counted(most, "seed") if least == most else "the seeds"
+                       ) + f" and the {units}{wilson}"
+    return text + (f"the {units} of one seed{wilson}; it does not contain the deviation between "
+                   "seeds")
+
+
+def _mean_over(seeds: Sequence[int]) -> str:
     if max(seeds) == 1:
         return "One seed"
     least = f"{min(seeds)} to " if min(seeds) < max(seeds) else ""
@@ -189,8 +209,8 @@ def to_latex(data: Mapping[str, Any], caption: str | None = None, label: str = "
 
 
 def is_bold(row: Row) -> bool:
-    """Whether the row is the best of its length or tied with it. No score is best if all are 0."""
-    return bool(row["tied_with_best"]) and row.get("score") != 0
+    """Whether the row may be the best of its length. A score of 0 is never the best."""
+    return row["verdict"] in MAY_BE_BEST and not row["state"] and row.get("score") != 0
 
 
 def _latex_cell(row: Row, examples: bool) -> str:
@@ -210,24 +230,24 @@ def _latex_cell(row: Row, examples: bool) -> str:
 def _caption(data: Mapping[str, Any], rows: Sequence[Row]) -> str:
     """The caption in words, from the data."""
     examples, metric = has_examples(data), field(data, "metric", dict)
-    task = str(field(data, "settings", dict).get("task", "text"))
+    settings, seeds = field(data, "settings", dict), seeds_of(data)
+    task = str(settings.get("task", "text"))
     name = field(metric, "name", str)
     said = [f"{name[:1].upper()}{name[1:]}{' in percent' if examples else ''} "
             f"by {'length' if examples else 'context length'}, task {task}: "
             f"{field(metric, 'what', str)}; {'higher' if examples else 'lower'} is better.",
             f"By chance: {field(metric, 'chance', str)}.",
-            f"{_mean_over(data)}; {'brackets' if examples else '±'}: "
-            f"{'' if examples else 'half of the width of '}the {interval_kind(data)}."]
+            f"{_mean_over(seeds)}; {'brackets' if examples else '±'}: "
+            f"{'' if examples else 'half of the width of '}"
+            f"{interval_kind(seeds, len(field(settings, 'seeds', list)), examples)}."]
     if any(is_bold(row) for row in rows):
-        said.append("Bold: the best of each length and those tied with it (the 95 % confidence "
-                    "interval of their difference contains 0).")
+        said.append("Bold: those that may be the best of each length: not shown to be worse.")
     if any(row["state"] == NOT_APPLICABLE for row in rows):
         said.append("n/a: the encoding has no positions for this length.")
     if any(row["state"] == DIVERGED for row in rows):
         said.append("Diverged: the loss is not a finite number; never best.")
-    if data.get("recommendations") == [] and not data.get("sizes"):
-        said.append("The lab recommends no encoding: " + (
-            "no score is above chance." if examples else "the models are not trained enough."))
+    said += [one for one in field(data, "answer", list)
+             if isinstance(one, str) and one.startswith(("No advice", "Not ranked"))]
     if data.get("stopped"):
         said.append(f"Stopped early: {len(field(data, 'runs', list))} of "
                     f"{field(data, 'runs_asked', int)} runs are finished.")

@@ -86,9 +86,12 @@ def _tests(run: Mapping[str, Any], examples: bool) -> Iterator[tuple[int, float]
 
 def _hyperparameters(run: Mapping[str, Any], settings: Mapping[str, Any]) -> dict[str, Any]:
     shown = ("task", "layers", "width", "heads", "train_length", "steps", "batch", "learning_rate",
-             "tokens")
+             "position_rate", "tokens")
     known = {key: settings[key] for key in shown
              if isinstance(settings.get(key), (int, float, str))}
+    for one in settings.get("rates") or []:  # of --sweep
+        if field(one, "encoding", str, "rates") == run["encoding"]:
+            known["learning_rate"] = field(one, "learning_rate", float, "rates")
     return {"encoding": run["encoding"], "seed": run["seed"]} | known
 
 
