@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"At the training length of 128 bytes, in bits per byte (600 steps, 5 seeds): "
              "Rotary "
              "(2.46) is better than each other: than the next, ALiBi (2.65), by 0.19 ± "
-"0.005 bits, "
+             "0.005 bits, "
              "then Sinusoidal (2.87).\n",
              "At 256 and 1024 bytes, a context longer than 128 bytes gains at most 0.05 bits: ",
              "\nUse at 128 bytes Rotary; at 256 and 1024 bytes Rotary with its context cut to "

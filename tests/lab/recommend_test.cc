@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
              "256-256: ALiBi with the whole context or Rotary with its context cut to the last "
              "128 bytes (equivalent within 0.05 bits; 5 seeds)",
              "1024-1024: ALiBi with the whole context (better than the next, Rotary, by 0.16 ± "
-"0.004 bits; 5 seeds)"}},
+             "0.004 bits; 5 seeds)"}},
         Case{
             "EquivalentChoicesAreOneRange",
             {{"alibi", "ALiBi", 2.40, 2.40, 2.40, {0, 0.001, 0, 0.001, 0}},

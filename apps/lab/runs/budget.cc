@@ -13,6 +13,7 @@ namespace gnomon::lab {
 namespace {
 
 constexpr double validation_share = 1.04;  // time of training with validation
+constexpr double share_of_limit = 0.97;    // speeds differ by some percent
 
 // Seconds of the sweep, the training and the tests.
 double seconds_of(const Settings& settings, const Options& options, const Speed& speed,
@@ -49,7 +50,8 @@ std::int64_t fitting_steps(const Settings& s, const Options& options, const Spee
 Budget choose_budget(const Settings& s, const Options& options, const Speed& speed,
                      double spent) {
   Budget found{.seeds = s.seeds};
-  const double seconds = std::max(0.0, *options.minutes * 60 - spent - report_seconds);
+  const double seconds =
+      std::max(0.0, share_of_limit * *options.minutes * 60 - spent - report_seconds);
   if (options.seeds_follow_minutes &&
       seconds_of(s, options, speed, seeds_if_they_fit, s.steps) <= seconds)
     found.seeds = seeds_up_to(seeds_if_they_fit);

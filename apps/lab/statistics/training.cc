@@ -193,11 +193,11 @@ std::optional<std::string> excluded_sentence(const Results& results) {
                               : "the frequencies of byte pairs"));
   }
   if (!falling.empty())
-    parts.push_back(
-        fmt::format("{} (with twice the steps, the loss would fall by about the number in "
-                    "parentheses, which "
-                    "would change the order)",
-                    listed(falling)));
+    parts.push_back(fmt::format(
+        "{} (with twice the steps, the loss would fall by about the number in "
+        "parentheses{})",
+        listed(falling),
+        results.settings.task->has_examples() ? "" : ", which would change the order"));
   if (parts.empty()) return std::nullopt;
   return fmt::format("Not ranked, because not trained enough: {}.", listed(parts, "; "));
 }
