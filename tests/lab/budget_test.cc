@@ -45,7 +45,8 @@ INSTANTIATE_TEST_SUITE_P(
               .seeds_given = 1,  // (492.7 / 3 - 10) / 0.104, at most 600
               .seeds = 1,
               .steps = 600},
-        // A third of the steps for each of 4 rates: 9 (0.104 n + 10) + 12 x 0.104 n / 3 = 492.7.
+        // A third of the steps for each of 4 rates: 9 (0.104 n + 10) + 12 x 0.104 n / 3 =
+        // 492.7.
         Given{.name = "ASweepCounts", .rates = 4, .seeds = 3, .steps = 298},
         Given{
             .name = "TooSlowForOneStep", .step = 1000, .tests = 1000, .seeds = 3, .steps = 1}),

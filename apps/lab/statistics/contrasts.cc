@@ -74,7 +74,7 @@ Contrasts::Contrasts(std::vector<Observations> entries, Better better, std::size
     usual_[i] = usual_[i] && is_finite(entries_[i]);
   std::vector<std::size_t> pool;
   for (std::size_t i = 0; i < entries_.size(); ++i)
-    if (usual_[i] && entries_[i].trained) pool.push_back(i);
+    if (usual_[i] && entries_[i].trained && entries_[i].pooled) pool.push_back(i);
   std::vector<double> sums = take_residuals(pool);
   // Entries that deviate much more than the others, as a loss far beyond the training length,
   // have their own variance only.

@@ -30,6 +30,9 @@ struct Observations {
   std::vector<std::int64_t> seeds = {};         // their numbers
   std::vector<std::vector<double>> units = {};  // [seed][unit]
   bool trained = true;                          // false: the same results for every seed
+  // Whether the residuals count in the common variance: of each encoding once, because the
+  // residuals of two uses of one model are correlated.
+  bool pooled = true;
   int unit_set = 0;  // units of the same set and number are the same segments or examples
 };
 
