@@ -7,12 +7,14 @@
 namespace gnomon::lab {
 namespace {
 
-// Every length up to the training length is equally likely.
+// Every length from the shortest to the training length is equally likely.
 Batch examples_of(const Settings& settings, Part part, std::uint64_t seed, std::uint64_t step) {
   std::vector<Example> examples;
+  const std::int64_t shortest = settings.task->shortest;
   for (std::int64_t w = 0; w < settings.batch; ++w) {
     const auto row = static_cast<std::uint64_t>(w);
-    const std::int64_t length = 1 + Draws{seed, step, row}.below(settings.train_length);
+    const std::int64_t length =
+        shortest + Draws{seed, step, row}.below(settings.train_length - shortest + 1);
     examples.push_back(example(*settings.task, length, part, seed, mixed(step) + row));
   }
   return batch_of(examples);

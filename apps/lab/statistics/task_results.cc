@@ -278,6 +278,13 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
   return all;
 }
 
+std::string chance_sentence(const Results& results) {
+  const Task& task = *results.settings.task;
+  const StretchMean& range = results.encodings[0].ranges.front();
+  return fmt::format("By chance ({}), up to {} {}: {}.", task.chance, range.to, task.unit,
+                     scores(task, range.chance_score, range.chance_second));
+}
+
 std::vector<std::string> example_answer(const Results& results) {
   std::vector<std::string> sentences;
   if (const auto reason = no_better_than_chance(results)) sentences.push_back(*reason);
