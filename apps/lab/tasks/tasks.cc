@@ -19,6 +19,7 @@ constexpr Task text_task{.name = "text",
                          .summary = "each byte of a text from the previous bytes",
                          .unit = "bytes",
                          .predicts = Predicts::next,
+                         .suffixes = "random,memory,window",
                          .defaults = text_defaults};
 constexpr Task masked_task{.name = "masked",
                            .title = "Masked text",
