@@ -14,6 +14,7 @@
 #include <tuple>
 #include <vector>
 
+#include "apps/lab/data/task.h"
 #include "lab/processes.h"
 #include "process.h"
 
@@ -329,6 +330,10 @@ struct Refusal {
 TEST_F(Program, RefusesBadUsageInOneLine) {
   for (const Refusal& one : std::vector<Refusal>{
            {{"--train-length", "7"}, "--train-length must be at least 8, got 7"},
+           {{"--task", "parity", "--train-length", "3"},
+            "--train-length of --task parity must be at least 4 bits, got 3"},
+           {{"--task", "scan", "--eval-lengths", "49"},
+            "lengths of --task scan must be at most 48 actions, got 49"},
            {{"--eval-lengths", "64"}, "--eval-lengths must be at least the training length"},
            {{"--eval-lengths", "128,x"}, "--eval-lengths must be positive integers, got x"},
            {{"--width", "100", "--heads", "3"}, "--width must be a multiple of twice --heads"},
@@ -396,6 +401,12 @@ TEST_F(Program, HelpFitsAScreen) {
     begin = end + 1;
   }
   EXPECT_LE(widest, 80u);
+}
+
+TEST_F(Program, ListsTheTasks) {
+  const Outcome list = run({"--task", "list"});
+  EXPECT_EQ(list.code, 0);
+  EXPECT_EQ(std::count(list.output.begin(), list.output.end(), '\n'), std::ssize(tasks()));
 }
 
 }  // namespace lab_program_test

@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,9 +22,12 @@
 #include "apps/lab/statistics/task_results.h"
 #include "gnomon/io/file.h"
 #include "gnomon/plot/page.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
+
+constexpr std::int64_t short_example = 6;
 
 // A sentence about the bands of a curve that has none with one seed.
 std::string bands_over_seeds(const Results& results) {
@@ -253,6 +258,41 @@ void add_example_findings(plot::HtmlPage& page, const Results& results) {
                .spec = example_curves(results, Answers::bytes)});
 }
 
+// An example of the task: a short one of letters, or that of the first model with samples.
+std::optional<Sample> task_example(const Results& results) {
+  const Settings& s = results.settings;
+  const Task& task = *s.task;
+  if (task.letters.draw) {
+    const std::int64_t length =
+        std::max(task.shortest, std::min(s.train_length, short_example));
+    const Example one = example(task, length, Part::train, 1, 1);
+    const auto first = std::find(one.answer.begin(), one.answer.end(), true);
+    const auto prompt = static_cast<std::size_t>(first - one.answer.begin());
+    return Sample{.context = length,
+                  .prompt = internal::printable_lines(one.bytes.substr(0, prompt)),
+                  .expected = internal::printable_lines(one.bytes.substr(prompt))};
+  }
+  for (const RunResult& run : results.runs)
+    for (const Sample& sample : run.samples)
+      if (!sample.prompt.empty() && !sample.expected.empty()) return sample;
+  return std::nullopt;
+}
+
+// The task, with an example.
+void add_task(plot::HtmlPage& page, const Results& results) {
+  const Task& task = *results.settings.task;
+  page.heading("The task")
+      .paragraph(capitalized(std::string(task.summary)) + ". " + chance_sentence(results) +
+                 (task.letters.draw ? fmt::format(" At best: {}, because the prompt determines "
+                                                  "the answer.",
+                                                  percent_text(task.letters.ceiling))
+                                    : ""));
+  if (const auto one = task_example(results)) {
+    page.sample(fmt::format("Example, {} {}", one->context, task.unit), one->prompt);
+    page.sample("Expected answer", one->expected);
+  }
+}
+
 // The beginning of a page: the answer, the command, links and the encodings that were left out.
 plot::HtmlPage start_page(const Results& results, std::vector<plot::Link> links) {
   const Task& task = *results.settings.task;
@@ -277,6 +317,7 @@ plot::HtmlPage start_page(const Results& results, std::vector<plot::Link> links)
   page.links(links);
   for (const LeftOut& one : results.left_out)
     page.note(fmt::format("Left out: {}. Reason: {}", one.name, one.reason));
+  if (examples && !results.encodings.empty()) add_task(page, results);
   return page;
 }
 

@@ -29,8 +29,8 @@ how far beyond its training length each one holds. Trains one small Transformer
 per encoding from the same weights on the same batches, and writes a report.
 Without TEXT: Jane Austen's novels, or generated examples of the task.
 
-  --task NAME          text, masked, copy, reverse, addition, recall, image,
-                       image-text, translation, dialogue, graph, classify
+  --task NAME          text, masked, translation, dialogue, image, graph, copy,
+                       sort, scan, needle, variables, .. (list: prints all)
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
                        for both, A*3/B by layers, A@random for random positions
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
@@ -247,6 +247,10 @@ Options parse_options(int argc, char** argv) {
          {"--task", "--tokens", "--encodings", "--sizes", "--layers", "--width", "--heads"})
       if (command.given(name))
         refuse("lab", "--finetune must be without " + std::string(name), "both");
+  if (task_name == "list") {
+    std::fputs(task_list().c_str(), stdout);
+    std::exit(0);
+  }
   s.task = &find_task(task_name);
   TaskDefaults task = s.task->defaults();
   s.train_length = train_length.value_or(tunes ? 0 : task.train_length);

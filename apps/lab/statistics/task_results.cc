@@ -238,6 +238,13 @@ void rank_examples(Results& results) {
   }
 }
 
+std::string chance_sentence(const Results& results) {
+  const Task& task = *results.settings.task;
+  const StretchMean& range = results.encodings[0].ranges.front();
+  return fmt::format("By chance ({}), up to {} {}: {}.", task.chance, range.to, task.unit,
+                     scores(task, range.chance_score, range.chance_second));
+}
+
 std::vector<std::string> example_answer(const Results& results) {
   std::vector<std::string> sentences;
   if (const auto reason = no_advice(results)) sentences.push_back(*reason);

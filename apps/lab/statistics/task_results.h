@@ -29,6 +29,9 @@ Contrasts contrasts_of_range(const Results& results, std::size_t range);
 // score by chance.
 bool beats_chance(const Results& results, std::size_t range);
 
+// "By chance (the best guess ...), up to 20 letters: right whole answers 4 %, right bytes 9 %."
+std::string chance_sentence(const Results& results);
+
 // The sentences of the answer.
 std::vector<std::string> example_answer(const Results& results);
 

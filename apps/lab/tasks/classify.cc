@@ -227,9 +227,6 @@ TaskDefaults defaults() {
 }
 
 void check(const Settings& s) {
-  if (s.train_length < shortest_sentence)
-    refuse("lab", "--train-length of --task classify must be at least 20 bytes",
-           s.train_length);
   if (s.longest() > 65536)
     refuse("lab", "lengths of --task classify must be at most 65536 bytes", s.longest());
   if (s.texts.size() > 1)

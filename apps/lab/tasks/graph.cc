@@ -172,8 +172,6 @@ TaskDefaults defaults() {
 }
 
 void check(const Settings& s) {
-  if (s.train_length < least_nodes)
-    refuse("lab", "--train-length of --task graph must be at least 8 nodes", s.train_length);
   if (s.longest() > most_nodes)
     refuse("lab", "lengths of --task graph must be at most 1024 nodes", s.longest());
   if (!s.texts.empty() && s.texts.size() != 2)

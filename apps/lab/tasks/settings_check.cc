@@ -31,6 +31,11 @@ void check_lengths_of_examples(const Settings& s) {
   const Task& task = *s.task;
   if (!s.texts.empty() && !task.load)
     refuse("lab", fmt::format("--task {} must have no TEXT", task.name), s.texts[0]);
+  if (s.train_length < task.shortest)
+    refuse("lab",
+           fmt::format("--train-length of --task {} must be at least {} {}", task.name,
+                       task.shortest, task.unit),
+           s.train_length);
   if (const auto most = task.letters.longest; most && s.longest() > *most)
     refuse(
         "lab",
