@@ -75,11 +75,16 @@ def linear(inputs: int, outputs: int, deviation: float, generator: torch.Generat
     return layer
 
 
+def of_position(name: str) -> bool:
+    """Whether a parameter is one of the encoding, also in a wrapper (torch.compile, DDP)."""
+    return "position" in name.split(".")
+
+
 def optimizer_of(model: nn.Module) -> torch.optim.AdamW:
     """Weight decay applies to matrices, not to norms or parameters of encodings."""
     groups: dict[bool, list[Tensor]] = {True: [], False: []}
     for name, one in model.named_parameters():
-        groups[one.dim() > 1 and not name.startswith("position")].append(one)
+        groups[one.dim() > 1 and not of_position(name)].append(one)
     return torch.optim.AdamW([{"params": groups[True], "weight_decay": 0.1},
                               {"params": groups[False], "weight_decay": 0.0}], betas=(0.9, 0.95))
 
@@ -128,4 +133,4 @@ def train(protocol: Protocol, make_model: Callable[[int], nn.Module], encoding: 
             "parameters": sum(count.values()), "train_seconds": seconds,
             "test_seconds": time.perf_counter() - start,
             "position_parameters": sum(number for name, number in count.items()
-                                       if name.startswith("position"))}
+                                       if of_position(name))}
