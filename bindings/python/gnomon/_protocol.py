@@ -212,7 +212,7 @@ class Protocol:
         """Trains with PyTorch as the lab does, tests, and returns the arguments of `write_run`.
 
         make_model: returns a model that returns logits [B, T, V] for int64 [B, T], given the seed.
-            The weight decay leaves out parameters whose names begin with "position".
+            Parameters of a submodule `position` are those of the encoding: without weight decay.
         """
         from ._protocol_torch import train
 

@@ -75,11 +75,16 @@ def linear(inputs: int, outputs: int, deviation: float, generator: torch.Generat
     return layer
 
 
+def of_position(name: str) -> bool:
+    """Whether a parameter is one of the encoding, also in a wrapper (torch.compile, DDP)."""
+    return "position" in name.split(".")
+
+
 def optimizer_of(model: nn.Module) -> torch.optim.AdamW:
     """Weight decay applies to matrices, not to norms or parameters of encodings."""
     groups: dict[str, list[Tensor]] = {"matrix": [], "other": [], "position": []}
     for name, one in model.named_parameters():
-        groups["position" if name.startswith("position") else
+        groups["position" if of_position(name) else
                "matrix" if one.dim() > 1 else "other"].append(one)
     return torch.optim.AdamW([{"params": groups["matrix"], "weight_decay": 0.1},
                               {"params": groups["other"], "weight_decay": 0.0},
@@ -133,4 +138,4 @@ def train(protocol: Protocol, make_model: Callable[[int], nn.Module], encoding: 
             "parameters": sum(count.values()), "train_seconds": seconds,
             "test_seconds": time.perf_counter() - start,
             "position_parameters": sum(number for name, number in count.items()
-                                       if name.startswith("position"))}
+                                       if of_position(name))}

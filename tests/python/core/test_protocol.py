@@ -293,6 +293,7 @@ def test_examples(program: pathlib.Path, rng: np.random.Generator) -> None:
         targets = rng.integers(0, 256, (rows, tokens))
         targets[:, :2] = -1
         targets[0, 2:] = table[inputs[0, 2:]].argmax(1)  # a right answer
+        targets[1:, 2] = table[inputs[1:, 2]].argmax(1)  # a right byte of a wrong answer
         records.append((index, group, [inputs, targets, np.where(targets < 0, 0, 3)]))
     (program / "test").write_bytes(stream(records, stretches=stretches, window_tokens=7))
     (program / "validation").write_bytes(
@@ -312,7 +313,7 @@ def test_examples(program: pathlib.Path, rng: np.random.Generator) -> None:
         assert test["scores"] == [float(all(one)) for one in right]
         assert test["seconds"] == pytest.approx([np.mean(one) for one in right])
         assert test["bits"] == pytest.approx(np.mean(bits), rel=1e-12)
-        assert 0 < test["score"] and test["up_to"] == 4 and test["applicable"]
+        assert 0 < test["score"] < test["second"] and test["up_to"] == 4 and test["applicable"]
         assert test["chance_second"] == stretches[group]["chance_second"]
     short = protocol.evaluate(lambda inputs: table[inputs], longest=5)
     assert short["stretches"][0] == found["stretches"][0]

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -23,6 +24,15 @@ TASKS: dict[str, dict[str, Any]] = {
     "masked": {"task": "masked", "train_length": 32, "eval_lengths": [64, 128], "steps": 40},
     "bpe": {"tokens": "bpe:512", "train_length": 32, "eval_lengths": [64], "steps": 40},
     "copy": {"task": "copy", "train_length": 8, "eval_lengths": [16], "steps": 40}}
+
+
+@pytest.fixture(autouse=True)
+def one_thread() -> Iterator[None]:
+    """The models are too small for more."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
 
 
 def text(folder: pathlib.Path) -> pathlib.Path:
