@@ -12,12 +12,13 @@ namespace gnomon::lab {
 class Reader;
 class Writer;
 
-// The contents of settings.json: the settings, a hash of the texts, the command line and the
-// version of the library.
+// The contents of settings.json: the settings, a hash of the texts, the command line, the
+// version of the library, and with --protocol the hash of its file.
 struct StoredSettings {
   Settings settings;
   std::string fingerprint, command;
   std::optional<std::string> gnomon = {};
+  std::optional<Protocol> protocol = {};
 };
 
 Json to_json(const Settings& settings);
@@ -33,6 +34,7 @@ Json to_json(const Stretch& stretch);
   void describe(Writer& writer, Struct& one); \
   void describe(Reader& reader, Struct& one)
 GNOMON_LAB_JSON(Settings);
+GNOMON_LAB_JSON(Protocol);
 GNOMON_LAB_JSON(StoredSettings);
 GNOMON_LAB_JSON(RunResult);
 GNOMON_LAB_JSON(MeasuredCost);

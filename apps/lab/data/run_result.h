@@ -164,6 +164,13 @@ struct RunResult {
   std::optional<TrainedAttention> attention = {};  // set for a task with text
 };
 
+// The file of --protocol.
+struct Protocol {
+  std::string sha256 = {};
+
+  bool operator==(const Protocol&) const = default;
+};
+
 // An encoding that cannot take part.
 struct LeftOut {
   std::string name = {}, reason = {};

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "apps/lab/data/settings.h"
+#include "apps/lab/runs/plan.h"
 #include "apps/lab/runs/world.h"
 
 namespace gnomon {
@@ -23,6 +24,13 @@ struct Options {
   bool steps_follow_minutes = false;  // --minutes: also raise the steps to fill the time
   bool seeds_follow_minutes = false;  // no --seeds: three if they fit into `minutes` (budget.h)
   std::string out;                    // --out; empty: chosen by OutputFolder
+  // Where the texts are, if not at settings.texts; with --merge, the folders.
+  std::vector<std::string> texts;
+  bool list_runs = false;    // --list-runs
+  std::optional<Plan> plan;  // --protocol
+  std::string run;           // --run: a name or a number
+  bool merge = false;        // --merge
+  bool partial = false;      // --partial: runs may be missing
   bool resume = false;
   bool json = false;
   bool cost = true;                // measure the cost; --no-cost
@@ -30,7 +38,6 @@ struct Options {
   int jobs = 1;                    // runs at the same time
   int workers_per_run = 1;         // threads of a run; the results do not depend on it
   World world;                     // the processes that train each run together
-  bool merge = false;              // --merge; `settings.texts` are the folders
   double checkpoint_seconds = 20;  // time between checkpoints of a run
   std::string command;             // the command line, quoted for a shell
 };

@@ -75,6 +75,15 @@ std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus,
   return measure_cost(settings, corpus, [] { return stop_asked.load(); });
 }
 
+// Sets the number of seeds and steps of both settings, with the speed of this machine.
+void fix_budget(Settings& usable, Settings& asked, const Options& options, const Corpus& corpus,
+                std::FILE* stream) {
+  const Budget budget = choose_budget(usable, options, measured_speed(usable, options, corpus));
+  if (!budget.reason.empty()) fmt::print(stream, "{}\n", budget.reason);
+  asked.seeds = usable.seeds = budget.seeds;
+  asked.steps = usable.steps = budget.steps;
+}
+
 // Trains the runs on the threads of this process.
 void train(SessionResult& result, const Options& options, const StoredSettings& stored,
            const std::vector<Job>& jobs, const Corpus& corpus, const fs::path& out,
@@ -118,6 +127,30 @@ void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std:
   result.settings.encodings = usable;
 }
 
+StoredSettings stored_settings(const Options& options, const Corpus& corpus) {
+  StoredSettings stored{options.settings, fingerprint(corpus), options.command, GNOMON_VERSION};
+  if (!options.plan) return stored;
+  if (const std::string& texts = options.plan->fingerprint;
+      !texts.empty() && texts != stored.fingerprint)
+    refuse("lab", "--protocol requires the texts of the plan", "different texts");
+  stored.protocol = Protocol{options.plan->sha256};
+  return stored;
+}
+
+Plan plan_session(const Options& options, const Corpus& corpus, std::FILE* stream) {
+  const StopOnSignal signals;
+  at::set_num_threads(1);
+  Plan plan{.settings = options.settings};
+  plan.fingerprint = stored_settings(options, corpus).fingerprint;
+  if (options.settings.tokens != "bytes") plan.tokenizer = corpus.tokenizer->serialized();
+  SessionResult usable;
+  usable.settings = options.settings;
+  remove_unusable_encodings(usable, corpus, stream);
+  if (options.minutes) fix_budget(usable.settings, plan.settings, options, corpus, stream);
+  plan.runs = runs_of(options.plan.value_or(Plan{}), usable.settings);
+  return plan;
+}
+
 SessionResult run_session(const Options& options, const Corpus& corpus, const fs::path& out,
                           std::FILE* stream) {
   const auto start = Clock::now();
@@ -126,26 +159,26 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   const StopOnSignal signals;
 
   const bool stored = has_run(out);
-  StoredSettings asked{options.settings, fingerprint(corpus), options.command, GNOMON_VERSION};
+  StoredSettings asked = stored_settings(options, corpus);
   if (stored) {
     const StoredSettings earlier = read_settings(out / "settings.json");
     refuse_old_checkpoints(out, earlier.gnomon);
     if (earlier.fingerprint != asked.fingerprint)
       refuse("lab", "--resume requires the same texts", "different texts");
+    if (options.plan && earlier.protocol != asked.protocol)
+      refuse("lab", "--resume requires the protocol of the folder", "another protocol");
+    asked.protocol = earlier.protocol;
     asked.command = earlier.command;
   }
   result.command = asked.command;
+  result.protocol = asked.protocol;
   for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
   remove_unusable_encodings(result, corpus, stream);
   if (options.cost) result.cost = cost(result.settings, corpus, out, stream);
-  if (!stored && options.minutes) {
-    const Budget budget = choose_budget(result.settings, options,
-                                        measured_speed(result.settings, options, corpus));
-    if (!budget.reason.empty()) fmt::print(stream, "{}\n", budget.reason);
-    asked.settings.seeds = result.settings.seeds = budget.seeds;
-    asked.settings.steps = result.settings.steps = budget.steps;
-  }
+  if (!stored && options.minutes)
+    fix_budget(result.settings, asked.settings, options, corpus, stream);
+  if (options.plan) runs_of(*options.plan, result.settings);  // checks them
   const std::vector<Job> jobs = jobs_of(result.settings);
   if (!stored) io::write_atomically(out / "settings.json", to_json(asked).dump(1));
   if (!result.cost.empty())
