@@ -62,9 +62,11 @@ TEST_F(Merge, OfPartsIsTheWhole) {
 
   const Outcome missing = merge({"a"});
   EXPECT_EQ(missing.code, 2);
-  EXPECT_NE(missing.output.find("--merge requires the results of every run, got none of "
-                                "learned-seed1, rotary-seed2 and t5-seed2"),
-            std::string::npos)
+  EXPECT_NE(
+      missing.output.find("--merge requires the results of every run, or --partial and one "
+                          "of them, got none of "
+                          "learned-seed1, rotary-seed2 and t5-seed2"),
+      std::string::npos)
       << missing.output;
   EXPECT_FALSE(fs::exists(out()));
 
@@ -106,7 +108,7 @@ TEST_F(Merge, MergeIsOnTheDisk) {
   const Corpus corpus = load_corpus(parts.stored.settings);
   fs::create_directories(out());
   synced = std::set<ino_t>{};
-  merge_parts(parts, "", corpus, out(), stderr);
+  merge_parts(parts, "", Missing::refused, corpus, out(), stderr);
   const std::set<ino_t> found = *std::exchange(synced, std::nullopt);
   const auto expect_synced = [&](const fs::path& path) {
     struct stat status{};

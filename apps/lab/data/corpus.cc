@@ -129,11 +129,14 @@ bool holds(const std::vector<Text>& texts, std::int64_t tokens) {
                      [&](const Text& text) { return text.size() >= tokens; });
 }
 
-// Trains the tokenizer on the training texts and encodes all texts.
-void add_tokens(Corpus& corpus, std::int64_t size) {
+// Encodes all texts. Without a tokenizer, trains one on the training texts.
+void add_tokens(Corpus& corpus, std::int64_t size, std::shared_ptr<const Tokenizer> tokenizer) {
   std::vector<std::string_view> texts;
   for (const Text& text : corpus.train) texts.push_back(text.bytes);
-  corpus.tokenizer = Tokenizer::train(texts, size);
+  corpus.tokenizer = tokenizer ? std::move(tokenizer) : Tokenizer::train(texts, size);
+  if (corpus.tokenizer->size() != size)
+    refuse("lab", "the tokenizer must have " + std::to_string(size) + " tokens",
+           corpus.tokenizer->size());
   for (auto* part : {&corpus.train, &corpus.validation, &corpus.test})
     encode(*part, *corpus.tokenizer);
   const auto counts = [&](const std::vector<Text>& some) {
@@ -214,7 +217,7 @@ std::int64_t segment_tokens(const Settings& settings) {
   return settings.longest() + settings.longest() / 2 + 1;
 }
 
-Corpus load_texts(const Settings& settings) {
+Corpus load_texts(const Settings& settings, std::shared_ptr<const Tokenizer> tokenizer) {
   Corpus corpus;
   if (settings.texts.empty()) {
     corpus = bundled_corpus();
@@ -228,7 +231,8 @@ Corpus load_texts(const Settings& settings) {
     corpus.source = count == 1 ? settings.texts[0] : std::to_string(count) + " files";
   }
   if (!settings.finetune.empty()) return corpus;
-  if (const auto size = parse_tokens(settings.tokens)) add_tokens(corpus, *size);
+  if (const auto size = parse_tokens(settings.tokens))
+    add_tokens(corpus, *size, std::move(tokenizer));
   check_parts(corpus, settings);
   return corpus;
 }

@@ -18,9 +18,10 @@ void keys(auto& f, Settings& s) {
   f.optional("rates", s.rates)("position_rate", s.position_rate);
   f.optional("micro_batches", s.micro_batches).optional("finetune", s.finetune);
 }
+void keys(auto& f, Protocol& s) { f("sha256", s.sha256); }
 void keys(auto& f, StoredSettings& s) {
   f("settings", s.settings)("fingerprint", s.fingerprint).optional("command", s.command);
-  f.optional("gnomon", s.gnomon).optional("format", s.format);
+  f.optional("gnomon", s.gnomon).optional("format", s.format).optional("protocol", s.protocol);
 }
 
 void describe(auto& f, LengthLoss& s) {
@@ -112,6 +113,8 @@ void keys(auto& f, LeftOut& s) { f("name", s.name)("reason", s.reason); }
 
 void describe(Writer& writer, Settings& one) { keys(writer, one); }
 void describe(Reader& reader, Settings& one) { keys(reader, one); }
+void describe(Writer& writer, Protocol& one) { keys(writer, one); }
+void describe(Reader& reader, Protocol& one) { keys(reader, one); }
 void describe(Writer& writer, StoredSettings& one) { keys(writer, one); }
 void describe(Reader& reader, StoredSettings& one) { keys(reader, one); }
 void describe(Writer& writer, RunResult& one) { keys(writer, one); }

@@ -13,12 +13,14 @@ class Reader;
 class Writer;
 
 // The contents of settings.json: the settings, a hash of the texts, the command line (empty:
-// another program wrote the folder), the version of the library, and that of the layout.
+// another program wrote the folder), the version of the library, that of the layout, and with
+// --protocol the hash of its file.
 struct StoredSettings {
   Settings settings;
   std::string fingerprint, command;
   std::optional<std::string> gnomon = {};
   std::optional<std::int64_t> format = run_format;
+  std::optional<Protocol> protocol = {};
 };
 
 Json to_json(const Settings& settings);
@@ -35,6 +37,7 @@ Json to_json(const Stretch& stretch);
   void describe(Writer& writer, Struct& one); \
   void describe(Reader& reader, Struct& one)
 GNOMON_LAB_JSON(Settings);
+GNOMON_LAB_JSON(Protocol);
 GNOMON_LAB_JSON(StoredSettings);
 GNOMON_LAB_JSON(RunResult);
 GNOMON_LAB_JSON(MeasuredCost);

@@ -181,6 +181,13 @@ struct SweptRate {
   double learning_rate = 0, validation_bits = 0;
 };
 
+// The file of --protocol.
+struct Protocol {
+  std::string sha256 = {};
+
+  bool operator==(const Protocol&) const = default;
+};
+
 // An encoding that cannot take part.
 struct LeftOut {
   std::string name = {}, reason = {};

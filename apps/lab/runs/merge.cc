@@ -101,8 +101,6 @@ Parts read_parts(const std::vector<std::string>& folders) {
     for (const char* part : {"settings.json", "cost.json", "runs", "models"})
       require_plain(option, fs::path(folder) / part);
     StoredSettings stored = read_settings(fs::path(folder) / "settings.json");
-    // The paths of equal texts may differ.
-    if (!parts.folders.empty()) stored.settings.texts = parts.stored.settings.texts;
     if (stored.gnomon != GNOMON_VERSION)
       refuse("lab", folder + " must be of version " GNOMON_VERSION,
              stored.gnomon.value_or("an earlier version"));
@@ -112,40 +110,32 @@ Parts read_parts(const std::vector<std::string>& folders) {
       if (std::find(entries.begin(), entries.end(), entry) == entries.end())
         entries.push_back(entry);
     stored.settings.encodings = entries;
-    const Json first = to_json(parts.stored.settings), other = to_json(stored.settings);
-    Json keys = first;  // an optional setting can be in one of them
-    keys.update(other);
-    for (const auto& [key, any] : keys.items())
-      if (const Json x = first.value(key, Json()), y = other.value(key, Json()); x != y)
-        refuse("lab",
-               fmt::format("{} must have the {} of {}, {}", folder, key, folders[0], x.dump()),
-               y.dump());
-    if (stored.fingerprint != parts.stored.fingerprint)
-      refuse("lab", folder + " must have the texts of " + folders[0], "different texts");
+    require_same(folder, stored, folders[0], parts.stored);
     parts.folders.emplace_back(folder);
   }
   return parts;
 }
 
-SessionResult merge_parts(const Parts& parts, const std::string& command, const Corpus& corpus,
-                          const fs::path& out, std::FILE* stream) {
+SessionResult merge_parts(const Parts& parts, const std::string& command, Missing missing,
+                          const Corpus& corpus, const fs::path& out, std::FILE* stream) {
   SessionResult result;
   result.settings = parts.stored.settings;
   result.command = command;
+  result.protocol = parts.stored.protocol;
   if (fingerprint(corpus) != parts.stored.fingerprint)
     refuse("lab", "--merge requires the texts of " + parts.folders[0].string(),
            "different texts");
   remove_unusable_encodings(result, corpus, stream);
 
-  std::vector<std::string> missing;
   std::vector<fs::path> sources;
-  const std::vector<Job> jobs = jobs_of(result.settings);
-  for (const Job& job : jobs) {
+  std::vector<Job> jobs;
+  for (const Job& job : jobs_of(result.settings)) {
     const std::vector<fs::path> found = folders_with(parts, job);
     if (found.empty()) {
-      missing.push_back(job.name());
+      result.missing.push_back(job.name());
       continue;
     }
+    jobs.push_back(job);
     const fs::path weights = fs::path("models") / job.name() / "model.safetensors";
     for (const fs::path& folder : found) {
       RunResult run = read_run(job.result(folder), result.settings, job.encoding, job.seed);
@@ -165,9 +155,9 @@ SessionResult merge_parts(const Parts& parts, const std::string& command, const 
              segments(result.runs.back()));
     sources.push_back(found[0]);
   }
-  if (!missing.empty())
-    refuse("lab", "--merge requires the results of every run",
-           fmt::format("none of {}", listed(missing)));
+  if (jobs.empty() || (!result.missing.empty() && missing == Missing::refused))
+    refuse("lab", "--merge requires the results of every run, or --partial and one of them",
+           fmt::format("none of {}", listed(result.missing)));
 
   for (const char* part : {"runs", "models"}) fs::create_directories(out / part);
   for (std::size_t i = 0; i < jobs.size(); ++i) {

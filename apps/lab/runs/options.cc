@@ -41,7 +41,8 @@ Without TEXT: Jane Austen's novels, or generated examples of the task.
   --batch N  --steps N | --minutes M (for everything)  --device cpu|cuda
   --learning-rate R | --sweep R,..   the best of several rates for each encoding
   --seeds N|A,B,.. (3, or 5 if they fit)  --jobs N  --workers-per-run 1|2|4|8
-  --out DIR (a new or empty folder)  --merge DIR.. (one report of several)
+  --list-runs | --protocol PLAN [--run NAME] | --merge DIR.. [--partial]
+  --out DIR            a new or empty folder (report, else report-2, ...)
   --resume (go on in --out)  --no-cost (do not measure time and memory)  --json
 
 Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report
@@ -145,6 +146,24 @@ void require_equal(const Options& options, const Settings& stored, const std::st
              asked.value(key, Json()).dump());
 }
 
+// Replaces the settings by those of a plan.
+void take_plan(Options& options, const std::string& path, bool has_workers) {
+  for (const std::string& key : options.given)
+    if (key != "texts" && key != "micro_batches")
+      refuse("lab", "--protocol must be without other settings", key);
+  options.plan = read_plan(path);
+  options.settings = options.plan->settings;
+  if ((has_workers || options.world.size > 1) && !options.settings.micro_batches)
+    refuse("lab",
+           "--protocol requires micro_batches in its settings for several workers of a run",
+           "none");
+  options.minutes.reset();
+  options.seeds_follow_minutes = false;
+  options.given.clear();
+  const Json all = to_json(options.settings);
+  for (const auto& [key, value] : all.items()) options.given.push_back(key);
+}
+
 }  // namespace
 
 std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text) {
@@ -226,10 +245,15 @@ Options parse_options(int argc, char** argv) {
   std::optional<std::int64_t> workers;
   command.option("--jobs", &jobs).at_least(1);
   command.option("--workers-per-run", &workers);
-  command.flag("--merge", &options.merge).not_with({"--resume"});
+  std::string protocol;
+  command.flag("--list-runs", &options.list_runs).not_with({"--out", "--json"});
+  command.option("--protocol", &protocol).not_with({"--minutes", "--sizes"}).file();
+  command.option("--run", &options.run).not_with({"--list-runs", "--minutes", "--jobs"});
+  command.flag("--merge", &options.merge).not_with({"--list-runs", "--protocol", "--run"});
+  command.flag("--partial", &options.partial).only_with({"--merge"});
   command.option("--checkpoint", &options.checkpoint_seconds).unlisted();
   command.option("--out", &options.out);
-  command.flag("--resume", &options.resume);
+  command.flag("--resume", &options.resume).not_with({"--list-runs", "--run", "--merge"});
   bool no_cost = false;
   command.flag("--json", &options.json).flag("--no-cost", &no_cost);
   if (!parse_command_line(command, argc, argv, lab_help)) std::exit(0);
@@ -239,6 +263,9 @@ Options parse_options(int argc, char** argv) {
     if (command.given(name)) options.given.push_back(key_of(name));
 
   if (command.given("--sizes")) options.given.emplace_back("encodings");
+  options.texts = s.texts;
+  if (!options.run.empty() && options.out.empty())
+    refuse("lab", "--run requires --out", "none");
 
   const Preset& preset = find_preset(s.preset);
   const bool tunes = !s.finetune.empty();
@@ -262,7 +289,7 @@ Options parse_options(int argc, char** argv) {
   s.seeds = seeds.empty() ? seeds_up_to(preset.seeds) : parse_seeds(seeds);
   s.steps = steps.value_or(tunes ? task.steps : preset_steps(s));
   s.eval_segments = preset.segments;
-  if (!options.merge) options.world = find_world(environment);
+  if (!options.merge && !options.list_runs) options.world = find_world(environment);
   if (workers) options.workers_per_run = team_size("--workers-per-run", *workers);
   if (options.world.size > 1)
     need(options.workers_per_run == 1, "--workers-per-run must be 1 with several processes",
@@ -275,7 +302,7 @@ Options parse_options(int argc, char** argv) {
     if (!(*minutes > 0)) refuse("lab", "--minutes must be positive", *minutes);
     options.minutes = minutes;
     options.steps_follow_minutes = true;
-  } else if (!steps) {
+  } else if (!steps && options.run.empty() && !options.list_runs) {
     options.minutes = preset.minutes;
   }
   options.seeds_follow_minutes = options.minutes && seeds.empty() && s.preset == "default";
@@ -302,8 +329,10 @@ Options parse_options(int argc, char** argv) {
   const std::int64_t longer = tunes && !s.extend.empty() ? s.longest() / s.train_length : 1;
   s.batch = batch.value_or(std::max<std::int64_t>(1, task.batch / longer));
   check_settings(s);
-  check_device(s.device);  // not for stored settings, which --merge and compare read elsewhere
   if (tunes) finetune::check(s);
+  if (!protocol.empty()) take_plan(options, protocol, workers.has_value());
+  // Not for stored settings, which --merge and compare read elsewhere.
+  if (!options.list_runs || options.minutes) check_device(s.device);
 
   if ((options.workers_per_run > 1 || options.world.size > 1) && s.device == "cuda")
     refuse("lab", "--device must be cpu with several workers for a run", s.device);
@@ -325,7 +354,9 @@ Options parse_options(int argc, char** argv) {
 }
 
 Settings resumed_settings(const Options& options, const Settings& stored) {
-  require_equal(options, stored, "--resume requires", options.given);
+  std::vector<std::string> keys = options.given;
+  std::erase(keys, "texts");  // their contents are compared
+  require_equal(options, stored, "--resume requires", keys);
   return stored;
 }
 

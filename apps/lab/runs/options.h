@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "apps/lab/data/settings.h"
+#include "apps/lab/runs/plan.h"
 #include "apps/lab/runs/world.h"
 
 namespace gnomon {
@@ -25,6 +26,13 @@ struct Options {
   bool seeds_follow_minutes = false;  // no --seeds: more if they fit into `minutes` (budget.h)
   std::vector<double> sweep;          // learning rates of --sweep; empty: none
   std::string out;                    // --out; empty: chosen by OutputFolder
+  // Where the texts are, if not at settings.texts; with --merge, the folders.
+  std::vector<std::string> texts;
+  bool list_runs = false;    // --list-runs
+  std::optional<Plan> plan;  // --protocol
+  std::string run;           // --run: a name or a number
+  bool merge = false;        // --merge
+  bool partial = false;      // --partial: runs may be missing
   bool resume = false;
   bool json = false;
   bool cost = true;                // measure the cost; --no-cost
@@ -32,7 +40,6 @@ struct Options {
   int jobs = 1;                    // runs at the same time
   int workers_per_run = 1;         // threads of a run; the results do not depend on it
   World world;                     // the processes that train each run together
-  bool merge = false;              // --merge; `settings.texts` are the folders
   double checkpoint_seconds = 20;  // time between checkpoints of a run
   std::string command;             // the command line, quoted for a shell
   // The begin of the session, for --minutes.

@@ -129,8 +129,9 @@ int follow_team(const Options& options, std::FILE* stream) {
   const StoredSettings session = read_settings(receive(member.store, settings_key));
   const Settings& settings = session.settings;
   Settings local = settings;
-  if (!options.settings.texts.empty()) local.texts = options.settings.texts;
-  const Corpus corpus = load_corpus(local);
+  if (!options.texts.empty()) local.texts = options.texts;
+  const Corpus corpus =
+      load_corpus(local, options.plan ? options.plan->tokenizer : std::string());
   if (fingerprint(corpus) != session.fingerprint)
     refuse("lab", "all processes of a team require the same texts", "different texts");
   for (;;) {

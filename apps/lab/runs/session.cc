@@ -122,6 +122,31 @@ class SeedLimit {
   double seconds_ = 0, done_ = 0;
   bool closed_ = false;
 };
+// Sets the number of seeds and steps, with the speed of this machine, and the learning rates of
+// --sweep, of both settings. Returns the losses of the sweep.
+std::vector<SweptRate> calibrate(Settings& usable, Settings& asked, const Options& options,
+                                 const Corpus& corpus, std::FILE* stream) {
+  if (options.minutes) {
+    const double probe =
+        std::clamp(probe_share * 60 * *options.minutes /
+                       static_cast<double>(std::ssize(usable.encodings)),
+                   0.3, 3.0);
+    const Speed speed = measured_speed(usable, options, corpus, probe);
+    const Budget budget =
+        choose_budget(usable, options, speed, session_seconds_since(options.begin));
+    fmt::print(stream, "{}\n", budget.reason);
+    asked.seeds = usable.seeds = budget.seeds;
+    asked.steps = usable.steps = budget.steps;
+  }
+  if (options.sweep.empty()) return {};
+  fmt::print(stream, "Choosing a learning rate for each encoding.\n");
+  std::fflush(stream);
+  const std::vector<SweptRate> swept =
+      sweep(usable, corpus, options.sweep, std::max(1, options.jobs),
+            [] { return stop_asked.load(); });
+  asked.rates = usable.rates = best_rates(swept);
+  return swept;
+}
 
 // Trains the runs on the threads of this process.
 void train(SessionResult& result, const Options& options, const StoredSettings& stored,
@@ -171,6 +196,30 @@ void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std:
   result.settings.encodings = usable;
 }
 
+StoredSettings stored_settings(const Options& options, const Corpus& corpus) {
+  StoredSettings stored{options.settings, fingerprint(corpus), options.command, GNOMON_VERSION};
+  if (!options.plan) return stored;
+  if (const std::string& texts = options.plan->fingerprint;
+      !texts.empty() && texts != stored.fingerprint)
+    refuse("lab", "--protocol requires the texts of the plan", "different texts");
+  stored.protocol = Protocol{options.plan->sha256};
+  return stored;
+}
+
+Plan plan_session(const Options& options, const Corpus& corpus, std::FILE* stream) {
+  const StopOnSignal signals;
+  at::set_num_threads(1);
+  Plan plan{.settings = options.settings};
+  plan.fingerprint = stored_settings(options, corpus).fingerprint;
+  if (options.settings.tokens != "bytes") plan.tokenizer = corpus.tokenizer->serialized();
+  SessionResult usable;
+  usable.settings = options.settings;
+  remove_unusable_encodings(usable, corpus, stream);
+  calibrate(usable.settings, plan.settings, options, corpus, stream);
+  plan.runs = runs_of(options.plan.value_or(Plan{}), usable.settings);
+  return plan;
+}
+
 SessionResult run_session(const Options& options, const Corpus& corpus, const fs::path& out,
                           std::FILE* stream) {
   const double limit = options.minutes ? 60 * *options.minutes : 3600;  // seconds
@@ -181,41 +230,32 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   const StopOnSignal signals;
 
   const bool stored = has_run(out);
-  StoredSettings asked{options.settings, fingerprint(corpus), options.command, GNOMON_VERSION};
+  StoredSettings asked = stored_settings(options, corpus);
   if (stored) {
     const StoredSettings earlier = read_settings(out / "settings.json");
     refuse_old_checkpoints(out, earlier.gnomon);
     if (earlier.fingerprint != asked.fingerprint)
       refuse("lab", "--resume requires the same texts", "different texts");
+    if (options.plan && earlier.protocol != asked.protocol)
+      refuse("lab", "--resume requires the protocol of the folder", "another protocol");
+    asked.protocol = earlier.protocol;
     asked.command = earlier.command;
   }
   result.command = asked.command;
+  result.protocol = asked.protocol;
   for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
   remove_unusable_encodings(result, corpus, stream);
   if (options.cost)
     result.cost = cost(result.settings, corpus, cost_share * limit, out, stream);
-  if (!stored && options.minutes) {
-    const double probe = std::clamp(
-        probe_share * limit / static_cast<double>(std::ssize(result.settings.encodings)), 0.3,
-        3.0);
-    const Speed speed = measured_speed(result.settings, options, corpus, probe);
-    const Budget budget =
-        choose_budget(result.settings, options, speed, session_seconds_since(options.begin));
-    fmt::print(stream, "{}\n", budget.reason);
-    asked.settings.seeds = result.settings.seeds = budget.seeds;
-    asked.settings.steps = result.settings.steps = budget.steps;
-  }
-  if (!stored && !options.sweep.empty()) {
-    fmt::print(stream, "Choosing a learning rate for each encoding.\n");
-    std::fflush(stream);
-    result.sweep = sweep(result.settings, corpus, options.sweep, std::max(1, options.jobs),
-                         [] { return stop_asked.load(); });
-    asked.settings.rates = result.settings.rates = best_rates(result.sweep);
-    io::write_atomically(out / "sweep.json", to_json(result.sweep).dump(1));
+  if (!stored) {
+    result.sweep = calibrate(result.settings, asked.settings, options, corpus, stream);
+    if (!result.sweep.empty())
+      io::write_atomically(out / "sweep.json", to_json(result.sweep).dump(1));
   } else if (fs::exists(out / "sweep.json")) {
     result.sweep = read_sweep(out / "sweep.json");
   }
+  if (options.plan) runs_of(*options.plan, result.settings);  // checks them
   const std::vector<Job> jobs = jobs_of(result.settings);
   if (!stored) io::write_atomically(out / "settings.json", to_json(asked).dump(1));
   if (!result.cost.empty())

@@ -16,8 +16,10 @@
 #include <vector>
 
 #include "apps/lab/data/corpus.h"
+#include "apps/lab/data/run_json.h"
 #include "apps/lab/data/run_result.h"
 #include "apps/lab/runs/options.h"
+#include "apps/lab/runs/plan.h"
 
 namespace gnomon::lab {
 
@@ -27,6 +29,8 @@ struct SessionResult {
   Settings settings;
   std::string command;  // that began the run
   std::vector<SweptRate> sweep = {};
+  std::optional<Protocol> protocol = {};
+  std::vector<std::string> missing = {};  // runs that --merge --partial has not found
   std::vector<LeftOut> left_out;
   std::vector<RunResult> runs;        // finished, by seed, then by encoding
   std::vector<RunResult> unfinished;  // summaries of runs that were stopped
@@ -38,6 +42,13 @@ struct SessionResult {
 // Moves the encodings that cannot take part from the settings to `left_out`, with a line each.
 // Throws std::invalid_argument if none is left.
 void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std::FILE* stream);
+
+// The contents of settings.json for a new session. Throws std::invalid_argument if the texts are
+// not those of options.plan.
+StoredSettings stored_settings(const Options& options, const Corpus& corpus);
+
+// The plan for --list-runs. With options.minutes, the number of steps fits this machine.
+Plan plan_session(const Options& options, const Corpus& corpus, std::FILE* stream);
 
 // `out`: the folder, which is empty or has a stopped run with options.settings. The first
 // Ctrl-C saves the state of every run and returns the finished runs. The second ends the

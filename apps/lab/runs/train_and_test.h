@@ -13,8 +13,8 @@ namespace gnomon::lab {
 
 // Saves a checkpoint at least every `checkpoint_seconds`, and stores the result and the model
 // in the folder `out` (session.h). If the storage of a checkpoint takes long, checkpoints are
-// rarer: they take at most a twentieth of the time. Returns the result, or the summary of a run
-// that was stopped (stop_asked).
+// rarer: they take at most a twentieth of the time. Returns the result, or the summary of a
+// run that was stopped (stop_asked).
 RunResult train_and_test(const Job& job, const Settings& settings, const Corpus& corpus,
                          const std::filesystem::path& out, double checkpoint_seconds,
                          RunTeam& team, Progress& progress);

@@ -247,6 +247,11 @@ std::vector<std::string> text_answer(const Results& results) {
 std::vector<std::string> missing_runs(const Results& results) {
   std::int64_t done = 0;
   for (const EncodingResult& one : results.encodings) done += one.seeds;
+  if (!results.missing.empty())
+    return {
+        fmt::format("Merged without {} of {} runs, and only the others are compared. "
+                    "Missing: {}.",
+                    std::ssize(results.missing), results.runs_asked, listed(results.missing))};
   if (done < results.runs_asked)
     return {fmt::format("Stopped early: {} of {} runs are done, and only they are compared.",
                         done, results.runs_asked)};

@@ -252,6 +252,8 @@ Results assemble_results(const SessionResult& session, const Corpus& corpus) {
   results.gnomon = GNOMON_VERSION;
   results.date = now();
   results.command = session.command;
+  results.protocol = session.protocol;
+  results.missing = session.missing;
   results.settings = settings;
   results.texts = texts_result(corpus);
   results.metric = metric(settings, results.texts);

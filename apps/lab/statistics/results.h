@@ -191,6 +191,7 @@ struct Results {
   std::string gnomon = {};
   std::int64_t schema = 4;
   std::string date = {}, command = {};  // UTC; the command line
+  std::optional<Protocol> protocol = {};
   std::vector<std::string> answer = {};
   Settings settings = {};
   Metric metric = {};
@@ -200,6 +201,7 @@ struct Results {
   std::vector<SizeResult> sizes = {};  // filled in a session with several sizes
   std::vector<LeftOut> left_out = {};
   bool stopped = false;
+  std::vector<std::string> missing = {};  // runs that --merge --partial has not found
   std::vector<EncodingResult> encodings = {};
   std::vector<Ranking> rankings = {};
   std::vector<Ways> ways = {};                       // filled for a task with text

@@ -152,7 +152,7 @@ std::vector<Results> results_by_size(const Results& all) {
   for (const ModelSize& size : sizes_of(all.settings)) {
     Results& one = sizes.emplace_back();
     one.gnomon = all.gnomon, one.schema = all.schema;
-    one.date = all.date, one.command = all.command;
+    one.date = all.date, one.command = all.command, one.protocol = all.protocol;
     one.size = size.text();
     one.settings = sized(all.settings, "@" + size.text());
     one.settings.encodings.clear();
@@ -162,6 +162,8 @@ std::vector<Results> results_by_size(const Results& all) {
     one.metric = all.metric, one.texts = all.texts;
     one.runs_asked = std::ssize(all.settings.seeds) * std::ssize(one.settings.encodings);
     one.stopped = all.stopped;
+    for (const std::string& name : all.missing)
+      if (name.find("@" + one.size + "-seed") != std::string::npos) one.missing.push_back(name);
     const auto part = [&](const auto& list, auto entry) {
       return by_size::of_size(list, entry, all.settings, size);
     };

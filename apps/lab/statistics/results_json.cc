@@ -94,11 +94,12 @@ void describe(auto& f, Machine& s) {
 }
 void describe(auto& f, Results& s) {
   f("gnomon", s.gnomon)("schema", s.schema)("date", s.date)("command", s.command);
-  f("answer", s.answer);
+  f.optional("protocol", s.protocol)("answer", s.answer);
   f("settings", s.settings)("length_unit", std::string(length_unit(s.settings)));
   f("metric", s.metric)("texts", s.texts)("runs_asked", s.runs_asked);
   f.optional("size", s.size).optional("sizes", s.sizes);
-  f("left_out", s.left_out)("stopped", s.stopped)("encodings", s.encodings);
+  f("left_out", s.left_out)("stopped", s.stopped).optional("missing", s.missing);
+  f("encodings", s.encodings);
   f("rankings", s.rankings).optional("ways", s.ways);
   f("recommendations", s.recommendations)("extensions", s.extensions)("cost", s.cost);
   f.optional("sweep", s.sweep);
