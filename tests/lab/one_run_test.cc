@@ -1,4 +1,5 @@
-// gnomon-lab --list-runs, --protocol and --run: the runs of a session in processes of their own.
+// gnomon-lab --list-runs, --protocol and --run: the runs of a session in processes of their
+// own.
 #include <gtest/gtest.h>
 
 #include <csignal>

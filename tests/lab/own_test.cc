@@ -50,9 +50,11 @@ TEST(OwnEncoding, IsAnEntryOfTasksWithTokens) {
     check_settings(settings);
   }
   settings.task = &find_task("translation");
-  EXPECT_EQ(refusal([&] { check_settings(settings); }),
-            "[lab] own:NAME requires --task text, masked, copy, reverse, addition, recall, got "
-            "translation");
+  EXPECT_EQ(
+      refusal([&] { check_settings(settings); }),
+      "[lab] own:NAME requires --task text, masked, copy, copy-ascii, copy-repeated, "
+      "reverse, addition, recall, sum, polynomial, parity, lego, sort, sort-numbers, scan, "
+      "pcfg, needle, variables, got translation");
 }
 
 TEST(OwnEncoding, HasAScoreOfEachKindForEachExample) {

@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
              "256-256: ALiBi with the whole context or Rotary with its context cut to the last "
              "128 bytes (equivalent within 0.05 bits; 5 seeds)",
              "1024-1024: ALiBi with the whole context (better than the next, Rotary, by 0.16 ± "
-             "0.004 bits; 5 seeds)"}},
+             "0.005 bits; 5 seeds)"}},
         Case{
             "EquivalentChoicesAreOneRange",
             {{"alibi", "ALiBi", 2.40, 2.40, 2.40, {0, 0.001, 0, 0.001, 0}},
@@ -66,7 +66,7 @@ INSTANTIATE_TEST_SUITE_P(
              {{"learned", "Learned", 2.40, NAN, NAN}, {"none", "None", 2.60, 2.60, 2.60}},
              {"128-128: Learned (better than the next, None, by 0.20 ± 0.005 bits; 5 seeds)",
               "256-1024: Learned with its context cut to the last 128 bytes (better than the "
-              "next, None, by 0.20 ± 0.004 bits or more; 5 seeds)"}},
+              "next, None, by 0.20 ± 0.005 bits or more; 5 seeds)"}},
         Case{"NotTrainedEnough", {{"alibi", "ALiBi", 4.40, 4.40, 4.40}}, {}}),
     [](const auto& info) { return info.param.name; });
 

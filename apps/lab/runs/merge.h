@@ -27,8 +27,8 @@ enum class Missing { refused = 1, permitted };
 
 // Copies runs, models and cost to `out`, as if one session had trained them. Throws
 // std::invalid_argument, with the names, if runs are missing and not permitted, if two folders
-// have different results of one run, or if runs have other numbers of test segments. Then nothing
-// is written. At the return everything is on the disk (fsync).
+// have different results of one run, or if runs have other numbers of test segments. Then
+// nothing is written. At the return everything is on the disk (fsync).
 SessionResult merge_parts(const Parts& parts, const std::string& command, Missing missing,
                           const Corpus& corpus, const std::filesystem::path& out,
                           std::FILE* stream);

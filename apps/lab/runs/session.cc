@@ -127,10 +127,9 @@ class SeedLimit {
 std::vector<SweptRate> calibrate(Settings& usable, Settings& asked, const Options& options,
                                  const Corpus& corpus, std::FILE* stream) {
   if (options.minutes) {
-    const double probe =
-        std::clamp(probe_share * 60 * *options.minutes /
-                       static_cast<double>(std::ssize(usable.encodings)),
-                   0.3, 3.0);
+    const double probe = std::clamp(
+        probe_share * 60 * *options.minutes / static_cast<double>(std::ssize(usable.encodings)),
+        0.3, 3.0);
     const Speed speed = measured_speed(usable, options, corpus, probe);
     const Budget budget =
         choose_budget(usable, options, speed, session_seconds_since(options.begin));

@@ -43,8 +43,8 @@ struct SessionResult {
 // Throws std::invalid_argument if none is left.
 void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std::FILE* stream);
 
-// The contents of settings.json for a new session. Throws std::invalid_argument if the texts are
-// not those of options.plan.
+// The contents of settings.json for a new session. Throws std::invalid_argument if the texts
+// are not those of options.plan.
 StoredSettings stored_settings(const Options& options, const Corpus& corpus);
 
 // The plan for --list-runs. With options.minutes, the number of steps fits this machine.
