@@ -41,7 +41,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"At the training length of 128 bytes, in bits per byte (600 steps, 5 seeds): "
              "Rotary "
              "(2.46) is better than each other: than the next, ALiBi (2.65), by 0.19 ± "
-             "0.005 bits, "
+             "0.006 bits, "
              "then Sinusoidal (2.87).\n",
              "At 256 and 1024 bytes, a context longer than 128 bytes gains at most 0.05 bits: ",
              "\nUse at 128 bytes Rotary; at 256 and 1024 bytes Rotary with its context cut to "
@@ -52,7 +52,7 @@ INSTANTIATE_TEST_SUITE_P(
             {"Use ALiBi", "No advice"}},
         Case{"ALongerContextGains",
              {{"alibi", "ALiBi", 2.60, 2.45, 2.30}, {"rotary", "Rotary", 2.46, 2.95, 4.43}},
-             {"A longer context gains 0.16 ± 0.005 bits: at 1024 bytes, ALiBi with the whole "
+             {"A longer context gains 0.16 ± 0.006 bits: at 1024 bytes, ALiBi with the whole "
               "context "
               "has 2.30.",
               "Use at 128 bytes Rotary; at 256 bytes ALiBi with the whole context or Rotary "
@@ -85,7 +85,7 @@ INSTANTIATE_TEST_SUITE_P(
               {"none", "None", 3.20, 3.20, 3.20, {0, 0.05, -0.05}}},
              {"which is best is not decided between Shaw (2.40), ALiBi (2.42) and None (3.20); "
               "the "
-              "first two differ by 0.020 ± 0.37 bits.",
+              "first two differ by 0.020 ± 0.42 bits.",
               "No advice for 128, 256 and 1024 bytes: which encoding is best is not decided."},
              {"Use", "equivalent"}},
         Case{"OneSeedIsDescribed",
@@ -188,7 +188,7 @@ TEST(Answer, ComparesTheWaysOfAnExtensionToo) {
   rank_ways(results);
   results.recommendations = recommendations(results);
   const std::string text = joined(answer(results));
-  for (const char* part : {"A longer context gains 0.11 ± 0.005 bits: at 1024 bytes, Rotary "
+  for (const char* part : {"A longer context gains 0.11 ± 0.006 bits: at 1024 bytes, Rotary "
                            "extended with YaRN and "
                            "fine-tuned has 2.35.",
                            "at 256 and 1024 bytes Rotary extended with YaRN and fine-tuned."})

@@ -37,11 +37,11 @@ INSTANTIATE_TEST_SUITE_P(
         Case{
             "BetterByLength",
             {{"alibi", "ALiBi", 2.60, 2.45, 2.30}, {"rotary", "Rotary", 2.46, 2.95, 4.43}},
-            {"128-128: Rotary (better than the next, ALiBi, by 0.14 ± 0.005 bits; 5 seeds)",
+            {"128-128: Rotary (better than the next, ALiBi, by 0.14 ± 0.006 bits; 5 seeds)",
              "256-256: ALiBi with the whole context or Rotary with its context cut to the last "
              "128 bytes (equivalent within 0.05 bits; 5 seeds)",
              "1024-1024: ALiBi with the whole context (better than the next, Rotary, by 0.16 ± "
-             "0.005 bits; 5 seeds)"}},
+             "0.006 bits; 5 seeds)"}},
         Case{
             "EquivalentChoicesAreOneRange",
             {{"alibi", "ALiBi", 2.40, 2.40, 2.40, {0, 0.001, 0, 0.001, 0}},
@@ -57,16 +57,16 @@ INSTANTIATE_TEST_SUITE_P(
         Case{"SeedsThatContradict",
              {{"alibi", "ALiBi", 2.30, 2.30, 2.30, {0, 0.10, 0.20}},
               {"t5", "T5", 2.40, 2.40, 2.40, {0.20, 0.10, 0}}},
-             {"128-1024: ALiBi or T5 (undecided, about 24 seeds would decide between the first "
+             {"128-1024: ALiBi or T5 (undecided, about 27 seeds would decide between the first "
               "two; 3 seeds)"}},
         Case{"OneEncoding",
              {{"alibi", "ALiBi", 2.40, 2.40, 2.40}},
              {"128-1024: ALiBi (no other encoding takes part; 5 seeds)"}},
         Case{"NoPositions",
              {{"learned", "Learned", 2.40, NAN, NAN}, {"none", "None", 2.60, 2.60, 2.60}},
-             {"128-128: Learned (better than the next, None, by 0.20 ± 0.005 bits; 5 seeds)",
+             {"128-128: Learned (better than the next, None, by 0.20 ± 0.006 bits; 5 seeds)",
               "256-1024: Learned with its context cut to the last 128 bytes (better than the "
-              "next, None, by 0.20 ± 0.005 bits or more; 5 seeds)"}},
+              "next, None, by 0.20 ± 0.006 bits or more; 5 seeds)"}},
         Case{"NotTrainedEnough", {{"alibi", "ALiBi", 4.40, 4.40, 4.40}}, {}}),
     [](const auto& info) { return info.param.name; });
 
@@ -124,20 +124,20 @@ INSTANTIATE_TEST_SUITE_P(
             {{"t5", {{0.9, 0.5}, {0.9, 0.52}, {0.92, 0.5}}},
              {"rotary", {{0.8, 0.2}, {0.81, 0.2}, {0.8, 0.22}}},
              {"learned", {{0.9, -1}, {0.91, -1}, {0.9, -1}}}},
-            {"1-20: t5 or learned (equivalent within 5 points; the first is better than the "
-             "next, rotary, by 10.3 ± 7.4 points; 3 seeds)",
-             "21-40: t5 (better than the next, rotary, by 30.0 ± 22.4 points; 3 seeds)"}},
+            {"1-20: t5 or learned (undecided; the first is better than the next, rotary, by "
+             "10.3 ± 8.3 points; 3 seeds)",
+             "21-40: t5 (better than the next, rotary, by 30.0 ± 27.5 points; 3 seeds)"}},
         ExampleCase{"OneSeed", {{"t5", {{0.9, 0.5}}}, {"rotary", {{0.8, 0.46}}}}, {}},
         ExampleCase{"SeedsThatContradict",
                     {{"t5", {{1, 0.9}, {1, 0.7}, {1, 0.5}}},
                      {"rotary", {{0.5, 0.4}, {0.5, 0.6}, {0.5, 0.8}}}},
-                    {"1-20: t5 (better than the next, rotary, by 50.0 ± 5.6 points; 3 seeds)",
-                     "21-40: t5 or rotary (undecided, about 86 seeds would decide between the "
+                    {"1-20: t5 (better than the next, rotary, by 50.0 ± 6.0 points; 3 seeds)",
+                     "21-40: t5 or rotary (undecided, about 99 seeds would decide between the "
                      "first two; 3 seeds)"}},
         ExampleCase{"NothingIsBetterThanChanceBeyond",
                     {{"t5", {{1, 0.11}, {1, 0.11}, {1, 0.11}}},
                      {"rotary", {{0.5, 0.1}, {0.5, 0.1}, {0.5, 0.1}}}},
-                    {"1-20: t5 (better than the next, rotary, by 50.0 ± 5.6 points; 3 seeds)",
+                    {"1-20: t5 (better than the next, rotary, by 50.0 ± 6.0 points; 3 seeds)",
                      "21-40: none (no encoding has right whole answers above chance)"}},
         ExampleCase{"NoPositionsBeyond",
                     {{"learned", {{1, -1}, {1, -1}, {1, -1}}}},

@@ -98,7 +98,7 @@ TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
       answer[1],
       "At 21 to 40 letters: which is best is not decided between none (30.3 %) and t5 (29.3 "
       "%); "
-      "the first two differ by 1.0 ± 4.7 points; rotary (5.33 %) is worse, by 25.0 ± 14.7 "
+      "the first two differ by 1.0 ± 5.3 points; rotary (5.33 %) is worse, by 25.0 ± 16.5 "
       "points.");
 }
 

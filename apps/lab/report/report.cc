@@ -112,6 +112,9 @@ void add_settings(plot::HtmlPage& page, const Results& results) {
        {"Model", model_text(results)},
        {s.finetune.empty() ? "Training" : "Fine-tune", training_text(results)},
        {"Seeds", fmt::format("{}", fmt::join(s.seeds, ", "))},
+       {"To repeat",
+        "gnomon lab --protocol settings.json --out NEW, with settings.json of the folder "
+        "of this page"},
        {"Data", results.texts.source + ", " + results.texts.split}});
   plot::Table texts;
   texts.columns = {{"text"}, {"part"}, {"bytes", plot::Align::number}};

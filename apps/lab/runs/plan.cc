@@ -135,13 +135,16 @@ Plan plan_of(const Json& json) {
     return json.at(key).get<std::string>();
   };
   if (!json.is_object()) fail("a value must be an object");
-  if (const Json version = json.value("protocol", Json()); version != 1)
+  // The settings.json of a folder is a plan, too: its "protocol" is that of an earlier plan.
+  const bool of_folder = json.contains("format");
+  if (const Json version = json.value("protocol", Json()); version != 1 && !of_folder)
     fail("protocol " + internal::shown(version.dump()));
   if (const std::string version = text("gnomon"); !version.empty() && version != GNOMON_VERSION)
     fail("a plan of version " + internal::shown(version));
   if (!json.contains("settings")) fail("no key settings");
-  constexpr auto keys = std::to_array<std::string_view>(
-      {"protocol", "gnomon", "settings", "fingerprint", "tokenizer", "runs", "statements"});
+  constexpr auto keys =
+      std::to_array<std::string_view>({"protocol", "gnomon", "settings", "fingerprint",
+                                       "tokenizer", "runs", "statements", "format", "command"});
   for (const auto& [key, value] : json.items())
     if (!contains(keys, key)) fail("the key " + internal::shown(key));
   Plan plan{.settings = read_settings_of_plan(json.at("settings"))};

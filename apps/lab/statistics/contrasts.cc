@@ -10,6 +10,7 @@
 namespace gnomon::lab {
 namespace {
 
+constexpr double much_more = 3;
 constexpr double infinite = std::numeric_limits<double>::infinity();
 
 const std::vector<double>& units_of(const Observations& entry, std::int64_t seed) {
@@ -137,10 +138,13 @@ Contrasts::Variance Contrasts::variance(std::size_t a, std::size_t b) const {
     found.seeds = squared(deviation(differences)) / count;
     found.seed_degrees = std::max(1.0, count - 1);
     const double common = 2 * residual_ / count;
-    if (usual_[a] && usual_[b] && x.trained && y.trained &&
+    // Two uses of one model deviate less than two models.
+    const bool models = x.model.empty() || x.model != y.model;
+    if (models && usual_[a] && usual_[b] && x.trained && y.trained &&
         residual_degrees_ > found.seed_degrees) {
+      // A pair that deviates much more than the others has only its own degrees of freedom.
+      if (found.seeds <= much_more * common) found.seed_degrees = residual_degrees_;
       found.seeds = std::max(found.seeds, common);
-      found.seed_degrees = residual_degrees_;
     }
   }
   add_units(found, of_x, of_y, x.unit_set == y.unit_set);
@@ -241,10 +245,7 @@ std::vector<Verdict> Contrasts::verdicts(double equal_within) const {
     // A difference that is measurable but within the margin of equivalence is equivalence.
     const bool equivalent = i != first && between(i, first).within(equal_within);
     const bool worse =
-        !equivalent &&
-        std::all_of(candidates.begin(), candidates.end(),
-                    [&](std::size_t other) { return other == i || is_worse(i, other); }) &&
-        std::find(candidates.begin(), candidates.end(), i) == candidates.end();
+        !equivalent && std::find(candidates.begin(), candidates.end(), i) == candidates.end();
     all[i] = worse ? Verdict::worse : equivalent ? Verdict::equivalent : Verdict::undecided;
   }
   if (!known || used.empty()) return all;

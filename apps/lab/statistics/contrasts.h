@@ -10,14 +10,15 @@
 //   units   that of the differences on the same unit, divided by their number
 //
 // Margins are quantiles of Student's t, with the fewer degrees of freedom of both parts.
-// They hold for all statements together (Bonferroni). An entry is worse than the best if it is
-// measurably worse than each entry that may be the best, after Hsu (1984, Annals of Statistics
-// 12, 1136): the entry with the best mean was selected because of it, and is not the best in
+// They hold for all statements together (Bonferroni). An entry may be the best
+// unless another one is measurably better (the subset of Hsu 1984, Annals of Statistics 12,
+// 1136): the entry with the best mean was selected because of it, and is not the best in
 // expectation in general. docs/lab/statistics.md has a simulation.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace gnomon::lab {
@@ -30,6 +31,7 @@ struct Observations {
   std::vector<std::int64_t> seeds = {};         // their numbers
   std::vector<std::vector<double>> units = {};  // [seed][unit]
   bool trained = true;                          // false: the same results for every seed
+  std::string model = {};  // entries of the same model are uses of the same weights
   // Whether the residuals count in the common variance: of each encoding once, because the
   // residuals of two uses of one model are correlated.
   bool pooled = true;
@@ -53,7 +55,7 @@ enum class Verdict {
   best = 1,    // better than every other entry
   equivalent,  // the difference from the best mean is within the margin of equivalence
   undecided,   // may be the best
-  worse,       // than the best
+  worse,       // another entry is measurably better
   described,   // too few seeds for a statement
   excluded,    // diverged, at chance or not trained enough
 };

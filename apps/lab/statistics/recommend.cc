@@ -65,9 +65,10 @@ struct Place {
 // is no choice.
 void compare_with_next(Recommendation& one, const std::vector<Place>& order,
                        const Contrasts& contrasts) {
-  one.decided = std::none_of(order.begin(), order.end(), [](const Place& place) {
-    return place.verdict == Verdict::undecided;
-  });
+  one.decided = one.choices.size() == 1 ||
+                std::none_of(order.begin(), order.end(), [](const Place& place) {
+                  return place.verdict == Verdict::undecided;
+                });
   for (std::size_t i = 0; i < order.size(); ++i) {
     if (is_choice(one.choices, order[i].name) || order[i].verdict != Verdict::worse) continue;
     const Contrast next = contrasts.between(i, 0);

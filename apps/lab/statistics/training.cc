@@ -164,7 +164,7 @@ std::size_t statements_of(const Results& results) {
   const auto part =
       std::count_if(results.encodings.begin(), results.encodings.end(),
                     [](const EncodingResult& one) { return one.training == Training::enough; });
-  return 2 * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, part - 1));
+  return 3 * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, part - 1));
 }
 
 std::int64_t fewest_seeds(const Results& results) {

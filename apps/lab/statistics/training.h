@@ -29,7 +29,7 @@ std::optional<double> fall_of(const RunResult& run, const Settings& settings);
 // Sets `training` and `fall` of each encoding from its lengths or ranges, and the runs.
 void judge_training(Results& results);
 
-// The number of statements for which the intervals of a page are corrected: twice the
+// The number of statements for which the intervals of a page are corrected: three times the
 // comparisons of the encodings that take part with the best. The lengths and the uses of an
 // encoding are correlated (docs/lab/statistics.md).
 std::size_t statements_of(const Results& results);

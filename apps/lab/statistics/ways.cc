@@ -51,6 +51,7 @@ Contrasts contrasts_of(const Results& results, const std::vector<Way>& order,
   std::vector<bool> usual;
   for (const Way& one : order) {
     entries.push_back(observations_of(one, length, results.runs));
+    entries.back().model = one.name;
     entries.back().pooled = one.context == Context::cut ||
                             (one.context == Context::whole &&
                              std::none_of(order.begin(), order.end(), [&](const Way& other) {
