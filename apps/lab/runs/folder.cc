@@ -188,10 +188,10 @@ RunFolder::RunFolder(const fs::path& out, const Job& job, const StoredSettings& 
       one.encodings = {job.encoding};
       one.seeds = {job.seed};
       check_space(out, one);
-      for (const char* part : {"runs", "models", "checkpoints"})
-        fs::create_directories(out / part);
       io::write_atomically(out / "settings.json", to_json(stored).dump(1));
     }
+    for (const char* part : {"runs", "models", "checkpoints"})
+      fs::create_directories(out / part);
   }
   require_same(out.string(), read_settings(out / "settings.json"), "this run", stored);
   for (const fs::path& part :

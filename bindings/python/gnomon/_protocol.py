@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from . import _protocol_run as _run
+from ._lab_program import find
 from ._protocol_evaluate import Guesses, bits_of, evaluate_examples, evaluate_texts
 
 if TYPE_CHECKING:
@@ -232,12 +233,10 @@ class Protocol:
 
     def _stream(self, *words: str) -> Iterator[Any]:
         """Yields the header of `gnomon batches`, then (index, group, arrays...) of each record."""
-        from . import lab
-
         with tempfile.TemporaryDirectory() as folder:
             plan, errors = pathlib.Path(folder) / "plan.json", pathlib.Path(folder) / "errors"
             plan.write_text(json.dumps(self._plan), encoding="utf-8")
-            command = [lab.find(), "batches", *words, "--", str(plan), *self._texts]
+            command = [find(), "batches", *words, "--", str(plan), *self._texts]
             with open(errors, "wb") as file, subprocess.Popen(
                     command, stdout=subprocess.PIPE, stderr=file) as process:
                 assert process.stdout is not None

@@ -1,4 +1,4 @@
-"""The program gnomon-lab: how it is found and started."""
+"""The program gnomon-lab: how it is started."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ import contextlib
 import json
 import os
 import pathlib
-import shutil
 import signal
 import subprocess
 import sys
@@ -15,36 +14,16 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import _program
+from .. import _program, _ray
+from .._lab_program import find
 from ._results import LabResults, load
-
-
-def find() -> str:
-    """Returns the path of gnomon-lab.
-
-    Looks at $GNOMON_LAB, then near the program `gnomon` of this package (a build folder), then in
-    the folders of $PATH and in ../libexec/gnomon beside them (`make install`). Raises
-    FileNotFoundError, which names the ways to get it.
-    """
-    given = os.environ.get("GNOMON_LAB")
-    if given:
-        if not os.access(given, os.X_OK):
-            raise FileNotFoundError(f"[lab] GNOMON_LAB must be the path of a program, got {given}")
-        return given
-    for folder in _folders():
-        for place in ("gnomon-lab", "../libexec/gnomon/gnomon-lab", "../lab/gnomon-lab"):
-            if found := shutil.which(os.path.join(folder, place)):
-                return os.path.realpath(found)
-    raise FileNotFoundError(
-        "[lab] the program gnomon-lab must be installed: run `make lab` or `make install` in the "
-        "source tree of Gnomon (LibTorch is required), or set GNOMON_LAB to its path, got none")
 
 
 def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None, *,
         encodings: Sequence[str] | None = None, minutes: float | None = None,
         steps: int | None = None, seeds: int | Sequence[int] | None = None,
         out: str | os.PathLike[str] | None = None, progress: bool = True,
-        **options: Any) -> LabResults:
+        cluster: str | None = None, **options: Any) -> LabResults:
     """Trains and compares encodings on a text. Takes minutes.
 
     text: the path of a file, several paths, or a text with at least one line break; default: the
@@ -54,6 +33,8 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
     seeds: training runs for each encoding, or a list of their seeds.
     out: a new or empty folder; default: report, report-2, ... in the working folder.
     progress: shows the progress as one line on stderr.
+    cluster: 'ray' trains the runs as tasks of Ray (docs/lab/cluster.md), with the options
+        num_cpus=1, num_gpus=0, max_retries=3, checkpoint_seconds=60.
     options: the other options of `gnomon lab` with _ for -: task="copy", tokens="bpe:1000",
         finetune="models/tiny-llama", extend=["yarn"], train_length=64, eval_lengths=[64, 128],
         layers=2, width=64, heads=2, sizes=["2x64", "4x128"], batch=16, jobs=1, workers_per_run=2,
@@ -64,8 +45,11 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
     """
     if seeds is not None and not isinstance(seeds, int):
         seeds = "".join(f"{one}," for one in seeds)  # "4," is a list, and "4" a number of seeds
-    words = list(_words({"encodings": encodings, "minutes": minutes, "steps": steps,
-                         "seeds": seeds, "out": None if out is None else os.fspath(out)} | options))
+    given = {"encodings": encodings, "minutes": minutes, "steps": steps, "seeds": seeds}
+    if cluster is not None:
+        return load(_ray.run(cluster, find(), lambda folder: _files(text, folder), given | options,
+                             _words, out=out, progress=progress))
+    words = list(_words(given | {"out": None if out is None else os.fspath(out)} | options))
     environment = os.environ | {"GNOMON_LAB": find()}
     with tempfile.TemporaryDirectory() as folder:
         files = _files(text, pathlib.Path(folder))
@@ -99,14 +83,6 @@ def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> dict[str, A
         raise ValueError(done.stderr.strip().removeprefix("gnomon: "))
     found: dict[str, Any] = json.loads(done.stdout)
     return found
-
-
-def _folders() -> Iterator[str]:
-    try:
-        yield os.path.dirname(os.path.realpath(_program.path()))
-    except FileNotFoundError:
-        pass
-    yield from filter(None, os.environ.get("PATH", "").split(os.pathsep))
 
 
 def _words(options: Mapping[str, Any]) -> Iterator[str]:
