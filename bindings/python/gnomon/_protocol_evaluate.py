@@ -97,7 +97,7 @@ def evaluate_examples(settings: Mapping[str, Any], header: Mapping[str, Any],
                 right[group].append(float(one.right[row, where].mean()))
     tests = []
     for i, stretch in enumerate(stretches):
-        ends = {key: stretch[key] for key in ("from", "to", "up_to")}
+        ends: dict[str, Any] = {key: stretch[key] for key in ("from", "to", "up_to")}
         if not bits[i]:
             tests.append(ends | {"applicable": False})
             continue
