@@ -59,7 +59,8 @@ def evaluate_texts(settings: Mapping[str, Any], header: Mapping[str, Any],
     for _, group, *arrays in records:
         if lengths[group] <= most:
             found[group].append(guess(*arrays))
-    tests, places, last = [], np.zeros((2, 0)), 0
+    tests: list[dict[str, Any]] = []
+    places, last = np.zeros((2, 0)), 0
     for length, guesses in zip(lengths, found):
         if not guesses:
             tests.append({"length": length, "applicable": False})
@@ -97,7 +98,7 @@ def evaluate_examples(settings: Mapping[str, Any], header: Mapping[str, Any],
                 right[group].append(float(one.right[row, where].mean()))
     tests = []
     for i, stretch in enumerate(stretches):
-        ends: dict[str, Any] = {key: stretch[key] for key in ("from", "to", "up_to")}
+        ends = {key: stretch[key] for key in ("from", "to", "up_to")}
         if not bits[i]:
             tests.append(ends | {"applicable": False})
             continue
