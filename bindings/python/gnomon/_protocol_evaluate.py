@@ -59,7 +59,8 @@ def evaluate_texts(settings: Mapping[str, Any], header: Mapping[str, Any],
     for _, group, *arrays in records:
         if lengths[group] <= most:
             found[group].append(guess(*arrays))
-    tests, places, last = [], np.zeros((2, 0)), 0
+    tests: list[dict[str, Any]] = []
+    places, last = np.zeros((2, 0)), 0
     for length, guesses in zip(lengths, found):
         if not guesses:
             tests.append({"length": length, "applicable": False})

@@ -114,13 +114,14 @@ def test_the_interval_is_named_as_in_the_report(seeds: list[int], asked: int, ex
 
 def test_latex_of_examples(tmp_path: pathlib.Path) -> None:
     data = example_results({"none": [(0.5, 0.45, 0.55), (0.0, 0.0, 0.01)],
-                            "rotary": [(0.993, 0.98, 1.0), (0.25, 0.2, 0.3)]}, verdicts={"rotary": "best"})
+                            "rotary": [(0.993, 0.98, 1.0), (0.25, 0.2, 0.3)]},
+                           verdicts={"rotary": "best"})
     latex = load(tmp_path, data).to_latex(label="tab:copy")
     assert cells(latex)[1:] == [["Encoding", "1 to 20", "21 to 40"],
                                 ["None", "50.0 [45, 55]", "0.0 [0, 1]"],
                                 ["Rotary", r"\textbf{99.3 [98, 100]}", r"\textbf{25.0 [20, 30]}"]]
-    assert ("One seed; brackets: the 95 \\% confidence interval of the mean over the examples of one "
-            "seed, at least that of Wilson for the examples; it does not contain the deviation "
+    assert ("One seed; brackets: the 95 \\% confidence interval of the mean over the examples of "
+            "one seed, at least that of Wilson for the examples; it does not contain the deviation "
             "between seeds.") in latex
     assert "higher is better" in latex and r"\label{tab:copy}" in latex
 
