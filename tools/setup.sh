@@ -64,7 +64,7 @@ missing_packages() {
   if [[ $1 != lab && $1 != pypi ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind
-      [zsh]=zsh [fish]=fish [groff]=groff-base)
+      [zsh]=zsh [fish]=fish [groff]=groff-base [parallel]=parallel)
   fi
   if [[ $1 == neon || $1 == long ]]; then
     tools+=([aarch64-linux-gnu-g++]=g++-aarch64-linux-gnu [qemu-aarch64]=qemu-user)

@@ -16,14 +16,15 @@
 #include "apps/lab/report/terminal.h"
 #include "apps/lab/runs/folder.h"
 #include "apps/lab/runs/merge.h"
+#include "apps/lab/runs/one_run.h"
 #include "apps/lab/runs/options.h"
 #include "apps/lab/runs/process.h"
 #include "apps/lab/runs/run_team.h"
 #include "apps/lab/runs/session.h"
-#include "apps/lab/runs/work_client.h"
 #include "apps/lab/statistics/compare.h"
 #include "apps/lab/statistics/results_json.h"
 #include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/settings_check.h"
 #include "apps/lab/tasks/stored.h"
 #include "apps/lab/use_model.h"
 #include "src/core/text.h"
@@ -33,31 +34,50 @@ namespace {
 using namespace gnomon::lab;
 namespace internal = gnomon::internal;
 
+// The texts of the settings, which may be at other paths.
+Corpus corpus_of(const Options& options) {
+  Settings settings = options.settings;
+  if (!options.texts.empty() && options.texts != settings.texts) {
+    settings.texts = options.texts;
+    check_settings(settings);
+  }
+  return load_corpus(settings, options.plan ? options.plan->tokenizer : std::string());
+}
+
 int lab(int argc, char** argv) {
   Options options = parse_options(argc, argv);
   check_blas(options.jobs * options.workers_per_run);
-  std::FILE* talk = options.json ? stderr : stdout;
-  if (follows(options)) return follow_team(options, talk);
-  if (options.world.joins()) return join_session(options, talk);
-  std::optional<Shards> shards;
+  std::FILE* talk = options.json || options.list_runs ? stderr : stdout;
+  if (options.world.rank > 0) return follow_team(options, talk);
+  if (options.list_runs || !options.run.empty()) {
+    if (!options.list_runs || options.minutes) use_device(options.settings.device);
+    const Corpus corpus = corpus_of(options);
+    if (!options.list_runs) return train_one_run(options, corpus, talk);
+    std::puts(to_json(plan_session(options, corpus, talk)).dump(1).c_str());
+    return 0;
+  }
+  std::optional<Parts> parts;
   if (options.merge) {
-    shards = read_shards(options.settings.texts);
-    options.settings = shards->stored.settings;
+    parts = read_parts(options.texts);
+    options.texts.clear();
+    options.settings = parts->stored.settings;
   }
   const OutputFolder out(options);
   if (options.resume && has_run(out.path()))
     options.settings =
         resumed_settings(options, read_settings(out.path() / "settings.json").settings);
-  if (!shards) use_device(options.settings.device);
-  const Corpus corpus = load_corpus(options.settings);
+  if (!parts) use_device(options.settings.device);
+  const Corpus corpus = corpus_of(options);
   fmt::print(talk, "Training on {} ({}).\nOutput folder: {}\n",
              internal::printable(corpus.source), internal::printable(corpus.split),
              internal::printable(out.path().string()));
   std::fflush(talk);
 
   const SessionResult session =
-      shards ? merge_shards(*shards, options.command, corpus, out.path(), talk)
-             : run_session(options, corpus, out.path(), talk);
+      parts ? merge_parts(*parts, options.command,
+                          options.partial ? Missing::permitted : Missing::refused, corpus,
+                          out.path(), talk)
+            : run_session(options, corpus, out.path(), talk);
   const Results results = assemble_results(session, corpus);
   const auto page = write_report(out.path(), results);
   fmt::print(talk, "{}\nReport: {}\n",

@@ -13,6 +13,7 @@
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/windows.h"
 #include "apps/lab/data/words.h"
+#include "apps/lab/model/candidate.h"
 #include "apps/lab/model/evaluate.h"
 #include "apps/lab/model/generate.h"
 #include "apps/lab/model/shuffle.h"
@@ -240,7 +241,11 @@ int evaluate_command(int argc, char** argv) {
                  ? std::to_string(corpus.test[0].size()) + " tokens in " + corpus.test[0].name
                  : std::to_string(Corpus::bytes(corpus.test)));
   }
-  const auto found = evaluate(trained.model, s, corpus, [] { return false; });
+  const Reading reading = reading_of(find_candidate(config.encoding).suffix);
+  if (kept && reading != Reading::whole)
+    refuse("evaluate", "--shuffle requires a model that reads the whole context",
+           config.encoding);
+  const auto found = evaluate(trained.model, s, corpus, [] { return false; }, reading);
   std::vector<ShuffledLoss> shuffled;
   if (kept) shuffled = shuffled_losses(trained.model, s, corpus, *kept);
   if (json) {

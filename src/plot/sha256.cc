@@ -45,22 +45,7 @@ void add_block(State& state, const unsigned char* bytes) {
   for (std::size_t i = 0; i < 8; ++i) state[i] += sum[i];
 }
 
-std::string base64(std::string_view bytes) {
-  constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-  std::string text;
-  for (std::size_t i = 0; i < bytes.size(); i += 3) {
-    std::uint32_t three = 0;
-    for (std::size_t k = i; k < i + 3; ++k)
-      three = three << 8 | (k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0u);
-    for (std::size_t k = 0; k < 4; ++k)
-      text += i + k <= bytes.size() ? digits[three >> (18 - 6 * k) & 63] : '=';
-  }
-  return text;
-}
-
-}  // namespace
-
-std::string sha256_base64(std::string_view bytes) {
+std::string sha256(std::string_view bytes) {
   State state{0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
               0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
   const auto* data = reinterpret_cast<const unsigned char*>(bytes.data());
@@ -78,7 +63,35 @@ std::string sha256_base64(std::string_view bytes) {
   for (const std::uint32_t word : state)
     for (int shift = 24; shift >= 0; shift -= 8)
       hash += static_cast<char>(word >> shift & 0xff);
-  return base64(hash);
+  return hash;
+}
+
+}  // namespace
+
+std::string base64(std::string_view bytes) {
+  constexpr char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  std::string text;
+  for (std::size_t i = 0; i < bytes.size(); i += 3) {
+    std::uint32_t three = 0;
+    for (std::size_t k = i; k < i + 3; ++k)
+      three = three << 8 | (k < bytes.size() ? static_cast<unsigned char>(bytes[k]) : 0u);
+    for (std::size_t k = 0; k < 4; ++k)
+      text += i + k <= bytes.size() ? digits[three >> (18 - 6 * k) & 63] : '=';
+  }
+  return text;
+}
+
+std::string sha256_base64(std::string_view bytes) { return base64(sha256(bytes)); }
+
+std::string sha256_hex(std::string_view bytes) {
+  constexpr char digits[] = "0123456789abcdef";
+  std::string text;
+  for (const char c : sha256(bytes)) {
+    const auto byte = static_cast<unsigned char>(c);
+    text += digits[byte >> 4];
+    text += digits[byte & 15];
+  }
+  return text;
 }
 
 }  // namespace gnomon::plot::internal

@@ -52,17 +52,20 @@ TEST(CheckSuffix, NamesTheSuffixesOfTheTask) {
   Settings settings = tiny();
   check_suffix(find_candidate("t5@random"), settings);
   check_suffix(find_candidate("t5"), settings);
+  settings.task = &find_task("masked");
   try {
     check_suffix(memory, settings);
     FAIL();
   } catch (const std::invalid_argument& error) {
     EXPECT_STREQ(
         error.what(),
-        "[lab] with --task text the suffix after @ in --encodings must be one of random, "
+        "[lab] with --task masked the suffix after @ in --encodings must be one of random, "
         "got memory");
   }
-  settings.task = &find_task("dialogue");
-  check_suffix(memory, settings);
+  for (const char* task : {"dialogue", "text"}) {
+    settings.task = &find_task(task);
+    check_suffix(memory, settings);
+  }
 }
 
 TEST(TransformerFor, RandomIdsReachTheLongestLength) {
@@ -73,6 +76,19 @@ TEST(TransformerFor, RandomIdsReachTheLongestLength) {
   const at::Tensor bytes = at::zeros({1, 64}, at::kLong);
   EXPECT_THROW(counted->forward(bytes), std::invalid_argument);
   EXPECT_EQ(random->forward(bytes).size(1), 64);
+}
+
+// A segment has positions after those of the segment before it.
+TEST(TransformerFor, AMemoryOfTextHasASecondSegment) {
+  const at::NoGradGuard no_grad;
+  Settings settings = tiny();
+  const auto rows = [&](const char* name) {
+    return *model::capacity(transformer_for(settings, find_candidate(name), 16, 1)->scheme());
+  };
+  EXPECT_EQ(rows("learned@memory"), 32);
+  EXPECT_EQ(rows("learned@window"), 16);
+  settings.task = &find_task("dialogue");
+  EXPECT_EQ(rows("learned@memory"), 16);
 }
 
 TEST(TransformerFor, ABidirectionalBiasTellsWhatLiesAhead) {

@@ -15,11 +15,10 @@
 #include <random>
 
 #include "apps/lab/runs/run.h"
-#include "apps/lab/runs/wire.h"
 #include "gnomon/error.h"
 #include "gnomon/version.h"
 #include "io/temporary.h"
-#include "lab/cluster.h"
+#include "lab/processes.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
@@ -255,14 +254,14 @@ void write_attack(const fs::path& path, const fs::path& effect) {
   root.save(path.string());
 }
 
-using ResumedFolder = cluster_test::Cluster;
+using ResumedFolder = processes::OfFolders;
 
 TEST_F(ResumedFolder, WithAnArchiveOfLibTorchIsRefusedAndRunsNothing) {
   const std::string name = out() + "/checkpoints/none-seed1", effect = folder_ / "ran";
-  const cluster_test::Words begin{"--layers",  "1",       "--width", "16",           "--heads",
-                                  "2",         "--steps", "1000000", "--encodings",  "none",
-                                  "--no-cost", "--out",   out(),     "--checkpoint", "0.02"};
-  cluster_test::Watched first(begin);
+  const processes::Words begin{"--layers",  "1",       "--width", "16",           "--heads",
+                               "2",         "--steps", "1000000", "--encodings",  "none",
+                               "--no-cost", "--out",   out(),     "--checkpoint", "0.02"};
+  processes::Watched first(begin);
   ASSERT_TRUE(first.writes(name + ".safetensors")) << first.output();
   first.signal(SIGINT);
   ASSERT_EQ(first.end(), 130) << first.output();
@@ -286,48 +285,6 @@ TEST_F(ResumedFolder, WithAnArchiveOfLibTorchIsRefusedAndRunsNothing) {
                                    name + ".pt, an archive of LibTorch that version "));
   torch::jit::load(name + ".pt");  // the attack is one
   EXPECT_TRUE(fs::exists(effect));
-}
-
-// Rank 0 stores no checkpoint of a worker that is not one of the run.
-TEST_F(ResumedFolder, KeepsNoArchiveThatAWorkerSends) {
-  const fs::path effect = folder_ / "ran", archive = folder_ / "archive.pt";
-  write_attack(archive, effect);
-  const auto rank_0 = serve({"--jobs", "0"});
-  const auto kept = [&](const std::string& data) {
-    constexpr std::chrono::milliseconds time{10'000};
-    Connection worker(
-        connect_to(parse_address("--join", "127.0.0.1:" + port_, true), time, [] {}));
-    const auto ask = [&](const Json& head, const std::string& bytes = {}) {
-      worker.send({head, bytes}, time);
-      return worker.receive(message_limits, time).head;
-    };
-    const Json invitation = ask({{"op", "hello"},
-                                 {"token", ""},
-                                 {"gnomon", GNOMON_VERSION},
-                                 {"libtorch", TORCH_VERSION},
-                                 {"isa", ""},
-                                 {"host", "test"}});
-    ask({{"op", "ready"}, {"fingerprint", invitation.at("settings").at("fingerprint")}});
-    Json claim = ask({{"op", "claim"}});
-    claim.update({{"op", "write"}, {"file", "checkpoint.safetensors"}, {"offset", 0}});
-    ask(claim, data);
-    claim["op"] = "keep";
-    try {
-      return !ask(claim).at("lost").get<bool>();
-    } catch (const ConnectionLost&) {
-      return false;
-    }
-  };
-  EXPECT_FALSE(kept(contents(archive)));
-  EXPECT_FALSE(kept(""));
-  EXPECT_FALSE(kept(std::string(1000, 'x')));
-  EXPECT_TRUE(fs::is_empty(out() + "/checkpoints"));
-  EXPECT_FALSE(fs::exists(effect));
-  rank_0->signal(SIGINT);
-  EXPECT_EQ(rank_0->end(), 130) << rank_0->output();
-  EXPECT_NE(rank_0->output().find("must be a checkpoint of rotary-seed1, got"),
-            std::string::npos)
-      << rank_0->output();
 }
 
 }  // namespace checkpoint_test

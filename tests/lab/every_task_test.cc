@@ -4,6 +4,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <mutex>
 #include <nlohmann/json.hpp>
 #include <string>
@@ -29,6 +30,9 @@ std::vector<Call> calls(const fs::path& folder) {
   std::vector<Call> all;
   for (const Task* one : tasks()) {
     const std::string name(one->name);
+    // tasks_test.cc runs all tasks of letters. These have bytes that are not UTF-8, answers of
+    // several lengths, and answers of one byte.
+    if (one->letters.draw && name != "recall" && name != "scan" && name != "lego") continue;
     all.push_back({name, {"--task", name, "--layers", "2", "--width", "16", "--heads", "2"}});
   }
   all.push_back(
@@ -70,6 +74,16 @@ void run_and_resume(const Call& call, const fs::path& out) {
     for (const auto& sample : results.at("runs")[0].at("samples"))
       EXPECT_FALSE(sample.at("text").empty() && sample.at("prompt").empty()) << call.name;
     EXPECT_GT(fs::file_size(out / "index.html"), 10'000u) << call.name;
+    std::ifstream page(out / "index.html");
+    const std::string html{std::istreambuf_iterator<char>(page), {}};
+    const auto shows = [&](const char* text) { return html.find(text) != std::string::npos; };
+    const Task* task =
+        call.name == "bpe" || call.name == "bytes" ? &text_task : &find_task(call.name);
+    EXPECT_EQ(shows(">The task</h2>"), task->has_examples()) << call.name;
+    EXPECT_EQ(shows("At best: 100 %"), task->letters.draw != nullptr) << call.name;
+    for (const char* text : {"A command in words, then its actions. By chance (the best guess",
+                             "<h3>Example, 6 actions</h3>"})
+      EXPECT_EQ(shows(text), call.name == "scan") << text;
     EXPECT_GT(fs::file_size(out / "results.csv"), 100u) << call.name;
     fs::remove(out / "index.html");
     arguments.emplace_back("--resume");

@@ -7,14 +7,15 @@
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
+#include "apps/lab/tasks/results_check.h"
 #include "apps/lab/tasks/settings_check.h"
-#include "lab/cluster.h"
+#include "lab/processes.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
 namespace own_test {
 
-using namespace cluster_test;
+using namespace processes;
 
 std::string refusal(const std::function<void()>& call) {
   try {
@@ -49,12 +50,30 @@ TEST(OwnEncoding, IsAnEntryOfTasksWithTokens) {
     check_settings(settings);
   }
   settings.task = &find_task("translation");
-  EXPECT_EQ(refusal([&] { check_settings(settings); }),
-            "[lab] own:NAME requires --task text, masked, copy, reverse, addition, recall, got "
-            "translation");
+  EXPECT_EQ(
+      refusal([&] { check_settings(settings); }),
+      "[lab] own:NAME requires --task text, masked, copy, copy-ascii, copy-repeated, "
+      "reverse, addition, recall, sum, polynomial, parity, lego, sort, sort-numbers, scan, "
+      "pcfg, needle, variables, got translation");
 }
 
-class OwnRuns : public Cluster {
+TEST(OwnEncoding, HasAScoreOfEachKindForEachExample) {
+  Settings settings = testing::tiny();
+  settings.task = &find_task("copy");
+  RunResult run;
+  run.steps = settings.steps;
+  run.tests.stretches = length_stretches(settings);
+  for (Stretch& one : run.tests.stretches) {
+    one.applicable = true;
+    one.examples = 2;
+    one.scores = {1, 0}, one.seconds = {1, 0.5};
+  }
+  check_run(run, settings);
+  run.tests.stretches[1].seconds = {1};
+  EXPECT_EQ(refusal([&] { check_run(run, settings); }), "another number of scores");
+}
+
+class OwnRuns : public OfFolders {
  protected:
   OwnRuns() {
     const Outcome lab =
@@ -140,7 +159,7 @@ TEST_F(OwnRuns, AreComparedWithThoseOfTheLab) {
   EXPECT_EQ(own.at("seeds"), 2);
   EXPECT_TRUE(results.at("left_out").empty());
   EXPECT_EQ(results.at("rankings")[0].at("order")[0].at("name"), "own:mine");
-  EXPECT_EQ(results.at("rankings")[0].at("order")[1].at("tied"), false);
+  EXPECT_EQ(results.at("rankings")[0].at("order")[1].at("verdict"), "excluded");
   EXPECT_NE(results.at("answer").dump().find("mine"), std::string::npos);
   EXPECT_EQ(results.at("runs").size(), 6u);
   EXPECT_NE(bytes(out("both") + "/results.csv").find("\nown:mine,mine,2,0,16,whole,"),

@@ -14,7 +14,8 @@
 #include <tuple>
 #include <vector>
 
-#include "lab/cluster.h"
+#include "apps/lab/data/task.h"
+#include "lab/processes.h"
 #include "process.h"
 
 namespace gnomon::lab {
@@ -94,7 +95,8 @@ TEST_F(Program, WritesAReportAndSaysWhere) {
   EXPECT_EQ(results.at("cost").size(), 3u);
   EXPECT_EQ(results.at("command").get<std::string>().rfind("gnomon lab --layers 1", 0), 0u);
   // Three steps are too few for advice.
-  EXPECT_NE(results.at("answer")[0].get<std::string>().find("Not trained enough for advice"),
+  EXPECT_NE(results.at("answer")[0].get<std::string>().find(
+                "No advice: no encoding is trained enough."),
             std::string::npos);
   for (const Json& sentence : results.at("answer"))
     EXPECT_EQ(sentence.get<std::string>().find("Use "), std::string::npos) << sentence;
@@ -302,8 +304,9 @@ TEST_F(Program, ComparesTwoFolders) {
   EXPECT_TRUE(json.at("warnings").empty());
   const Outcome text = use("compare", {out("a"), out("b")});
   EXPECT_EQ(text.code, 0);
-  EXPECT_NE(text.output.find("Settings that differ\n  seeds           1 in A, 2 in B\n"),
-            std::string::npos)
+  EXPECT_NE(
+      text.output.find("Settings that differ\n  seeds           [1,2,3] in A, [1,2] in B\n"),
+      std::string::npos)
       << text.output;
 
   const Outcome copy =
@@ -327,6 +330,10 @@ struct Refusal {
 TEST_F(Program, RefusesBadUsageInOneLine) {
   for (const Refusal& one : std::vector<Refusal>{
            {{"--train-length", "7"}, "--train-length must be at least 8, got 7"},
+           {{"--task", "parity", "--train-length", "3"},
+            "--train-length of --task parity must be at least 4 bits, got 3"},
+           {{"--task", "scan", "--eval-lengths", "49"},
+            "lengths of --task scan must be at most 48 actions, got 49"},
            {{"--eval-lengths", "64"}, "--eval-lengths must be at least the training length"},
            {{"--eval-lengths", "128,x"}, "--eval-lengths must be positive integers, got x"},
            {{"--width", "100", "--heads", "3"}, "--width must be a multiple of twice --heads"},
@@ -336,7 +343,7 @@ TEST_F(Program, RefusesBadUsageInOneLine) {
            {{"--preset", "huge"}, "--preset must be default or full, got huge"},
            {{"--nonsense"}, "--nonsense"}}) {
     try {
-      cluster_test::parsed(one.arguments);
+      processes::parsed(one.arguments);
       ADD_FAILURE() << one.message;
     } catch (const std::invalid_argument& error) {
       EXPECT_NE(std::string(error.what()).find(one.message), std::string::npos) << error.what();
@@ -394,6 +401,12 @@ TEST_F(Program, HelpFitsAScreen) {
     begin = end + 1;
   }
   EXPECT_LE(widest, 80u);
+}
+
+TEST_F(Program, ListsTheTasks) {
+  const Outcome list = run({"--task", "list"});
+  EXPECT_EQ(list.code, 0);
+  EXPECT_EQ(std::count(list.output.begin(), list.output.end(), '\n'), std::ssize(tasks()));
 }
 
 }  // namespace lab_program_test

@@ -141,5 +141,24 @@ TEST_F(StoredFiles, HaveSettingsInTheirRange) {
   EXPECT_THROW(read_settings(path_), std::invalid_argument);
 }
 
+// Up to schema 3, `seeds` was their number.
+TEST_F(StoredFiles, HaveAListOfSeedsOrTheirNumber) {
+  using List = std::vector<std::int64_t>;
+  const auto read = [&](const Json& seeds) {
+    Json stored = to_json(StoredSettings{settings(), "", ""});
+    stored["settings"]["seeds"] = seeds;
+    io::write_atomically(path_, stored.dump());
+    return read_settings(path_).settings.seeds;
+  };
+  EXPECT_EQ(read({4, 7}), (List{4, 7}));
+  EXPECT_EQ(to_json(settings()).at("seeds"), Json::array({1}));
+  EXPECT_EQ(read(3), (List{1, 2, 3}));
+  for (const Json& bad :
+       {Json(0), Json(-1), Json(101), Json(INT64_MAX), Json(UINT64_MAX), Json("1"), Json(1.5),
+        Json::array(), Json::array({0}), Json::array({2, 1}), Json::array({1, 1}),
+        Json::array({1LL << 32}), Json::array({1.5}), Json(List(101, 1))})
+    EXPECT_THROW(read(bad), std::invalid_argument) << bad;
+}
+
 }  // namespace results_json_test
 }  // namespace gnomon::lab

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "lab/cluster.h"
+#include "lab/processes.h"
 #include "process.h"
 
 namespace gnomon::lab {
@@ -42,7 +42,7 @@ class RunTeam : public ::testing::Test {
       setenv("WORLD_SIZE", std::to_string(size).c_str(), 1);
       setenv("MASTER_ADDR", "127.0.0.1", 1);
       setenv("MASTER_PORT", std::to_string(port_).c_str(), 1);
-      if (!token_.empty()) setenv("GNOMON_LAB_TOKEN", token_.c_str(), 1);
+      setenv("GNOMON_LAB_TOKEN", "secret", 1);
     }
     const Child child = testing::start(GNOMON_LAB_PROGRAM, all, Streams::joined);
     for (const char* name :
@@ -69,31 +69,19 @@ class RunTeam : public ::testing::Test {
   }
 
   const fs::path folder_ = testing::new_folder();
-  int port_ = cluster_test::free_ports();
-  std::string token_ = "secret";
+  int port_ = processes::free_port();
 };
-
-TEST_F(RunTeam, OfProcessesRequiresAToken) {
-  token_.clear();
-  const Child child = start({"--processes-per-run", "2"}, "none", 0, 2);
-  const std::string output = child.read_all();
-  EXPECT_EQ(child.wait(), 2);
-  EXPECT_NE(output.find("[lab] --processes-per-run requires the variable GNOMON_LAB_TOKEN"),
-            std::string::npos)
-      << output;
-}
 
 TEST_F(RunTeam, OfThreadsAndOfProcessesGivesTheSameResults) {
   expect_code(start({"--steps", "6", "--workers-per-run", "1"}, "one"), 0);
   const Json one = results("one");
-  ASSERT_EQ(one.at("runs").size(), 2u);
+  ASSERT_EQ(one.at("runs").size(), 6u);
   EXPECT_EQ(one.at("settings").at("micro_batches"), 8);
   expect_code(start({"--steps", "6", "--workers-per-run", "2"}, "two"), 0);
   EXPECT_EQ(results("two"), one);
 #if TORCH_VERSION_MAJOR == 1
   std::vector<Child> ranks;
-  for (const int rank : {1, 2, 3, 0})
-    ranks.push_back(start({"--steps", "6", "--processes-per-run", "2"}, "four", rank, 4));
+  for (const int rank : {1, 2, 3, 0}) ranks.push_back(start({"--steps", "6"}, "four", rank, 4));
   for (const Child& rank : ranks) expect_code(rank, 0);
   EXPECT_EQ(results("four"), one);
 #endif
@@ -108,18 +96,15 @@ TEST(RunTeamOptions, NeedARunThatHasMicroBatches) {
     }
     return "accepted";
   };
-  const auto of = [&](const cluster_test::Words& words) {
-    return refusal([&] { cluster_test::parsed(words); });
+  const auto of = [&](const processes::Words& words) {
+    return refusal([&] { processes::parsed(words); });
   };
   EXPECT_EQ(of({"--workers-per-run", "3"}),
             "[lab] --workers-per-run must be 1, 2, 4 or 8, got 3");
   EXPECT_EQ(of({"--workers-per-run", "2", "--batch", "12"}),
             "[lab] --workers-per-run requires a --batch that is a multiple of 8, got 12");
-  EXPECT_EQ(of({"--processes-per-run", "2"}),
-            "[lab] --processes-per-run requires a launcher with a multiple of that number of "
-            "processes, got 1");
-  const Options plain = cluster_test::parsed({}),
-                divided = cluster_test::parsed({"--workers-per-run", "2"});
+  const Options plain = processes::parsed({}),
+                divided = processes::parsed({"--workers-per-run", "2"});
   EXPECT_EQ(refusal([&] { resumed_settings(divided, plain.settings); }),
             "[lab] --resume requires no --workers-per-run, got 2");
 }
@@ -132,8 +117,8 @@ TEST_F(RunTeam, EndsIfAMemberDiesAndCanBeResumed) {
   for (int count = 60;; count *= 2) {
     const std::vector<std::string> steps{"--steps", std::to_string(count)};
     std::vector<std::string> arguments = steps;
-    arguments.insert(arguments.end(), {"--checkpoint", "0.05", "--processes-per-run", "2"});
-    port_ = cluster_test::free_ports();
+    arguments.insert(arguments.end(), {"--checkpoint", "0.05"});
+    port_ = processes::free_port();
     const Child member = start(arguments, "ended", 1, 2),
                 leader = start(arguments, "ended", 0, 2);
     const fs::path folder = folder_ / "ended";
@@ -163,31 +148,21 @@ TEST_F(RunTeam, EndsIfAMemberDiesAndCanBeResumed) {
   }
 }
 
-// The second of two teams waits for a run. Its leader dies while it trains none.
-TEST_F(RunTeam, EndsIfItsLeaderDiesBetweenTwoRuns) {
-  const std::vector<std::string> arguments{"--encodings",         "none", "--steps", "1000000",
-                                           "--processes-per-run", "2",    "--lease", "2"};
-  const auto prints = [](const Child& child, const std::string& text) {
-    std::string all;
-    for (char c; all.find(text) == std::string::npos; all += c)
-      if (read(child.output, &c, 1) != 1) return false;
-    return true;
-  };
-  const Child first = start(arguments, "out", 0, 4), second = start(arguments, "out", 1, 4);
-  EXPECT_TRUE(prints(second, "Rank 1 trains none"));
-  const Child leader = start(arguments, "out", 2, 4), member = start(arguments, "out", 3, 4);
-  EXPECT_TRUE(prints(leader, "Joined."));
+// A member waits for the next run, and rank 0 dies.
+TEST_F(RunTeam, EndsIfRank0Dies) {
+  const std::vector<std::string> arguments{"--encodings", "none", "--steps", "1000000"};
+  const Child member = start(arguments, "out", 1, 2), leader = start(arguments, "out", 0, 2);
+  std::string output;
+  for (char c; output.find("Rank 1 trains none") == std::string::npos; output += c)
+    ASSERT_EQ(read(member.output, &c, 1), 1) << output;
   kill(leader.pid, SIGKILL);
   close(leader.output);
   leader.wait();
-  const std::string output = member.read_all();
+  output += member.read_all();
   EXPECT_EQ(member.wait(), 2) << output;
-  EXPECT_NE(output.find("gnomon: [lab] the first rank of the team must answer, got: "),
+  EXPECT_NE(output.find("gnomon: [lab] the team of workers failed (rank 1 of 2), got: "),
             std::string::npos)
       << output;
-  kill(first.pid, SIGTERM);
-  expect_code(first, 130);
-  expect_code(second, 0);
 }
 
 #endif

@@ -11,12 +11,12 @@
 #include "apps/lab/report/report.h"
 #include "apps/lab/report/size_tables.h"
 #include "apps/lab/statistics/results_by_size.h"
-#include "lab/cluster.h"
 #include "lab/invented.h"
+#include "lab/processes.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
-namespace cluster_test {
+namespace processes {
 
 TEST(ModelSizes, AreTheEndOfAnEntry) {
   EXPECT_EQ(split_size("rotary@8x256").name, "rotary");
@@ -49,14 +49,14 @@ TEST(ModelSizes, ComeFromTheCommandLine) {
   EXPECT_EQ(two.encodings, (std::vector<std::string>{"none@2x64", "rotary@random@2x64",
                                                      "none@8x256", "rotary@random@8x256"}));
   EXPECT_EQ(two.layers, 2);
-  EXPECT_EQ(two.heads, 2);
+  EXPECT_EQ(two.heads, 4);
   // One size is that of --layers and --width.
   const Settings one = parsed({"--encodings", "none,t5", "--sizes", "2x64"}).settings;
   EXPECT_EQ(one.encodings, (std::vector<std::string>{"none", "t5"}));
   EXPECT_EQ(one.width, 64);
   // An entry without a size has that of the session.
   EXPECT_EQ(parsed({"--encodings", "t5,t5@8x256"}).settings.encodings,
-            (std::vector<std::string>{"t5@4x128", "t5@8x256"}));
+            (std::vector<std::string>{"t5@2x64", "t5@8x256"}));
 }
 
 TEST(ModelSizes, AreRefusedIfTheyCannotBeBuilt) {
@@ -64,7 +64,7 @@ TEST(ModelSizes, AreRefusedIfTheyCannotBeBuilt) {
            {{"--sizes", "big"}, "--sizes must be LAYERSxWIDTH, as 2x64,4x128, got big"},
            {{"--sizes", ","}, "--sizes must be LAYERSxWIDTH, as 2x64,4x128, got none"},
            {{"--sizes", ""}, "--sizes must not be empty"},
-           {{"--sizes", "2x72"}, "must be a multiple of the head dimension 32, got"},
+           {{"--sizes", "2x72"}, "must be a multiple of the head dimension 16, got"},
            {{"--sizes", "2x64,100x64"}, "--layers must be 1 to 64, got 100"},
            {{"--sizes", "2x64,2x8192"}, "--width must be 8 to 4096, got 8192"},
            {{"--sizes", "2x64,0x0"}, "--layers must be 1 to 64, got 0"},
@@ -83,7 +83,7 @@ TEST(ModelSizes, AreRefusedIfTheyCannotBeBuilt) {
   }
 }
 
-class SizesOfALab : public Cluster {
+class SizesOfALab : public OfFolders {
  protected:
   // Runs the lab to its end.
   void run(const std::string& name, const Words& more) {
@@ -98,8 +98,8 @@ class SizesOfALab : public Cluster {
 // The results and the models of a size are those of a session with this size only.
 TEST_F(SizesOfALab, AreThoseOfSessionsWithOneSize) {
   run("both", {"--sizes", "1x32,2x64"});
-  run("small", {"--layers", "1", "--width", "32", "--heads", "1"});
-  run("large", {"--layers", "2", "--width", "64", "--heads", "2"});
+  run("small", {"--layers", "1", "--width", "32", "--heads", "2"});
+  run("large", {"--layers", "2", "--width", "64", "--heads", "4"});
   for (const auto& [size, name] :
        {std::pair<std::string, std::string>{"1x32", "small"}, {"2x64", "large"}}) {
     Json part = timeless(json(out("both") + "/" + size + "/results.json"));
@@ -119,7 +119,7 @@ TEST_F(SizesOfALab, AreThoseOfSessionsWithOneSize) {
   EXPECT_EQ(all.at("runs_asked"), 8);
   ASSERT_EQ(all.at("sizes").size(), 2u);
   EXPECT_EQ(all.at("sizes")[1].at("name"), "2x64");
-  EXPECT_EQ(all.at("sizes")[1].at("heads"), 2);
+  EXPECT_EQ(all.at("sizes")[1].at("heads"), 4);
   EXPECT_EQ(all.at("answer")[0].get<std::string>().rfind("1 layer of width 32, 0.0", 0), 0u);
   const Outcome same = testing::run(GNOMON_LAB_PROGRAM, {"compare", out("both"), out("both")},
                                     testing::Streams::joined);
@@ -128,20 +128,6 @@ TEST_F(SizesOfALab, AreThoseOfSessionsWithOneSize) {
       << same.output;
   const std::string page = bytes(out("both") + "/index.html");
   EXPECT_NE(page.find("href=\"2x64/index.html\""), std::string::npos);
-}
-
-TEST_F(SizesOfALab, AreDividedIntoShards) {
-  run("whole", {"--sizes", "1x32,2x32"});
-  run("a", {"--sizes", "1x32,2x32", "--shard", "0/2"});
-  run("b", {"--sizes", "1x32,2x32", "--shard", "1/2"});
-  const Outcome merged =
-      testing::run(GNOMON_LAB_PROGRAM, {"--merge", out("b"), out("a"), "--out", out("merged")},
-                   testing::Streams::joined);
-  EXPECT_EQ(merged.code, 0) << merged.output;
-  for (const char* folder : {"", "/1x32", "/2x32"})
-    EXPECT_EQ(timeless(json(out("merged") + folder + "/results.json")),
-              timeless(json(out("whole") + folder + "/results.json")))
-        << folder;
 }
 
 // Results of two sizes with 128 bytes in training.
@@ -170,24 +156,25 @@ TEST(ResultsBySize, SayWhatHoldsAtEverySize) {
                              "4 layers of width 128, 0.85 million parameters: with the whole "
                              "context, the best are Rotary (RoPE) at "
                              "128 bytes (2.100 bits) and ALiBi at 1024 bytes (2.200 bits).",
-                             "With the whole context of 128 bytes, Rotary (RoPE) is best or "
-                             "tied with the best at every size.",
-                             "With the whole context of 1024 bytes, ALiBi is best or tied with "
-                             "the best at every size."}));
+                             "With the whole context of 128 bytes, Rotary (RoPE) may be "
+                             "the best at every size.",
+                             "With the whole context of 1024 bytes, ALiBi may be the best at "
+                             "every size."}));
   EXPECT_TRUE(same.recommendations.empty());
   // The opposite.
   const Results other = invented(2.4, 2.6, 2.3, 2.1);
   EXPECT_EQ(other.answer[2],
-            "With the whole context of 128 bytes, no encoding is best or tied with the best at "
-            "every size.");
+            "With the whole context of 128 bytes, no encoding may be the best at every "
+            "size.");
   // A tie at one size.
-  const Results tied = invented(2.4, 2.41, 2.3, 2.1);
-  EXPECT_NE(tied.answer[0].find("Rotary (RoPE) or ALiBi at 128 bytes (2.400 bits, tied)"),
-            std::string::npos)
+  const Results tied = invented(2.4, 2.402, 2.3, 2.1);
+  EXPECT_NE(
+      tied.answer[0].find("Rotary (RoPE) or ALiBi at 128 bytes (2.400 bits, not decided)"),
+      std::string::npos)
       << tied.answer[0];
   EXPECT_EQ(tied.answer[2],
             "With the whole context of 128 bytes, "
-            "ALiBi is best or tied with the best at every size.");
+            "ALiBi may be the best at every size.");
 }
 
 TEST(ResultsBySize, HaveTheirOwnRecommendations) {
@@ -222,12 +209,12 @@ TEST(ResultsBySize, SayWhereNoEncodingHasPositions) {
 TEST(ResultsBySize, RequireEnoughTraining) {
   const Results all = invented(4.4, 4.3, 2.3, 2.1);
   ASSERT_EQ(all.answer.size(), 2u);
-  EXPECT_EQ(all.answer[0].rfind("2 layers of width 64, 0.11 million parameters. Not trained "
-                                "enough for advice: the best loss is 4.30 bits",
+  EXPECT_EQ(all.answer[0].rfind("2 layers of width 64, 0.11 million parameters. No advice: "
+                                "no encoding is trained enough.",
                                 0),
             0u)
       << all.answer[0];
-  EXPECT_NE(all.answer[0].find("Train more: --steps 1200."), std::string::npos)
+  EXPECT_NE(all.answer[0].find("Train longer: --steps 1200."), std::string::npos)
       << all.answer[0];
 }
 
@@ -237,10 +224,11 @@ TEST(ResultsBySize, OfAPartAreIncomplete) {
   std::erase_if(part.runs, [](const RunResult& run) { return run.encoding.ends_with("128"); });
   part.encodings.clear(), part.sizes.clear();
   compare_encodings(part);
-  EXPECT_EQ(part.answer[0], "Stopped early: 2 of 4 runs are done, and only they are compared.");
+  EXPECT_EQ(part.answer[0],
+            "Stopped early: 10 of 20 runs are done, and only they are compared.");
   EXPECT_EQ(part.answer.size(), 2u);
   EXPECT_EQ(part.sizes[1].parameters, 0);
 }
 
-}  // namespace cluster_test
+}  // namespace processes
 }  // namespace gnomon::lab

@@ -1,7 +1,8 @@
 #include "apps/lab/statistics/task_results.h"
 #include "apps/lab/data/task.h"
-#include "apps/lab/runs/claimed_run.h"
+#include "apps/lab/runs/train_and_test.h"
 #include "apps/lab/statistics/cost_results.h"
+#include "apps/lab/statistics/training.h"
 
 #include <gtest/gtest.h>
 
@@ -16,13 +17,20 @@ namespace task_results_test {
 
 // Two stretches of training lengths and two beyond. Stretches with -1 in `whole` are not
 // applicable.
-RunResult run_of(const std::string& name, const std::vector<double>& whole) {
-  RunResult run{.encoding = name};
+RunResult run_of(const std::string& name, const std::vector<double>& whole,
+                 std::int64_t seed = 1) {
+  RunResult run{.encoding = name, .seed = seed};
+  run.steps = 100;
   for (const double share : whole) {
     const std::int64_t from = 10 * std::ssize(run.tests.stretches) + 1;
     Stretch one{from, from + 9, from < 20 ? 20 : 40};
     if (share >= 0)
       one = {from, from + 9, one.up_to, true, 100, share, 0.5 + 0.5 * share, 1, 1e-3, 0.1};
+    if (share >= 0)  // the first examples are right
+      for (int i = 0; i < 100; ++i) {
+        one.scores.push_back(i < 100 * share - 1e-9 ? 1 : 0);
+        one.seconds.push_back(one.second);
+      }
     run.tests.stretches.push_back(one);
   }
   return run;
@@ -31,6 +39,7 @@ RunResult run_of(const std::string& name, const std::vector<double>& whole) {
 EncodingResult encoding_of(const std::vector<RunResult>& runs) {
   EncodingResult one;
   one.name = one.title = runs.front().encoding;
+  one.seeds = std::ssize(runs);
   std::vector<const RunResult*> seeds;
   for (const RunResult& run : runs) seeds.push_back(&run);
   add_example_lengths(one, seeds);
@@ -54,24 +63,32 @@ TEST(ExampleLengths, JoinStretchesAndSeeds) {
 TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
   Results results;
   results.settings.task = &find_task("copy");
-  for (const RunResult& run :
-       {run_of("rotary", {0.9, 0.8, 0.1, 0}), run_of("learned", {1, 1, -1, -1}),
-        run_of("t5", {1, 1, 0.58, 0.0}), run_of("none", {1, 1, 0.6, 0.0})}) {
-    results.runs.push_back(run);
-    results.encodings.push_back(encoding_of({run}));
+  for (const auto& [name, whole] :
+       std::vector<std::pair<std::string, std::vector<double>>>{{"rotary", {0.9, 0.8, 0.1, 0}},
+                                                                {"learned", {1, 1, -1, -1}},
+                                                                {"t5", {1, 1, 0.58, 0.0}},
+                                                                {"none", {1, 1, 0.6, 0.0}}}) {
+    std::vector<RunResult> runs;
+    for (const std::int64_t seed : {1, 2, 3}) runs.push_back(run_of(name, whole, seed));
+    runs[2].tests.stretches[2] =
+        run_of(name, {0, 0, whole[2] < 0 ? -1 : whole[2] + 0.02}).tests.stretches[2];
+    results.runs.insert(results.runs.end(), runs.begin(), runs.end());
+    results.encodings.push_back(encoding_of(runs));
   }
-  results.rankings = example_rankings(results.encodings, results.runs);
+  results.settings.seeds = {1, 2, 3};
+  judge_training(results);
+  rank_examples(results);
   ASSERT_EQ(results.rankings.size(), 2u);
   EXPECT_EQ(results.rankings[0].order.size(), 4u);
   const std::vector<RankedEncoding>& beyond = results.rankings[1].order;
   ASSERT_EQ(beyond.size(), 3u);
   EXPECT_EQ(beyond[0].name, "none");
   EXPECT_EQ(beyond[1].name, "t5");
-  EXPECT_TRUE(beyond[1].tied);
-  EXPECT_FALSE(beyond[2].tied);
+  EXPECT_TRUE(may_be_best(beyond[1].verdict));
+  EXPECT_EQ(beyond[2].verdict, Verdict::worse);
 
   const auto answer = example_answer(results);
-  ASSERT_EQ(answer.size(), 2u);
+  ASSERT_EQ(answer.size(), 2u) << answer[0];
   EXPECT_EQ(
       answer[0],
       "Copy, up to 20 letters as in training (by chance: right whole answers 0.1 %, right "
@@ -79,75 +96,76 @@ TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
       "with rotary (85 %).");
   EXPECT_EQ(
       answer[1],
-      "At 21 to 40 letters, the best is none (30 %), tied with t5 (29 %); then rotary (5 %).");
+      "At 21 to 40 letters: which is best is not decided between none (30.3 %) and t5 (29.3 "
+      "%); "
+      "the first two differ by 1.0 ± 4.7 points; rotary (5.33 %) is worse, by 25.0 ± 14.7 "
+      "points.");
+}
+
+// A session with one seed of each run.
+Results session_of(const char* task, std::vector<RunResult> runs) {
+  Results results;
+  results.settings.task = &find_task(task);
+  results.settings.steps = 100;
+  results.runs = std::move(runs);
+  for (const RunResult& run : results.runs) results.encodings.push_back(encoding_of({run}));
+  judge_training(results);
+  rank_examples(results);
+  return results;
 }
 
 TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
-  Results results;
-  results.settings.task = &find_task("copy");
   RunResult run = run_of("t5", {0, 0, 0, 0});
   for (Stretch& one : run.tests.stretches) one.second = 0.12;  // chance: 0.1
-  results.runs = {run};
-  results.encodings = {encoding_of({run})};
-  results.rankings = example_rankings(results.encodings, results.runs);
+  const auto answer = example_answer(session_of("copy", {run}));
   EXPECT_EQ(
-      example_answer(results)[0],
-      "At chance: as in training, the best encoding has 12 % right bytes, and guessing gives "
-      "10 % (200 examples). No encoding is recommended. "
-      "Train longer with --steps or --minutes.");
-  for (Stretch& one : results.runs[0].tests.stretches) one.second = 0.18;
-  results.encodings = {encoding_of(results.runs)};
-  EXPECT_EQ(
-      example_answer(results)[0],
-      "Not trained enough: as in training, the best encoding has 18 % right bytes, chance is "
-      "10 %, and a comparison requires at least 19 %. Train longer with --steps or --minutes.");
+      answer[0].rfind("No advice: no encoding is trained enough. Train longer: --steps 200", 0),
+      0u)
+      << answer[0];
+  EXPECT_EQ(answer[1],
+            "Not ranked, because not trained enough: t5 (as in training, not above chance).");
 }
 
 TEST(ExampleAnswer, SaysThatNoEncodingBeatsChanceAndRanksTheClassesOfGraphs) {
-  Results results;
-  results.settings.task = &find_task("graph");
-  for (RunResult run :
-       {run_of("none", {0.5, 0.5, 0.12, 0.12}), run_of("laplacian", {0.9, 0.9, 0.1, 0.1})}) {
+  std::vector<RunResult> runs{run_of("none", {0.5, 0.5, 0.12, 0.12}),
+                              run_of("laplacian", {0.9, 0.9, 0.1, 0.1})};
+  for (RunResult& run : runs)
     for (Stretch& one : run.tests.stretches) one.chance_score = 0.11;
-    results.runs.push_back(run);
-    results.encodings.push_back(encoding_of({run}));
-  }
-  results.rankings = example_rankings(results.encodings, results.runs);
-  const auto answer = example_answer(results);
-  ASSERT_EQ(answer.size(), 4u);
+  const auto answer = example_answer(session_of("graph", runs));
+  ASSERT_EQ(answer.size(), 5u);
+  EXPECT_EQ(answer[0].rfind("No advice from 1 seed", 0), 0u);
   EXPECT_EQ(
-      answer[1],
+      answer[2],
       "At 21 to 40 nodes, no encoding has right distances above chance: guessing gives 11 % "
       "(200 examples).");
   EXPECT_EQ(
-      answer[2],
+      answer[3],
       "Right classes at 1 to 20 nodes (by chance 10 %): laplacian (95 %) and none (75 %).");
 }
 
 TEST(ExampleAnswer, ClaimsNothingOfEncodingsThatDiverged) {
-  Results results;
-  results.settings.task = &find_task("copy");
-  results.runs = {run_of("rotary", {0.5, 0.5, 0, 0}), run_of("none", {0.4, 0.4, 0, 0}),
-                  run_of("t5", {0.4, 0.4, 0, 0}), run_of("learned", {0.4, 0.4, -1, -1})};
-  results.runs[2].tests.stretches[3].bits = NAN;
-  for (const RunResult& run : results.runs) results.encodings.push_back(encoding_of({run}));
+  std::vector<RunResult> runs{run_of("rotary", {0.5, 0.5, 0, 0}),
+                              run_of("none", {0.4, 0.4, 0, 0}), run_of("t5", {0.4, 0.4, 0, 0}),
+                              run_of("learned", {0.4, 0.4, -1, -1})};
+  runs[2].tests.stretches[3].bits = NAN;
+  Results results = session_of("copy", runs);
   EXPECT_TRUE(std::isnan(results.encodings[2].ranges[1].score_interval.low));
-  results.rankings = example_rankings(results.encodings, results.runs);
-  const auto answer = example_answer(results);
-  ASSERT_EQ(answer.size(), 2u);
-  EXPECT_NE(answer[0].find("below 95 % with rotary (50 %), none (40 %), t5 (40 %) and learned"),
+  auto answer = example_answer(results);
+  ASSERT_EQ(answer.size(), 3u);
+  EXPECT_NE(answer[1].find("below 95 % with rotary (50 %), none (40 %), t5 (40 %) and learned"),
             std::string::npos)
-      << answer[0];
-  EXPECT_EQ(
-      answer[1],
-      "At 21 to 40 letters, right whole answers are 0 % with each encoding that has a "
-      "result; the most right bytes, 50 % (by chance 10 %), with rotary and none (tied).");
+      << answer[1];
+  EXPECT_EQ(answer[2],
+            "At 21 to 40 letters, right whole answers are 0 % with each encoding that has a "
+            "result; by right bytes (by chance 10 %), in this order, which other seeds may "
+            "change: rotary (50 %) and none (50 %).");
   EXPECT_EQ(outcome(results.runs[2]), "40 % at 1 to 20, diverged at 21 to 40, trained in 0:00");
-  results.runs[0].tests.stretches[3].score = 0.5;
-  results.encodings[0] = encoding_of({results.runs[0]});
-  results.rankings = example_rankings(results.encodings, results.runs);
-  EXPECT_EQ(example_answer(results)[1],
-            "At 21 to 40 letters, the best is rotary (25 %); 0 % with 1 other.");
+  runs[0] = run_of("rotary", {0.5, 0.5, 0, 0.5});
+  answer = example_answer(session_of("copy", runs));
+  EXPECT_EQ(
+      answer[2],
+      "At 21 to 40 letters: in this order, which other seeds may change: rotary (25 %) and "
+      "none (0 %).");
 }
 
 // Encodings that guess, and one that has learned.
@@ -170,16 +188,19 @@ TEST(ExampleAnswer, RecommendsHardlyEverFromGuessesAlone) {
       results.runs.push_back(run);
       results.encodings.push_back(encoding_of({run}));
     }
-    results.rankings = example_rankings(results.encodings, results.runs);
-    const bool as_in_training = !no_better_than_chance(results);
+    judge_training(results);
+    rank_examples(results);
+    const bool as_in_training =
+        std::any_of(results.encodings.begin(), results.encodings.end(),
+                    [](const EncodingResult& one) { return one.training == Training::enough; });
     if (session == sessions) {
       EXPECT_TRUE(as_in_training && beats_chance(results, 1));
       continue;
     }
     near += as_in_training, far += beats_chance(results, 1);
     if (as_in_training) continue;
-    EXPECT_NE(example_answer(results)[0].find("guessing gives 25 % (200 examples)."),
-              std::string::npos)
+    EXPECT_EQ(example_answer(results)[0].rfind("No advice: no encoding is trained enough.", 0),
+              0u)
         << example_answer(results)[0];
   }
   EXPECT_LT(near, sessions / 20);

@@ -3,124 +3,98 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
-#include <random>
-#include <set>
 
 #include "apps/lab/data/batches.h"
+#include "apps/lab/tasks/make_model.h"
+#include "apps/lab/tasks/settings_check.h"
+#include "lab/letters.h"
+#include "lab/tiny.h"
 
 namespace gnomon::lab {
 namespace tasks_test {
 
-const Task* const with_examples[] = {&copy_task, &reverse_task, &addition_task, &recall_task};
+using testing::answer_of;
+using testing::with_letters;
 
-std::string answer_of(const Example& one) {
-  std::string answer;
-  for (std::size_t i = 0; i < one.bytes.size(); ++i)
-    if (one.answer[i]) answer += one.bytes[i];
-  return answer;
-}
-std::string prompt_of(const Example& one) { return one.bytes.substr(0, one.bytes.find('>')); }
-
-// The answer to a prompt. For recall: with the keys in the order of the prompt.
-std::string right_answer(const Task& task, const Example& one) {
-  const std::string prompt = prompt_of(one);
-  if (&task == &copy_task) return prompt + '.';
-  if (&task == &reverse_task) return std::string(prompt.rbegin(), prompt.rend()) + '.';
-  if (&task == &addition_task) {
-    const std::size_t n = prompt.size() / 2;
-    EXPECT_EQ(prompt[n], '+');
-    const auto value = [](std::string digits) {
-      std::reverse(digits.begin(), digits.end());
-      return std::stoll(digits);
-    };
-    std::string sum = std::to_string(value(prompt.substr(0, n)) + value(prompt.substr(n + 1)));
-    sum.insert(0, n + 1 - sum.size(), '0');
-    return std::string(sum.rbegin(), sum.rend()) + '.';
-  }
-  std::map<char, char> pairs;
-  for (std::size_t i = 0; i < prompt.size(); i += 2) {
-    EXPECT_TRUE(pairs.emplace(prompt[i], prompt[i + 1]).second) << "a key twice";
-    EXPECT_TRUE(prompt[i + 1] >= 'a' && prompt[i + 1] <= 'z');
-    EXPECT_LT(prompt[i], 0) << "a key that is a letter";
-  }
-  std::string answer;
-  std::set<char> asked;
-  for (std::size_t i = prompt.size() + 1; i < one.bytes.size(); i += 2) {
-    EXPECT_TRUE(asked.insert(one.bytes[i]).second);
-    answer += pairs.at(one.bytes[i]);
-  }
-  EXPECT_EQ(asked.size(), pairs.size());
-  return answer;
-}
-
-TEST(Example, HasTheAnswerThatItsPromptAsksFor) {
-  for (const Task* task : with_examples)
-    for (const std::int64_t length : {1, 2, 3, 7, 17})
-      for (std::uint64_t number = 0; number < 50; ++number) {
-        const Example one = example(*task, length, Part::train, 1, number);
-        EXPECT_EQ(static_cast<std::int64_t>(one.bytes.size()), task->letters.bytes(length));
-        ASSERT_EQ(one.answer.size(), one.bytes.size());
-        EXPECT_EQ(answer_of(one), right_answer(*task, one)) << one.bytes;
-      }
-}
-
-TEST(Example, IsAFunctionOfItsArguments) {
-  for (const Task* task : with_examples) {
-    const Example one = example(*task, 12, Part::train, 1, 5);
-    EXPECT_EQ(one.bytes, example(*task, 12, Part::train, 1, 5).bytes);
-    EXPECT_NE(one.bytes, example(*task, 12, Part::train, 2, 5).bytes);
-    EXPECT_NE(one.bytes, example(*task, 12, Part::train, 1, 6).bytes);
-    EXPECT_NE(one.bytes, example(*task, 12, Part::test, 1, 5).bytes);
-  }
-}
-
-TEST(Example, NoPromptThatTrainsTests) {
-  for (const Task* task : with_examples)
-    for (const std::int64_t length : {1, 2, 3}) {
-      std::set<std::string> parts[3];
-      for (std::uint64_t number = 0; number < 2000; ++number)
-        for (const Part part : {Part::train, Part::validation, Part::test})
-          parts[static_cast<int>(part) - 1].insert(
-              prompt_of(example(*task, length, part, 3, number)));
-      for (const std::string& prompt : parts[0]) {
-        EXPECT_EQ(parts[1].count(prompt), 0u);
-        EXPECT_EQ(parts[2].count(prompt), 0u);
-      }
-    }
-}
-
-// Measures the best guess without reading the prompt: the most frequent byte at each place of
-// the answer over many examples, and the most frequent whole answer.
+// Measures the best guess without reading the prompt: the byte at each place of the answer that
+// adds most to the share of right bytes over many examples, and the most frequent whole answer.
 TEST(Chance, IsWhatTheBestGuesserReaches) {
-  constexpr int rounds = 40000;
-  for (const Task* task : with_examples)
+  constexpr int rounds = 20000;
+  for (const Task* task : with_letters())
     for (const std::int64_t length : {2, 5}) {
-      std::mt19937_64 random(7);
-      std::vector<std::map<char, int>> at;
+      const std::int64_t from = std::max(length, task->shortest);
+      Draws draws{7};  // of all parts
+      std::vector<std::map<char, double>> at;
       std::map<std::string, int> whole;
       for (int i = 0; i < rounds; ++i) {
-        const std::string answer = answer_of(example(*task, length, Part::train, 9, random()));
-        at.resize(answer.size());
-        for (std::size_t p = 0; p < answer.size(); ++p) ++at[p][answer[p]];
+        const std::string answer = answer_of(task->letters.draw(from, draws));
+        if (at.size() < answer.size()) at.resize(answer.size());
+        for (std::size_t p = 0; p < answer.size(); ++p)
+          at[p][answer[p]] += 1.0 / static_cast<double>(answer.size());
         ++whole[answer];
       }
       double right = 0;
-      for (const auto& counts : at)
-        right += std::max_element(counts.begin(), counts.end(), [](auto& a, auto& b) {
+      for (const auto& shares : at)
+        right += std::max_element(shares.begin(), shares.end(), [](auto& a, auto& b) {
                    return a.second < b.second;
                  })->second;
-      const Chance by_chance = task->letters.chance(length);
+      const Chance by_chance = task->letters.chance(from);
       // The largest of 26 counts is about 2 deviations above their mean.
-      EXPECT_NEAR(right / rounds / static_cast<double>(at.size()), by_chance.byte, 0.01)
-          << task->name;
-      if (length > 2) continue;
+      EXPECT_NEAR(right / rounds, by_chance.byte, 0.01) << task->name << " " << from;
+      if (by_chance.whole * rounds < 20) continue;  // the most frequent of rare answers
       const int most = std::max_element(whole.begin(), whole.end(), [](auto& a, auto& b) {
                          return a.second < b.second;
                        })->second;
-      EXPECT_NEAR(static_cast<double>(most) / rounds, by_chance.whole,
-                  0.6 * by_chance.whole + 4 * std::sqrt(by_chance.whole / rounds));
+      EXPECT_NEAR(
+          static_cast<double>(most) / rounds, by_chance.whole,
+          std::min(0.6 * by_chance.whole, 0.02) + 4 * std::sqrt(by_chance.whole / rounds))
+          << task->name;
     }
+}
+
+// Every list of three characters, and every polynomial of one term.
+TEST(Chance, OfAllPrompts) {
+  constexpr int characters = 50;
+  std::map<int, int> at[3];
+  for (int a = 0; a < characters; ++a)
+    for (int b = 0; b < characters; ++b)
+      for (int c = 0; c < characters; ++c) {
+        ++at[0][std::min({a, b, c})];
+        ++at[1][std::max(std::min(a, b), std::min(std::max(a, b), c))];
+        ++at[2][std::max({a, b, c})];
+      }
+  double right = 1;
+  for (const auto& counts : at) {
+    int most = 0;
+    for (const auto& [value, count] : counts) most = std::max(most, count);
+    right += most / std::pow(characters, 3);
+  }
+  EXPECT_NEAR(sort_task.letters.chance(3).byte, right / 4, 1e-12);
+  EXPECT_NEAR(sort_task.letters.chance(3).whole, 6 / std::pow(characters, 3), 1e-15);
+  // With more items than characters, two of 51 are equal.
+  EXPECT_NEAR(sort_task.letters.chance(51).whole /
+                  std::exp(std::lgamma(52) - 51 * std::log(characters)),
+              0.5, 1e-9);
+
+  std::map<int, int> values;
+  for (int x = -2; x <= 2; ++x)
+    for (int c = -3; c <= 3; ++c)
+      for (int d = 0; d < 4; ++d)
+        ++values[(c * static_cast<int>(std::pow(x, d)) % 10 + 10) % 10];
+  int most = 0;
+  for (const auto& [value, count] : values) most = std::max(most, count);
+  EXPECT_NEAR(polynomial_task.letters.chance(1).whole, most / 140.0, 1e-12);
+}
+
+TEST(Chance, OfCommandsAndExpressionsByHand) {
+  // 48 actions: two actions around a side thrice, in two orders: 8 x 8 x 2 commands, of which
+  // two have each answer. Sides and actions alternate.
+  EXPECT_DOUBLE_EQ(scan_task.letters.chance(48).whole, 1.0 / 64);
+  EXPECT_DOUBLE_EQ(scan_task.letters.chance(48).byte, (24 * 0.5 + 24 * 0.25 + 1) / 49);
+  // One function: six in ten keep a string of one letter or remove another one.
+  EXPECT_NEAR(pcfg_task.letters.chance(1).whole, 0.6 / 4 / 26, 1e-12);
 }
 
 TEST(Chance, OfAllSumsOfTwoDigits) {
@@ -141,12 +115,55 @@ TEST(Chance, OfAllSumsOfTwoDigits) {
 TEST(FindTask, ListsTheNames) {
   EXPECT_EQ(&find_task("recall"), &recall_task);
   try {
-    find_task("sort");
+    find_task("sorting");
     FAIL();
   } catch (const std::invalid_argument& error) {
-    EXPECT_STREQ(error.what(),
-                 "[lab] --task must be one of text, masked, copy, reverse, addition, recall, "
-                 "translation, dialogue, image, image-text, graph, classify, got sort");
+    EXPECT_STREQ(
+        error.what(),
+        "[lab] --task must be one of text, masked, copy, copy-ascii, copy-repeated, "
+        "reverse, addition, recall, sum, polynomial, parity, lego, sort, sort-numbers, "
+        "scan, pcfg, needle, variables, translation, dialogue, image, image-text, "
+        "graph, classify, got sorting");
+  }
+}
+
+TEST(TaskList, HasALineForEachTask) {
+  const std::string list = task_list();
+  EXPECT_EQ(std::count(list.begin(), list.end(), '\n'), std::ssize(tasks()));
+  EXPECT_NE(list.find("\nscan           a command in words, then its actions\n"),
+            std::string::npos);
+}
+
+// In training, tests and samples.
+TEST(SequenceModel, TakesEveryTaskOfLetters) {
+  Settings settings = testing::tiny();
+  settings.eval_segments = 1;
+  settings.encodings = {"learned", "t5@random"};
+  const Corpus corpus;
+  for (const Task* task : with_letters()) {
+    settings.task = task;
+    settings.train_length = std::max<std::int64_t>(4, task->shortest);
+    settings.eval_lengths = {settings.train_length, 2 * settings.train_length};
+    check_settings(settings);
+    for (const std::string& name : settings.encodings) {
+      const auto model = make_model(settings, corpus, name, 1);
+      const LossSum sum = model->loss(Part::train, 1, 0, {0, settings.batch});
+      EXPECT_GT(sum.targets, 0);
+      EXPECT_TRUE(std::isfinite(sum.nats.item<double>())) << task->name;
+      const auto tests = model->evaluate([] { return false; });
+      for (const Stretch& one : tests->stretches) {
+        EXPECT_TRUE(one.applicable || name == "learned") << task->name;
+        EXPECT_EQ(one.chance_score > 0, one.applicable) << task->name;
+      }
+      RunResult result;
+      model->describe(result);
+      ASSERT_FALSE(result.samples.empty()) << task->name;
+      EXPECT_FALSE(result.samples[0].text.empty()) << task->name;
+      EXPECT_EQ(result.samples[0].context, settings.train_length);
+    }
+    settings.train_length = task->shortest - 1;
+    settings.eval_lengths = {settings.train_length};
+    EXPECT_THROW(check_settings(settings), std::invalid_argument);
   }
 }
 

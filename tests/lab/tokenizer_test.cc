@@ -93,6 +93,14 @@ TEST(Tokenizer, RefusesOtherInput) {
   EXPECT_THROW(Tokenizer::load(""), std::invalid_argument);
 }
 
+TEST(Tokenizer, TheNovelsOfTheLabHaveTokensToo) {
+  Settings settings = gnomon::testing::tiny();
+  settings.tokens = "bpe:512";
+  const Corpus corpus = load_corpus(settings);
+  ASSERT_TRUE(corpus.tokenizer);
+  EXPECT_LT(corpus.train[0].size(), std::ssize(corpus.train[0].bytes));
+}
+
 class BytePairs : public ::testing::Test {
  protected:
   BytePairs() {

@@ -68,6 +68,24 @@ TEST(RandomBatch, DependsOnSeedAndStepAlone) {
   EXPECT_TRUE(((a.inputs + 1).remainder(251)).equal(a.targets));
 }
 
+TEST(PrecedingTokens, AreThoseBeforeEverySecondWindow) {
+  const auto texts = counting_text(5000);
+  for (const std::uint64_t step : {6u, 7u}) {
+    const Batch batch = random_batch(texts, 8, 16, 1, step);
+    const PrecedingTokens before = preceding_tokens(texts, 8, 16, 1, step);
+    ASSERT_EQ(std::ssize(before.rows), before.tokens.size(0));
+    ASSERT_GE(before.rows.size(), 3u);  // 1 of 300 windows has no room before it
+    for (std::size_t i = 0; i < before.rows.size(); ++i) {
+      const std::int64_t row = before.rows[i];
+      EXPECT_EQ(row % 2, step % 2 ? 0 : 1);
+      const at::Tensor tokens = before.tokens[static_cast<std::int64_t>(i)];
+      EXPECT_TRUE((tokens + 16).remainder(251).equal(batch.inputs[row])) << row;
+    }
+  }
+  // No window of this text has 16 tokens before it.
+  EXPECT_TRUE(preceding_tokens(counting_text(30), 8, 16, 1, 1).rows.empty());
+}
+
 TEST(RandomBatch, DrawsFromEveryTextByItsSize) {
   std::vector<Text> texts{{"a", std::string(116, 'a')}, {"b", std::string(316, 'b')}};
   std::map<std::int64_t, int> seen;

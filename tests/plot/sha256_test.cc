@@ -19,5 +19,10 @@ TEST(Sha256, IsThatOfTheStandard) {
             "zcduXJkU+5KBocfihNc+Z/GAmkiklyAOBG05zMcRLNA=");
 }
 
+TEST(Sha256, HasHexadecimalDigits) {
+  EXPECT_EQ(internal::sha256_hex("abc"),
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+}
+
 }  // namespace sha256_test
 }  // namespace gnomon::plot

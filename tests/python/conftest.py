@@ -27,6 +27,10 @@ PACKAGES = (
     "onnx",
     "altair",
     "vl-convert-python",
+    "safetensors",
+    "sentencepiece",
+    "tensorboard",
+    "tensorboardX",
 )
 
 

@@ -8,12 +8,14 @@
 namespace gnomon::lab {
 namespace {
 
-// Every length up to the training length is equally likely.
+// Every length from the shortest to the training length is equally likely.
 Batch examples_of(const Settings& settings, Part part, std::uint64_t seed, std::uint64_t step) {
   std::vector<Example> examples;
+  const std::int64_t shortest = settings.task->shortest;
   for (std::int64_t w = 0; w < settings.batch; ++w) {
     const auto row = static_cast<std::uint64_t>(w);
-    const std::int64_t length = 1 + Draws{seed, step, row}.below(settings.train_length);
+    const std::int64_t length =
+        shortest + Draws{seed, step, row}.below(settings.train_length - shortest + 1);
     examples.push_back(example(*settings.task, length, part, seed, mixed(step) + row));
   }
   return batch_of(examples);
@@ -68,8 +70,12 @@ std::vector<Example> test_examples(const Settings& settings, const Stretch& stre
 void count_examples(const Settings& settings, Stretch& stretch) {
   stretch.examples = 2 * settings.eval_segments;
   std::vector<double> byte, whole;
+  Chance chance;
+  std::int64_t chance_length = 0;  // some tasks compute it by enumeration
   for (std::int64_t i = 0; i < stretch.examples; ++i) {
-    const Chance chance = settings.task->letters.chance(test_length(stretch, i));
+    const std::int64_t length = test_length(stretch, i);
+    if (length != chance_length) chance = settings.task->letters.chance(length);
+    chance_length = length;
     byte.push_back(chance.byte);
     whole.push_back(chance.whole);
   }

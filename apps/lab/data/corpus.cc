@@ -129,11 +129,14 @@ bool holds(const std::vector<Text>& texts, std::int64_t tokens) {
                      [&](const Text& text) { return text.size() >= tokens; });
 }
 
-// Trains the tokenizer on the training texts and encodes all texts.
-void add_tokens(Corpus& corpus, std::int64_t size) {
+// Encodes all texts. Without a tokenizer, trains one on the training texts.
+void add_tokens(Corpus& corpus, std::int64_t size, std::shared_ptr<const Tokenizer> tokenizer) {
   std::vector<std::string_view> texts;
   for (const Text& text : corpus.train) texts.push_back(text.bytes);
-  corpus.tokenizer = Tokenizer::train(texts, size);
+  corpus.tokenizer = tokenizer ? std::move(tokenizer) : Tokenizer::train(texts, size);
+  if (corpus.tokenizer->size() != size)
+    refuse("lab", "the tokenizer must have " + std::to_string(size) + " tokens",
+           corpus.tokenizer->size());
   for (auto* part : {&corpus.train, &corpus.validation, &corpus.test})
     encode(*part, *corpus.tokenizer);
   const auto counts = [&](const std::vector<Text>& some) {
@@ -214,17 +217,22 @@ std::int64_t segment_tokens(const Settings& settings) {
   return settings.longest() + settings.longest() / 2 + 1;
 }
 
-Corpus load_texts(const Settings& settings) {
-  if (settings.texts.empty()) return bundled_corpus();
-  const std::int64_t least = settings.train_length + 1;
-  std::vector<Text> texts = read_texts(settings.texts, least);
-  const std::size_t count = texts.size();
-  const bool by_file = count >= 3 && holds({texts[count - 1]}, segment_tokens(settings)) &&
-                       holds({texts[count - 2]}, least);
-  Corpus corpus = by_file ? split_by_file(std::move(texts)) : split_by_position(texts);
-  corpus.source = count == 1 ? settings.texts[0] : std::to_string(count) + " files";
+Corpus load_texts(const Settings& settings, std::shared_ptr<const Tokenizer> tokenizer) {
+  Corpus corpus;
+  if (settings.texts.empty()) {
+    corpus = bundled_corpus();
+  } else {
+    const std::int64_t least = settings.train_length + 1;
+    std::vector<Text> texts = read_texts(settings.texts, least);
+    const std::size_t count = texts.size();
+    const bool by_file = count >= 3 && holds({texts[count - 1]}, segment_tokens(settings)) &&
+                         holds({texts[count - 2]}, least);
+    corpus = by_file ? split_by_file(std::move(texts)) : split_by_position(texts);
+    corpus.source = count == 1 ? settings.texts[0] : std::to_string(count) + " files";
+  }
   if (!settings.finetune.empty()) return corpus;
-  if (const auto size = parse_tokens(settings.tokens)) add_tokens(corpus, *size);
+  if (const auto size = parse_tokens(settings.tokens))
+    add_tokens(corpus, *size, std::move(tokenizer));
   check_parts(corpus, settings);
   return corpus;
 }

@@ -55,10 +55,11 @@ struct Corpus {
   std::string text_of(const Text& text, std::int64_t begin, std::int64_t count) const;
 };
 
-// Reads settings.texts, or the shipped novels. With --finetune, the texts have no tokens yet.
+// Reads settings.texts, or the shipped novels. With --tokens bpe: with this tokenizer, or one
+// that is trained on the texts. With --finetune, the texts have no tokens yet.
 // Throws std::invalid_argument with one line for every file that is empty, binary, too small or
 // unreadable, or if the held-out parts are shorter than the longest window.
-Corpus load_texts(const Settings& settings);
+Corpus load_texts(const Settings& settings, std::shared_ptr<const Tokenizer> tokenizer = {});
 
 // A hash of the names and bytes of all texts, of their tokens and of `data`: two processes with
 // equal hashes train on the same examples.

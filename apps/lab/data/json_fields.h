@@ -39,6 +39,9 @@ class Writer {
   Writer& optional(const char* key, const std::vector<T>& value) {
     return value.empty() ? *this : (*this)(key, value);
   }
+  Writer& seeds(const char* key, const std::vector<std::int64_t>& value) {
+    return (*this)(key, value);
+  }
 
   template <typename T>
   static Json written(const T& value) {
@@ -86,6 +89,15 @@ class Reader {
     else
       return (*this)(key, value);
   }
+  // A list of seeds. Up to schema 3: the number N, for 1, ..., N.
+  Reader& seeds(const char* key, std::vector<std::int64_t>& value) {
+    const auto found = json_.find(key);
+    if (found == json_.end() || !found->is_number_integer()) return (*this)(key, value);
+    const auto count = found->get<std::int64_t>();
+    if (count < 1 || count > most_seeds) throw std::invalid_argument("a number of seeds");
+    value = seeds_up_to(count);
+    return *this;
+  }
 
   // Returns whether the type of the JSON value is that of `value`.
   template <typename T>
@@ -117,6 +129,7 @@ class Reader {
   template <typename T>
   static bool read(const Json& json, std::vector<T>& list) {
     if (!json.is_array()) return false;
+    list.clear();  // of its default
     for (const Json& one : json)
       if (!read(one, list.emplace_back())) return false;
     return true;

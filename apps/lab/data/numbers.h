@@ -41,35 +41,14 @@ inline double deviation(const std::vector<double>& numbers) {
 // The 97.5 % quantile of the normal distribution.
 constexpr double normal_95 = 1.959963985;
 
-// The quantile for the best of `count` numbers: with it, all intervals together have a
-// confidence of at least 95 % (Bonferroni).
-inline double normal_95_of(std::size_t count) {
-  const double tail = 0.025 / static_cast<double>(std::max<std::size_t>(1, count));
-  double low = 0, high = 10;
-  for (int i = 0; i < 60; ++i) {
-    const double z = 0.5 * (low + high);
-    (0.5 * std::erfc(z / std::sqrt(2.0)) > tail ? low : high) = z;
-  }
-  return high;
-}
+// The quantile of the normal distribution for a probability from 0.5 to 1.
+double normal_quantile(double probability);
 
-// The 97.5 % quantile of Student's t distribution. `degrees` of freedom: at least 1, need not
-// be an integer. Relative error below 1e-3 for integers (from 5 on: the expansion of Fisher and
-// Cornish, Abramowitz and Stegun 26.7.5).
-inline double student_95(double degrees) {
-  constexpr double exact[] = {12.7062, 4.3027, 3.1824, 2.7764, 2.5706};
-  if (degrees < 5) {
-    const double at = std::max(1.0, degrees) - 1;
-    const auto i = static_cast<std::size_t>(at);
-    return std::lerp(exact[i], exact[i + 1], at - static_cast<double>(i));
-  }
-  constexpr double z = normal_95, z3 = z * z * z, z5 = z3 * z * z, z7 = z5 * z * z,
-                   z9 = z7 * z * z;
-  const double n = degrees;
-  return z + (z3 + z) / (4 * n) + (5 * z5 + 16 * z3 + 3 * z) / (96 * n * n) +
-         (3 * z7 + 19 * z5 + 17 * z3 - 15 * z) / (384 * n * n * n) +
-         (79 * z9 + 776 * z7 + 1482 * z5 - 1920 * z3 - 945 * z) / (92160 * n * n * n * n);
-}
+// The quantile of Student's t distribution for a probability from 0.5 to 1. `degrees` of
+// freedom: at least 1, need not be an integer. Relative error below 1e-9.
+double student_quantile(double probability, double degrees);
+
+inline double student_95(double degrees) { return student_quantile(0.975, degrees); }
 
 // Half of the width of the 95 % confidence interval of the mean, with Student's t. Returns 0
 // for fewer than two numbers.

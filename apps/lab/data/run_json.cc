@@ -4,18 +4,24 @@
 
 namespace gnomon::lab {
 
+void describe(auto& f, EntryRate& s) {
+  f("encoding", s.encoding)("learning_rate", s.learning_rate);
+}
 void keys(auto& f, Settings& s) {
   f("preset", s.preset)("task", s.task)("encodings", s.encodings)("extend", s.extend);
   f("texts", s.texts)("tokens", s.tokens)("train_length", s.train_length)("eval_lengths",
                                                                           s.eval_lengths);
-  f("layers", s.layers)("width", s.width)("heads", s.heads)("seeds", s.seeds);
-  f("steps", s.steps)("batch", s.batch)("learning_rate", s.learning_rate);
+  f("layers", s.layers)("width", s.width)("heads", s.heads);
+  f.seeds("seeds", s.seeds)("steps", s.steps)("batch", s.batch)("learning_rate",
+                                                                s.learning_rate);
   f("eval_segments", s.eval_segments)("device", s.device);
+  f.optional("rates", s.rates)("position_rate", s.position_rate);
   f.optional("micro_batches", s.micro_batches).optional("finetune", s.finetune);
 }
+void keys(auto& f, Protocol& s) { f("sha256", s.sha256); }
 void keys(auto& f, StoredSettings& s) {
   f("settings", s.settings)("fingerprint", s.fingerprint).optional("command", s.command);
-  f.optional("gnomon", s.gnomon).optional("shard", s.shard).optional("format", s.format);
+  f.optional("gnomon", s.gnomon).optional("format", s.format).optional("protocol", s.protocol);
 }
 
 void describe(auto& f, LengthLoss& s) {
@@ -36,10 +42,13 @@ void describe(auto& f, Stretch& s) {
   if (!s.applicable) return;
   f("examples", s.examples)("score", s.score)("second", s.second)("bits", s.bits);
   f("chance_score", s.chance_score)("chance_second", s.chance_second);
+  f.optional("scores", s.scores).optional("seconds", s.seconds).optional("sources", s.sources);
 }
 void describe(auto& f, ExtensionMethod& s) {
   f("method", s.method)("tune_length", s.tune_length)("specification", s.specification);
   f("without", s.without)("after", s.after);
+  f.optional("without_by_segment", s.without_by_segment);
+  f.optional("after_by_segment", s.after_by_segment);
 }
 void describe(auto& f, Extension& s) {
   f("factor", s.factor)("steps", s.steps)("before", s.before)("methods", s.methods);
@@ -96,10 +105,16 @@ void keys(auto& f, MeasuredCost& s) {
   f.optional("relative_step", s.relative_step);
 }
 
+void keys(auto& f, SweptRate& s) {
+  f("encoding", s.encoding)("learning_rate", s.learning_rate);
+  f("validation_bits", s.validation_bits);
+}
 void keys(auto& f, LeftOut& s) { f("name", s.name)("reason", s.reason); }
 
 void describe(Writer& writer, Settings& one) { keys(writer, one); }
 void describe(Reader& reader, Settings& one) { keys(reader, one); }
+void describe(Writer& writer, Protocol& one) { keys(writer, one); }
+void describe(Reader& reader, Protocol& one) { keys(reader, one); }
 void describe(Writer& writer, StoredSettings& one) { keys(writer, one); }
 void describe(Reader& reader, StoredSettings& one) { keys(reader, one); }
 void describe(Writer& writer, RunResult& one) { keys(writer, one); }
@@ -114,11 +129,14 @@ void describe(Writer& writer, ModelConfig& one) { keys(writer, one); }
 void describe(Reader& reader, ModelConfig& one) { keys(reader, one); }
 void describe(Writer& writer, LeftOut& one) { keys(writer, one); }
 void describe(Reader& reader, LeftOut& one) { keys(reader, one); }
+void describe(Writer& writer, SweptRate& one) { keys(writer, one); }
+void describe(Reader& reader, SweptRate& one) { keys(reader, one); }
 
 Json to_json(const Settings& settings) { return Writer::written(settings); }
 Json to_json(const StoredSettings& stored) { return Writer::written(stored); }
 Json to_json(const RunResult& run) { return Writer::written(run); }
 Json to_json(const std::vector<MeasuredCost>& costs) { return Writer::written(costs); }
+Json to_json(const std::vector<SweptRate>& swept) { return Writer::written(swept); }
 Json to_json(const ModelConfig& config) { return Writer::written(config); }
 Json to_json(const LengthLoss& loss) { return Writer::written(loss); }
 Json to_json(const Stretch& stretch) { return Writer::written(stretch); }

@@ -48,12 +48,16 @@ struct Stretch {
   double score = 0, second = 0;  // Task::score and Task::second, from 0 to 1
   double bits = 0;
   double chance_score = 0, chance_second = 0;
+  // The scores of each example. sources[i]: the number of the text from which example i was
+  // made, if one text makes several examples; otherwise empty.
+  std::vector<double> scores = {}, seconds = {};
+  std::vector<std::int64_t> sources = {};
 
   bool operator==(const Stretch&) const = default;
 };
 
 // The adjacent stretches that lead to the same length of settings.eval_lengths, as one: means
-// of the numbers, and the sum of the examples.
+// of the numbers, and all examples. Examples of one source count once, with their mean score.
 std::vector<Stretch> ranges_of(const std::vector<Stretch>& stretches);
 
 // The tests of a model: `lengths` and `by_position` for text, `stretches` for examples.
@@ -69,8 +73,9 @@ struct ExtensionMethod {
   std::string method = {};
   std::int64_t tune_length = 0;  // bytes in a window of the fine-tune
   Json specification = {};
-  std::vector<double> without = {},
-                      after = {};  // bits at each length, before and after the fine-tune
+  // Bits at each length, before and after the fine-tune, and of each test segment.
+  std::vector<double> without = {}, after = {};
+  std::vector<std::vector<double>> without_by_segment = {}, after_by_segment = {};
 
   bool operator==(const ExtensionMethod&) const = default;
 };
@@ -168,6 +173,19 @@ struct RunResult {
   std::optional<TrainedAttention> attention = {};  // set for a task with text
   std::optional<std::int64_t> format = run_format;
   std::string trainer = {};  // the program that trained the run; empty: the lab
+};
+
+// The validation loss of a short run with a learning rate, by --sweep.
+struct SweptRate {
+  std::string encoding = {};
+  double learning_rate = 0, validation_bits = 0;
+};
+
+// The file of --protocol.
+struct Protocol {
+  std::string sha256 = {};
+
+  bool operator==(const Protocol&) const = default;
 };
 
 // An encoding that cannot take part.

@@ -1,6 +1,7 @@
 #include "apps/lab/data/settings.h"
 
 #include <algorithm>
+#include <numeric>
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/tokenizer.h"
@@ -9,7 +10,7 @@
 namespace gnomon::lab {
 namespace {
 
-constexpr Preset presets[] = {{"default", 1, 600, 48, 6.5}, {"full", 3, 1200, 96, 58}};
+constexpr Preset presets[] = {{"default", 3, 600, 48, 8.5}, {"full", 5, 1200, 96, 58}};
 
 }  // namespace
 
@@ -17,6 +18,18 @@ const Preset& find_preset(const std::string& name) {
   for (const Preset& one : presets)
     if (name == one.name) return one;
   refuse("lab", "--preset must be default or full", name);
+}
+
+double learning_rate_of(const Settings& settings, const std::string& encoding) {
+  for (const EntryRate& one : settings.rates)
+    if (one.encoding == encoding) return one.learning_rate;
+  return settings.learning_rate;
+}
+
+std::vector<std::int64_t> seeds_up_to(std::int64_t count) {
+  std::vector<std::int64_t> seeds(static_cast<std::size_t>(count));
+  std::iota(seeds.begin(), seeds.end(), 1);
+  return seeds;
 }
 
 std::int64_t preset_steps(const Settings& s) {

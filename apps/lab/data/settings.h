@@ -18,6 +18,19 @@ using Json = nlohmann::ordered_json;
 // The number of micro-batches of a step with --workers-per-run.
 constexpr std::int64_t micro_batch_count = 8;
 
+// The learning rate of an entry of Settings::encodings.
+struct EntryRate {
+  std::string encoding = {};
+  double learning_rate = 0;
+
+  bool operator==(const EntryRate&) const = default;
+};
+
+// AdamW moves a parameter by about the learning rate in each step, so a bias of -8 would take
+// thousands of steps at the rate of the weights (docs/lab/statistics.md).
+constexpr double default_position_rate = 10;
+constexpr std::int64_t most_seeds = 100, largest_seed = std::int64_t{1} << 31;
+
 // All settings that the results of a run depend on, and nothing else: two runs with equal
 // settings and equal texts give equal results. Stored as settings.json beside the results.
 struct Settings {
@@ -32,10 +45,13 @@ struct Settings {
   std::int64_t train_length = 128;
   std::vector<std::int64_t> eval_lengths;  // ascending, the first is train_length
   std::int64_t layers = 4, width = 128, heads = 4;
-  std::int64_t seeds = 1;
+  std::vector<std::int64_t> seeds = {1};  // ascending, at most most_seeds
   std::int64_t steps = 0;
   std::int64_t batch = 16;  // windows or examples in a step
   double learning_rate = 2e-3;
+  std::vector<EntryRate> rates = {};  // those of --sweep; other entries have learning_rate
+  // The learning rate of the parameters of an encoding, relative to that of the other weights.
+  double position_rate = default_position_rate;
   // Number of test segments, each as long as the longest length; or half the number of examples
   // in each stretch of lengths (an eighth with --task image and image-text).
   std::int64_t eval_segments = 48;
@@ -48,6 +64,10 @@ struct Settings {
   std::int64_t longest() const { return eval_lengths.back(); }
 };
 
+// The peak learning rate of an entry.
+double learning_rate_of(const Settings& settings, const std::string& encoding);
+// The seeds 1, ..., count.
+std::vector<std::int64_t> seeds_up_to(std::int64_t count);
 // The number of different tokens: 256 bytes, or N.
 std::int64_t vocabulary(const Settings& settings);
 // The number of training steps of preset and task, without a time limit. 0 with --finetune.

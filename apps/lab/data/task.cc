@@ -1,5 +1,7 @@
 #include "apps/lab/data/task.h"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 
 #include "gnomon/error.h"
@@ -9,10 +11,8 @@ namespace {
 
 Part part_of(const Example& one) {
   std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : one.bytes) {
-    if (c == '>') break;
-    hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  }
+  for (std::size_t i = 0; i < one.bytes.size() && one.bytes[i] != '>' && !one.answer[i]; ++i)
+    hash = (hash ^ static_cast<unsigned char>(one.bytes[i])) * 0x100000001b3;
   const std::uint64_t sixteenth = mixed(hash) % 16;
   return sixteenth == 0 ? Part::test : sixteenth == 1 ? Part::validation : Part::train;
 }
@@ -26,6 +26,12 @@ const Task& find_task(std::string_view name) {
     names += (names.empty() ? "" : ", ") + std::string(one->name);
   }
   refuse("lab", "--task must be one of " + names, name);
+}
+
+std::string task_list() {
+  std::string lines;
+  for (const Task* one : tasks()) lines += fmt::format("{:<15}{}\n", one->name, one->summary);
+  return lines;
 }
 
 std::string_view length_unit(const Settings& settings) {
@@ -45,8 +51,7 @@ Example example(const Task& task, std::int64_t length, Part part, std::uint64_t 
                 std::uint64_t number) {
   if (!task.letters.draw) refuse("lab", "the task must have examples of letters", task.name);
   Draws draws{seed, task.letters.stream, static_cast<std::uint64_t>(length), number};
-  // One in sixteen prompts belongs to the smallest part. The shortest prompts have 26 possible
-  // values.
+  // One in sixteen prompts belongs to the smallest part, and each part has a prompt.
   for (;;) {
     Example one = task.letters.draw(length, draws);
     if (part_of(one) == part) return one;

@@ -40,20 +40,23 @@ struct Example {
 };
 
 // The result of the best guess that knows the length but not the prompt: the share of right
-// bytes of the answer, and the share of whole answers that are right.
+// bytes of the answer, and the share of whole answers that are right. The guess of a byte knows
+// its place in the answer and not the bytes before it.
 struct Chance {
   double byte = 0, whole = 0;
 };
 
-// Examples that are texts of a prompt and an answer, for SequenceModel.
+// Examples that are texts of a prompt and an answer, for SequenceModel. Every length from
+// Task::shortest on has a prompt in each part.
 struct Letters {
   // Draws an example of this length, in letters, digits or pairs.
   Example (*draw)(std::int64_t length, Draws& draws) = nullptr;
-  // The number of bytes of every example of this length, or of the longest.
+  // An upper bound of the bytes of an example up to this length; ascending.
   std::int64_t (*bytes)(std::int64_t length) = nullptr;
   Chance (*chance)(std::int64_t length) = nullptr;
   std::optional<std::int64_t> longest = {};  // the largest length; empty: no limit
   std::uint64_t stream = 0;                  // of random numbers, different for each task
+  double ceiling = 1;  // of the scores: of a reader that knows how prompts give answers
 };
 
 struct Task {
@@ -104,6 +107,9 @@ std::span<const Task* const> tasks();
 // Throws std::invalid_argument with a list of the names if there is no such name.
 const Task& find_task(std::string_view name);
 
+// "copy          letters, then the same letters", a line for each task.
+std::string task_list();
+
 // The unit of a length: "bytes", "tokens" with --tokens bpe or --finetune, or Task::unit.
 std::string_view length_unit(const Settings& settings);
 // The unit of a position in a window: length_unit for text, "tokens" for examples.
@@ -129,7 +135,8 @@ std::int64_t training_window(const Settings& settings);
 enum class Part { train = 1, validation, test };
 
 // An example of a task with letters. A pure function of the arguments. The FNV-1a hash of the
-// prompt decides its part: of sixteen values, one tests, one validates, and the others train.
+// prompt, up to > if it has one, decides its part: of sixteen values, one tests, one validates,
+// and the others train.
 Example example(const Task& task, std::int64_t length, Part part, std::uint64_t seed,
                 std::uint64_t number);
 

@@ -24,6 +24,30 @@ void fill_row(Batch& batch, std::int64_t row, const Text& text, std::int64_t beg
   }
 }
 
+struct Place {
+  const Text* text;
+  std::int64_t begin;
+};
+
+// Places of windows. Every window of every text is equally likely.
+std::vector<Place> random_places(const std::vector<Text>& texts, std::int64_t windows,
+                                 std::int64_t length, std::uint64_t seed, std::uint64_t step) {
+  std::vector<std::int64_t> ends;
+  std::int64_t places = 0;
+  for (const Text& text : texts)
+    ends.push_back(places += std::max<std::int64_t>(0, text.size() - length));
+  std::vector<Place> all;
+  for (std::int64_t w = 0; w < windows; ++w) {
+    const std::uint64_t number =
+        mixed(mixed(mixed(seed) + step) + static_cast<std::uint64_t>(w));
+    const auto place = static_cast<std::int64_t>(number % static_cast<std::uint64_t>(places));
+    const auto text = static_cast<std::size_t>(
+        std::upper_bound(ends.begin(), ends.end(), place) - ends.begin());
+    all.push_back({&texts[text], place - (text ? ends[text - 1] : 0)});
+  }
+  return all;
+}
+
 // Masks masked_share of `count` inputs, at least one, chosen with Floyd's sampling. The other
 // targets are uncounted.
 void mask(std::int64_t* inputs, std::int64_t* targets, std::int64_t count, Draws draws) {
@@ -42,21 +66,29 @@ void mask(std::int64_t* inputs, std::int64_t* targets, std::int64_t count, Draws
 
 Batch random_batch(const std::vector<Text>& texts, std::int64_t windows, std::int64_t length,
                    std::uint64_t seed, std::uint64_t step) {
-  // Every window of every text is equally likely.
-  std::vector<std::int64_t> ends;
-  std::int64_t places = 0;
-  for (const Text& text : texts)
-    ends.push_back(places += std::max<std::int64_t>(0, text.size() - length));
   Batch batch = empty_batch(windows, length);
-  for (std::int64_t w = 0; w < windows; ++w) {
-    const std::uint64_t number =
-        mixed(mixed(mixed(seed) + step) + static_cast<std::uint64_t>(w));
-    const auto place = static_cast<std::int64_t>(number % static_cast<std::uint64_t>(places));
-    const auto text = static_cast<std::size_t>(
-        std::upper_bound(ends.begin(), ends.end(), place) - ends.begin());
-    fill_row(batch, w, texts[text], place - (text ? ends[text - 1] : 0));
-  }
+  std::int64_t row = 0;
+  for (const Place& place : random_places(texts, windows, length, seed, step))
+    fill_row(batch, row++, *place.text, place.begin);
   return batch;
+}
+
+PrecedingTokens preceding_tokens(const std::vector<Text>& texts, std::int64_t windows,
+                                 std::int64_t length, std::uint64_t seed, std::uint64_t step) {
+  PrecedingTokens found;
+  std::vector<Place> places = random_places(texts, windows, length, seed, step);
+  for (std::int64_t w = 0; w < windows; ++w)
+    if ((static_cast<std::uint64_t>(w) + step) % 2 == 1 &&
+        places[static_cast<std::size_t>(w)].begin >= length)
+      found.rows.push_back(w);
+  Batch batch = empty_batch(std::ssize(found.rows), length);
+  for (std::int64_t row = 0; row < std::ssize(found.rows); ++row) {
+    const Place& place =
+        places[static_cast<std::size_t>(found.rows[static_cast<std::size_t>(row)])];
+    fill_row(batch, row, *place.text, place.begin - length);
+  }
+  found.tokens = batch.inputs;
+  return found;
 }
 
 Batch masked_batch(const std::vector<Text>& texts, std::int64_t windows, std::int64_t length,

@@ -23,6 +23,15 @@ struct Batch {
 Batch random_batch(const std::vector<Text>& texts, std::int64_t windows, std::int64_t length,
                    std::uint64_t seed, std::uint64_t step);
 
+// The `length` tokens before some of the windows of random_batch: every second one, in turn by
+// step, if its text has that many.
+struct PrecedingTokens {
+  std::vector<std::int64_t> rows;  // ascending, [M]
+  at::Tensor tokens;               // [M, length]
+};
+PrecedingTokens preceding_tokens(const std::vector<Text>& texts, std::int64_t windows,
+                                 std::int64_t length, std::uint64_t seed, std::uint64_t step);
+
 // The windows of random_batch with `masked_share` of their bytes replaced by mask_byte. The
 // targets at these places are the original bytes; other targets are uncounted.
 Batch masked_batch(const std::vector<Text>& texts, std::int64_t windows, std::int64_t length,

@@ -52,6 +52,11 @@ inline std::string number_or_diverged(const char* format, double number) {
   return std::isfinite(number) ? fmt::format(fmt::runtime(format), number) : "diverged";
 }
 
+// "0.25", and with a third digit below 0.1: "0.013".
+inline std::string bits_number(double bits) {
+  return fmt::format(fmt::runtime(std::abs(bits) < 0.0995 ? "{:.3f}" : "{:.2f}"), bits);
+}
+
 // "12.5 %", with 3 digits.
 inline std::string percent_text(double share) {
   const double hundred = 100 * share;

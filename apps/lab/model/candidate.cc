@@ -8,6 +8,7 @@
 #include "apps/lab/data/batches.h"
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/data/task.h"
+#include "apps/lab/model/segment_reader.h"
 #include "apps/lab/model/task_model.h"
 #include "apps/lab/model/transformer.h"
 #include "gnomon/error.h"
@@ -49,7 +50,7 @@ constexpr Suffix suffixes[] = {
      "by segments; the keys and values of the tokens before a segment are kept in a memory, "
      "without gradient",
      "Dai et al. 2019, arXiv:1901.02860"},
-    {"window", "one segment", "only one segment of tokens before the answer is visible", ""}};
+    {"window", "one segment", "only one segment of tokens is visible", ""}};
 
 const Suffix& find_suffix(const std::string& name) {
   std::string names;
@@ -147,6 +148,9 @@ model::Encoding find_usual(const std::string& name, const Settings& settings) {
 Transformer transformer_for(const Settings& settings, const Candidate& candidate,
                             std::int64_t tokens, std::int64_t seed) {
   model::Shape shape{settings.width, settings.heads, tokens, visibility(settings)};
+  // A segment after another, for a table that is added to the embeddings.
+  if (reading_of(candidate.suffix) == Reading::memory && !settings.task->has_examples())
+    shape.length = 2 * tokens;
   if (candidate.numbering == Numbering::random)
     shape.length = std::max(tokens, settings.task->window_tokens(settings.longest()));
   return Transformer(settings, model::parse_scheme(candidate.scheme, shape, settings.layers),

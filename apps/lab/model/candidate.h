@@ -11,8 +11,8 @@
 //   rotary@image     on the pictures, none on the text
 //   rotary@restart   positions restart at each turn of a dialogue
 //   rotary@packed    as restart, and only the tokens of the same turn are visible
-//   t5@memory        a dialogue by segments, with a memory of the tokens before a segment
-//   t5@window        a dialogue of which only the last segment is visible
+//   t5@memory        text or a dialogue by segments, with a memory of the tokens before each
+//   t5@window        text or a dialogue of which only the last segment is visible
 //   rotary@8x256     in a model of 8 layers of width 256 (model_size.h)
 //   own:NAME         trained by another program (docs/lab/run-format.md), never by this one
 #pragma once

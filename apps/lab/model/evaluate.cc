@@ -32,12 +32,19 @@ struct Losses {
   Guesses window;  // guesses of adjacent windows; index modulo length = position
 };
 
-Guesses guesses(Transformer& model, const Batch& batch, const Settings& settings,
+// Returns the logits [B, T, V] of inputs [B, T].
+using Forward = std::function<at::Tensor(const at::Tensor&)>;
+
+Forward forward_of(Transformer& model, const Settings& settings) {
+  return [&](const at::Tensor& inputs) {
+    return model->forward(inputs, {.visibility = visibility(settings)});
+  };
+}
+
+Guesses guesses(const Forward& forward, const Batch& batch, const Settings& settings,
                 const Corpus& corpus) {
   const torch::Device device(settings.device);
-  const at::Tensor logits =
-      model->forward(batch.inputs.to(device), {.visibility = visibility(settings)})
-          .view({-1, vocabulary(settings)});
+  const at::Tensor logits = forward(batch.inputs.to(device)).view({-1, vocabulary(settings)});
   const at::Tensor targets = batch.targets.to(device).view(-1), counted = targets.ne(uncounted);
   const at::Tensor bits =
       torch::nn::functional::cross_entropy(
@@ -62,10 +69,10 @@ Guesses guesses(Transformer& model, const Batch& batch, const Settings& settings
   return all;
 }
 
-Losses text_losses(Transformer& model, const Segment& segment, std::int64_t length,
+Losses text_losses(const Forward& forward, const Segment& segment, std::int64_t length,
                    const Settings& settings, const Corpus& corpus) {
   const Batch batch = segment_windows(segment, length, settings.longest());
-  const Guesses all = guesses(model, batch, settings, corpus);
+  const Guesses all = guesses(forward, batch, settings, corpus);
   Losses result;
   for (std::int64_t w = 0; w < batch.inputs.size(0); ++w) {
     const std::int64_t begin = w * length;
@@ -75,10 +82,10 @@ Losses text_losses(Transformer& model, const Segment& segment, std::int64_t leng
   return result;
 }
 
-Losses masked_losses(Transformer& model, const Segment& segment, std::int64_t length,
+Losses masked_losses(const Forward& forward, const Segment& segment, std::int64_t length,
                      const Settings& settings, const Corpus& corpus) {
   const Guesses all =
-      guesses(model, masked_segment(segment, length, settings), settings, corpus);
+      guesses(forward, masked_segment(segment, length, settings), settings, corpus);
   return {all, all};
 }
 
@@ -177,21 +184,26 @@ PositionLoss by_position(const Places& positions, std::int64_t length) {
 }
 
 // Empty if `stop` returns true.
-std::optional<Sums> sums_at(Transformer& model, const std::vector<Segment>& segments,
+std::optional<Sums> sums_at(const Forward& forward, const std::vector<Segment>& segments,
                             std::int64_t length, const Settings& settings, const Corpus& corpus,
                             const std::function<bool()>& stop) {
   const auto losses = settings.task->is_masked() ? masked_losses : text_losses;
   Sums sums;
   for (const Segment& segment : segments) {
     if (stop()) return std::nullopt;
-    sums.add(losses(model, segment, length, settings, corpus));
+    sums.add(losses(forward, segment, length, settings, corpus));
   }
   return sums;
 }
 
 std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& settings,
                                            const Corpus& corpus,
-                                           const std::function<bool()>& stop) {
+                                           const std::function<bool()>& stop, Reading reading) {
+  SegmentReader by_segments(settings);
+  const Forward forward =
+      reading == Reading::memory
+          ? [&](const at::Tensor& inputs) { return by_segments.read(model, inputs); }
+          : forward_of(model, settings);
   const auto segments = test_segments(corpus.test, settings);
   const auto most = model::capacity(model->scheme());
   const bool masked = settings.task->is_masked();
@@ -199,23 +211,24 @@ std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& s
   Places positions;
   std::int64_t longest = 0;
   for (std::int64_t length : settings.eval_lengths) {
-    if (most && length > *most) {
+    const std::int64_t seen =
+        reading == Reading::window ? std::min(length, settings.train_length) : length;
+    if (most && seen > *most) {
       lengths.push_back({.length = length});
       continue;
     }
-    const auto found = sums_at(model, segments, length, settings, corpus, stop);
+    const auto found = sums_at(forward, segments, seen, settings, corpus, stop);
     if (!found) return {};
     const Sums& sums = *found;
     lengths.push_back({length, true, mean(sums.tail_by_segment), mean(sums.window_by_segment),
                        mean(sums.right_by_segment),
-                       std::ssize(segments) * settings.longest() / length,
-                       sums.tail_by_segment});
+                       std::ssize(segments) * settings.longest() / seen, sums.tail_by_segment});
     // A causal model predicts the byte at position i from i bytes in windows of every length.
     // So all of them count, and short contexts, of which a long window has few, have more
     // bytes.
     if (masked) positions = {};
-    positions.add_windows(sums.window, length);
-    longest = length;
+    positions.add_windows(sums.window, seen);
+    longest = seen;
   }
   return Evaluation{lengths, by_position(positions, longest), {}};
 }
@@ -234,7 +247,7 @@ std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& 
       if (stop()) return {};
       const std::vector<Example> examples = test_examples(settings, one, begin);
       const Batch batch = batch_of(examples);
-      const Guesses found = guesses(model, batch, settings, {});
+      const Guesses found = guesses(forward_of(model, settings), batch, settings, {});
       const auto tokens = static_cast<std::size_t>(batch.inputs.size(1));
       for (std::size_t row = 0; row < examples.size(); ++row) {
         const auto of_row = [&](const std::vector<double>& numbers) {
@@ -247,6 +260,7 @@ std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& 
       }
     }
     one.score = mean(whole), one.second = mean(right), one.bits = mean(bits);
+    one.scores = whole, one.seconds = right;
   }
   return all;
 }
@@ -254,20 +268,22 @@ std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& 
 }  // namespace
 
 std::optional<Evaluation> evaluate(Transformer& model, const Settings& settings,
-                                   const Corpus& corpus, const std::function<bool()>& stop) {
+                                   const Corpus& corpus, const std::function<bool()>& stop,
+                                   Reading reading) {
   const at::NoGradGuard no_grad;
-  return settings.task->has_examples() ? evaluate_examples(model, settings, stop)
-                                       : evaluate_windows(model, settings, corpus, stop);
+  return settings.task->has_examples()
+             ? evaluate_examples(model, settings, stop)
+             : evaluate_windows(model, settings, corpus, stop, reading);
 }
 
-std::optional<double> tail_bits(Transformer& model, const Settings& settings,
-                                const Corpus& corpus, std::int64_t length,
-                                const std::function<bool()>& stop) {
+std::optional<std::vector<double>> tail_by_segment(Transformer& model, const Settings& settings,
+                                                   const Corpus& corpus, std::int64_t length,
+                                                   const std::function<bool()>& stop) {
   const at::NoGradGuard no_grad;
-  const auto found =
-      sums_at(model, test_segments(corpus.test, settings), length, settings, corpus, stop);
+  const auto found = sums_at(forward_of(model, settings), test_segments(corpus.test, settings),
+                             length, settings, corpus, stop);
   if (!found) return std::nullopt;
-  return mean(found->tail_by_segment);
+  return found->tail_by_segment;
 }
 
 }  // namespace gnomon::lab

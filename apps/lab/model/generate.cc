@@ -37,7 +37,8 @@ std::int64_t sample_token(const at::Tensor& logits, double temperature, Draws& d
 
 constexpr std::int64_t prompt_tokens = 64, sample_windows = 3;
 
-std::vector<Sample> text_samples(Transformer& model, const Settings& s, const Corpus& corpus) {
+std::vector<Sample> text_samples(Transformer& model, const Settings& s, const Corpus& corpus,
+                                 Reading reading) {
   const std::vector<Segment> segments = test_segments(corpus.test, s);
   const Segment& segment = segments[segments.size() / 2];
   const std::int64_t count = std::min(prompt_tokens, segment.first_target);
@@ -54,6 +55,7 @@ std::vector<Sample> text_samples(Transformer& model, const Settings& s, const Co
   for (const std::int64_t context : {s.train_length, s.longest()}) {
     if (context > most.value_or(context) || (!all.empty() && context == s.train_length))
       continue;
+    if (reading != Reading::whole && context > s.train_length) continue;
     options.context = context;
     all.push_back({.context = context,
                    .prompt = internal::printable_lines(prompt),
@@ -93,7 +95,8 @@ std::vector<Sample> example_samples(Transformer& model, const Settings& s) {
   std::vector<Sample> all;
   for (const std::int64_t length : s.eval_lengths) {
     const Example one = example(task, length, Part::test, sample_seed, 1);
-    if (std::ssize(one.bytes) > most.value_or(std::ssize(one.bytes))) continue;
+    const std::int64_t inputs = std::ssize(one.bytes) - 1;  // the last byte is predicted only
+    if (inputs > most.value_or(inputs)) continue;
     // The answer begins after the prompt. Prompts inside the answer (recall) are given.
     Sample sample{.context = length};
     std::string text;
@@ -143,11 +146,12 @@ std::string generate(Transformer& model, std::string_view text,
   return all.substr(text.size());
 }
 
-std::vector<Sample> samples(Transformer& model, const Settings& settings,
-                            const Corpus& corpus) {
+std::vector<Sample> samples(Transformer& model, const Settings& settings, const Corpus& corpus,
+                            Reading reading) {
   const at::NoGradGuard no_grad;
   if (settings.task->has_examples()) return example_samples(model, settings);
-  return (settings.task->is_masked() ? masked_samples : text_samples)(model, settings, corpus);
+  if (settings.task->is_masked()) return masked_samples(model, settings, corpus);
+  return text_samples(model, settings, corpus, reading);
 }
 
 }  // namespace gnomon::lab

@@ -8,6 +8,7 @@
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_result.h"
+#include "apps/lab/model/segment_reader.h"
 #include "apps/lab/model/transformer.h"
 
 namespace gnomon::lab {
@@ -27,6 +28,9 @@ struct GenerateOptions {
 std::string generate(Transformer& model, std::string_view text, const GenerateOptions& options);
 
 // Continuations of a part of the test text, filled-in masked bytes, or answers to examples.
-std::vector<Sample> samples(Transformer& model, const Settings& settings, const Corpus& corpus);
+// Continuations of a model that does not read whole texts have the context of the training
+// length only.
+std::vector<Sample> samples(Transformer& model, const Settings& settings, const Corpus& corpus,
+                            Reading reading = Reading::whole);
 
 }  // namespace gnomon::lab

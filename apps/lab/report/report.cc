@@ -3,6 +3,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <optional>
 #include <set>
 #include <string>
 #include <utility>
@@ -20,13 +22,16 @@
 #include "apps/lab/statistics/task_results.h"
 #include "gnomon/io/file.h"
 #include "gnomon/plot/page.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 namespace {
 
+constexpr std::int64_t short_example = 6;
+
 // A sentence about the bands of a curve that has none with one seed.
 std::string bands_over_seeds(const Results& results) {
-  return results.settings.seeds > 1
+  return results.settings.seeds.size() > 1
              ? " Bands: the 95 % confidence interval of the mean over seeds (Student's t)."
              : " One seed: the chart has no bands.";
 }
@@ -106,7 +111,7 @@ void add_settings(plot::HtmlPage& page, const Results& results) {
        {"Without a model", results.metric.chance},
        {"Model", model_text(results)},
        {s.finetune.empty() ? "Training" : "Fine-tune", training_text(results)},
-       {"Seeds", grouped(s.seeds)},
+       {"Seeds", fmt::format("{}", fmt::join(s.seeds, ", "))},
        {"Data", results.texts.source + ", " + results.texts.split}});
   plot::Table texts;
   texts.columns = {{"text"}, {"part"}, {"bytes", plot::Align::number}};
@@ -137,8 +142,8 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
            "longer context decreases the loss. Bands: " +
            interval_text(results) + ". " +
            capitalized(std::string(entry_noun(results.settings))) +
-           "s are compared seed by seed, or segment by segment with one seed, so a difference "
-           "can be measurable although the bands overlap.",
+           "s are compared seed by seed and segment by segment, so a difference can be "
+           "measurable although the bands overlap.",
        .spec = length_curves(results)});
   page.table(summary_table(results));
   const std::string token = singular(length_unit(results.settings));
@@ -253,6 +258,41 @@ void add_example_findings(plot::HtmlPage& page, const Results& results) {
                .spec = example_curves(results, Answers::bytes)});
 }
 
+// An example of the task: a short one of letters, or that of the first model with samples.
+std::optional<Sample> task_example(const Results& results) {
+  const Settings& s = results.settings;
+  const Task& task = *s.task;
+  if (task.letters.draw) {
+    const std::int64_t length =
+        std::max(task.shortest, std::min(s.train_length, short_example));
+    const Example one = example(task, length, Part::train, 1, 1);
+    const auto first = std::find(one.answer.begin(), one.answer.end(), true);
+    const auto prompt = static_cast<std::size_t>(first - one.answer.begin());
+    return Sample{.context = length,
+                  .prompt = internal::printable_lines(one.bytes.substr(0, prompt)),
+                  .expected = internal::printable_lines(one.bytes.substr(prompt))};
+  }
+  for (const RunResult& run : results.runs)
+    for (const Sample& sample : run.samples)
+      if (!sample.prompt.empty() && !sample.expected.empty()) return sample;
+  return std::nullopt;
+}
+
+// The task, with an example.
+void add_task(plot::HtmlPage& page, const Results& results) {
+  const Task& task = *results.settings.task;
+  page.heading("The task")
+      .paragraph(capitalized(std::string(task.summary)) + ". " + chance_sentence(results) +
+                 (task.letters.draw ? fmt::format(" At best: {}, because the prompt determines "
+                                                  "the answer.",
+                                                  percent_text(task.letters.ceiling))
+                                    : ""));
+  if (const auto one = task_example(results)) {
+    page.sample(fmt::format("Example, {} {}", one->context, task.unit), one->prompt);
+    page.sample("Expected answer", one->expected);
+  }
+}
+
 // The beginning of a page: the answer, the command, links and the encodings that were left out.
 plot::HtmlPage start_page(const Results& results, std::vector<plot::Link> links) {
   const Task& task = *results.settings.task;
@@ -277,6 +317,7 @@ plot::HtmlPage start_page(const Results& results, std::vector<plot::Link> links)
   page.links(links);
   for (const LeftOut& one : results.left_out)
     page.note(fmt::format("Left out: {}. Reason: {}", one.name, one.reason));
+  if (examples && !results.encodings.empty()) add_task(page, results);
   return page;
 }
 

@@ -12,6 +12,7 @@
 #include "apps/lab/statistics/diverged.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/task_results.h"
+#include "apps/lab/statistics/training.h"
 
 namespace gnomon::lab {
 
@@ -29,7 +30,7 @@ std::string duration_in_words(double seconds) {
 
 namespace {
 
-// "2.630 ± 0.020". Green if it is the best of its length, or tied with it.
+// "2.630 ± 0.020". Green if the encoding may be the best of its length.
 plot::Cell bits_cell(const LengthMean& at, bool best) {
   if (!at.applicable) return plot::muted("n/a");
   if (!std::isfinite(at.tail_bits)) return plot::muted("diverged");
@@ -40,37 +41,27 @@ plot::Cell bits_cell(const LengthMean& at, bool best) {
 }  // namespace
 
 bool is_best(const Ranking& ranking, const std::string& name) {
-  return std::any_of(ranking.order.begin(), ranking.order.end(),
-                     [&](const RankedEncoding& one) { return one.tied && one.name == name; });
+  return std::any_of(
+      ranking.order.begin(), ranking.order.end(),
+      [&](const RankedEncoding& one) { return may_be_best(one.verdict) && one.name == name; });
 }
 
 std::string interval_text(const Results& results) {
-  std::int64_t least = 100, most = 1;
-  for (const EncodingResult& one : results.encodings)
-    least = std::min(least, one.seeds), most = std::max(most, one.seeds);
   const bool examples = results.settings.task->has_examples();
-  std::string text = "the 95 % confidence interval ";
-  if (most > 1)
-    text += fmt::format(
-        "of the mean over {} seeds (Student's t){}",
-        least == most ? std::to_string(most) : "the",
-        examples ? ", or from the number of examples (Wilson) if that is wider" : "");
-  if (most > 1 && least == 1) text += "; of an encoding with one seed, the interval ";
+  const std::string units = examples ? "examples" : "test segments",
+                    wilson = examples ? ", at least that of Wilson for the examples" : "";
+  std::int64_t most = 1;
+  for (const EncodingResult& one : results.encodings) most = std::max(most, one.seeds);
+  const std::int64_t least = fewest_seeds(results);
+  std::string text = "the 95 % confidence interval of the mean over ";
   if (least > 1)
-    return results.settings.finetune.empty()
-               ? text
-               : text + ", and of a model without a fine-tune over the test segments";
-  if (examples)
-    return text +
-           "from the number of examples of one seed (Wilson). It does not "
-           "contain the deviation between seeds";
-  return text +
-         fmt::format(
-             "of the mean over the {} test segments of one seed (Student's t). It does "
-             "not contain the deviation between seeds, about {:.2f} bits in measurements "
-             "of others at this scale",
-             results.runs.empty() ? 0 : results.runs[0].tests.lengths[0].tail_by_segment.size(),
-             seed_deviation);
+    return text + fmt::format("{} and the {}{}",
+                              least == most ? counted(most, "seed") : "the seeds", units,
+                              wilson);
+  return text + fmt::format(
+                    "the {} of one seed{}; it does not contain the deviation between "
+                    "seeds",
+                    units, wilson);
 }
 
 std::string length_range(const Recommendation& one) {
@@ -87,19 +78,22 @@ plot::Table recommendation_table(const Results& results) {
       {"recommended"},
       {"confidence"}};
   for (const Recommendation& one : results.recommendations)
-    table.rows.push_back(
-        {length_range(one),
-         one.choices.empty() ? plot::muted("none") : plot::best(choices_text(one)),
-         one.confidence});
+    table.rows.push_back({length_range(one),
+                          one.choices.empty() ? plot::muted("none")
+                          : one.decided       ? plot::best(choices_text(one))
+                                              : plot::muted("undecided: " + choices_text(one)),
+                          one.confidence});
   table.caption = fmt::format(
-      "Recommendation by {}. Tied: the 95 % confidence interval of the difference from the "
-      "best contains 0. ±: half of the width of the 95 % confidence interval of the "
-      "difference, {}.",
-      examples ? task.unit : "context length",
-      examples ? "from the number of examples, and over seeds if that is wider"
-               : fmt::format("over seeds; with one seed, over the test segments and at least "
-                             "{:.2f} bits",
-                             2 * seed_deviation));
+      "The {}s that may be the best, by {}. Undecided: not shown to be worse than the best, "
+      "nor "
+      "equivalent to it. Equivalent: the whole interval of the difference is within {}. ±: "
+      "half "
+      "of the width of the confidence interval of the difference, over seeds and {}. All "
+      "statements of this page hold together in 95 % of such sessions.",
+      entry_noun(results.settings), examples ? task.unit : "context length",
+      examples ? fmt::format("{:.0f} points", 100 * equal_share)
+               : fmt::format("{:.2f} bits", equal_bits),
+      examples ? "examples" : "test segments");
   return table;
 }
 
@@ -143,8 +137,9 @@ plot::Table summary_table(const Results& results) {
   std::string metric = results.metric.name;
   metric[0] = 'B';
   table.caption = fmt::format(
-      "{} by context length in {}: {}. Without a model: {}. ±: {}. The best of each length and "
-      "those tied with it are green; n/a: the {} has no positions for this length. Holds to: "
+      "{} by context length in {}: {}. Without a model: {}. ±: {}. Those that may be the best "
+      "of "
+      "each length are green; n/a: the {} has no positions for this length. Holds to: "
       "the longest length up to which the loss exceeds that at the training length by at most "
       "{:.0f} %.",
       metric, length_unit(results.settings), results.metric.what, results.metric.chance,
@@ -203,8 +198,7 @@ plot::Table example_table(const Results& results) {
   }
   table.rows.push_back(chance);
   table.caption = fmt::format(
-      "{} by {}, in percent: {}. In parentheses: {}. The best of each range and those tied "
-      "with it "
+      "{} by {}, in percent: {}. In parentheses: {}. Those that may be the best of each range "
       "are green; n/a: the encoding has no positions for it. Chance: {}. Answered to: the "
       "largest number of {} up to which the score is at least {:.0f} %.",
       capitalized(second ? fmt::format("{} and {}", task.score, task.second)
@@ -244,6 +238,10 @@ plot::Table cost_table(const Results& results) {
   plot::Table table;
   table.columns = {
       {"encoding"}, {"parameters", plot::Align::number}, {"step time", plot::Align::number}};
+  const bool equal_time = std::any_of(cost.begin(), cost.end(), [](const EncodingCost& one) {
+    return one.equal_time_bits.has_value();
+  });
+  if (equal_time) table.columns.push_back({"loss at equal time", plot::Align::number});
   std::size_t lengths = 0;
   for (const EncodingCost& one : cost)
     for (; lengths < one.memory.size(); ++lengths)
@@ -256,6 +254,10 @@ plot::Table cost_table(const Results& results) {
   for (const EncodingCost& one : cost) {
     std::vector<plot::Cell> row{one.title, grouped(one.position_parameters),
                                 cell(step_time_text(one))};
+    if (equal_time)
+      row.push_back(one.equal_time_bits
+                        ? cell(number_or_diverged("{:.3f}", *one.equal_time_bits))
+                        : plot::muted("n/a"));
     for (std::size_t i = 0; i < lengths; ++i) {
       if (i >= one.memory.size())
         row.push_back(plot::muted("n/a"));
@@ -270,7 +272,12 @@ plot::Table cost_table(const Results& results) {
   for (const EncodingCost& one : cost)
     if (one.step_noise && std::isfinite(*one.step_noise))
       noise = std::max(noise.value_or(0), *one.step_noise);
-  table.caption = fmt::format(
+  table.caption =
+      equal_time ? "Loss at equal time: the loss at the training length after the time that "
+                   "the encoding none takes for all steps, estimated from the fall of the "
+                   "loss with twice the steps. "
+                 : "";
+  table.caption += fmt::format(
       "Step time: the time of a training step divided by that of the encoding none, median and "
       "95 % confidence interval of steps that alternate. MiB: the peak memory of a forward and "
       "a backward pass over one window of that many {}; for other encodings than none, the "

@@ -22,7 +22,7 @@ plot::Table accuracy_table(const Results& results);
 plot::Table recommendation_table(const Results& results);
 // "128 to 256".
 std::string length_range(const Recommendation& one);
-// Whether an encoding is the best of a ranking or tied with it.
+// Whether an encoding may be the best of a ranking.
 bool is_best(const Ranking& ranking, const std::string& name);
 
 // "the 95 % confidence interval of ...": the meaning of LengthMean::uncertainty, or of the

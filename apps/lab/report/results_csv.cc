@@ -20,7 +20,7 @@ std::string field(const std::string& text) {
 std::string text_lines(const Results& results) {
   std::string text =
       "encoding,title,seeds,position_parameters,length,context,method,bits,uncertainty,"
-      "accuracy,tied_with_best\n";
+      "accuracy,verdict\n";
   for (std::size_t i = 0; i < results.ways.size(); ++i)
     for (const Way& way : results.ways[i].order) {
       const EncodingResult& one =
@@ -32,7 +32,7 @@ std::string text_lines(const Results& results) {
           "{},{},{},{},{},{},{},{:.6g},{},{},{}\n", field(one.name), field(one.title),
           one.seeds, one.position_parameters, results.ways[i].length, name(way.context),
           field(way.method), way.bits, measured ? fmt::format("{:.3g}", at.uncertainty) : "",
-          measured ? fmt::format("{:.6g}", at.accuracy) : "", way.tied ? "yes" : "no");
+          measured ? fmt::format("{:.6g}", at.accuracy) : "", name(way.verdict));
     }
   return text;
 }

@@ -59,7 +59,7 @@ plot::Table size_table(const Results& all, const std::vector<Results>& sizes) {
   std::string metric = capitalized(all.metric.name);
   table.caption = fmt::format(
       "{}{} by size of the model (layers x width), as in training and at the longest tests. "
-      "{}: {}. Those that are best of a size or tied with the best are green; n/a: the "
+      "{}: {}. Those that may be the best of a size are green; n/a: the "
       "encoding has no positions, or no run is finished.",
       metric, by_size::examples(all) ? ", in percent," : "",
       by_size::examples(all) ? "In parentheses" : "±", interval_text(finished[0]));

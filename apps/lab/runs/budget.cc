@@ -5,58 +5,61 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
+#include "apps/lab/runs/sweep.h"
 
 namespace gnomon::lab {
 namespace {
 
 constexpr double validation_share = 1.04;  // time of training with validation
+constexpr double share_of_limit = 0.97;    // speeds differ by some percent
 
-// Runs that a thread executes one after another.
-double rounds(const Settings& s, const Options& options, std::int64_t seeds) {
-  const double runs = static_cast<double>(std::ssize(s.encodings) * seeds);
-  return std::ceil(runs / std::max(1, options.jobs));
+// Seconds of the sweep, the training and the tests.
+double seconds_of(const Settings& settings, const Options& options, const Speed& speed,
+                  std::int64_t seeds, std::int64_t steps) {
+  Settings s = settings;
+  s.steps = steps;
+  const auto rounds = [&](std::int64_t runs_each) {
+    const auto runs = static_cast<double>(std::ssize(s.encodings) * runs_each);
+    return std::ceil(runs / std::max(1, options.jobs));
+  };
+  const auto of_steps = [&](std::int64_t count) {
+    return static_cast<double>(count) * speed.step * validation_share;
+  };
+  return rounds(seeds) * (of_steps(steps) + speed.tests) +
+         rounds(std::ssize(options.sweep)) * of_steps(sweep_steps(s));
 }
 
-double minutes_of(const Settings& s, const Options& options, const Speed& speed,
-                  std::int64_t seeds) {
-  const double run = static_cast<double>(s.steps) * speed.step * validation_share + speed.tests;
-  return rounds(s, options, seeds) * run / 60;
-}
-
-// The number of steps that fits into the time limit.
+// The largest number of steps that fits.
 std::int64_t fitting_steps(const Settings& s, const Options& options, const Speed& speed,
-                           std::int64_t seeds) {
-  const double run = *options.minutes * 60 / rounds(s, options, seeds);
-  const double steps = (run - speed.tests) / (speed.step * validation_share);
-  return std::max<std::int64_t>(1, static_cast<std::int64_t>(std::min(steps, 1e9)));
+                           std::int64_t seeds, double seconds) {
+  std::int64_t low = 1, high = 1'000'000'000;
+  while (low < high) {
+    const std::int64_t middle = low + (high - low + 1) / 2;
+    if (seconds_of(s, options, speed, seeds, middle) <= seconds)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
 }
 
 }  // namespace
 
-Budget choose_budget(const Settings& s, const Options& options, const Speed& speed) {
+Budget choose_budget(const Settings& s, const Options& options, const Speed& speed,
+                     double spent) {
   Budget found{.seeds = s.seeds};
-  if (options.seeds_follow_minutes) {
-    const bool limited = s.task != &text_task && !options.steps_follow_minutes;
-    const double limit =
-        limited ? std::min(minutes_of_examples, *options.minutes) : *options.minutes;
-    const double needed = minutes_of(s, options, speed, seeds_if_they_fit);
-    const bool fits = needed <= limit;
-    found.seeds = fits ? seeds_if_they_fit : s.seeds;
-    found.reason =
-        fmt::format("{}: {} seeds of {} take about {:.1f} minutes, and the limit is {:.1f}.{}",
-                    counted(found.seeds, "seed"), seeds_if_they_fit, counted(s.steps, "step"),
-                    needed, limit,
-                    fits ? ""
-                         : fmt::format(" To train them: --seeds {} --steps {}.",
-                                       seeds_if_they_fit, s.steps));
-  }
-  const std::int64_t fit = fitting_steps(s, options, speed, found.seeds);
+  const double seconds =
+      std::max(0.0, share_of_limit * *options.minutes * 60 - spent - report_seconds);
+  if (options.seeds_follow_minutes &&
+      seconds_of(s, options, speed, seeds_if_they_fit, s.steps) <= seconds)
+    found.seeds = seeds_up_to(seeds_if_they_fit);
+  const std::int64_t fit = fitting_steps(s, options, speed, std::ssize(found.seeds), seconds);
   found.steps = options.steps_follow_minutes ? fit : std::min(fit, s.steps);
-  if (found.steps < s.steps && !options.steps_follow_minutes)
-    found.reason +=
-        fmt::format("{}Number of steps reduced from {} to {}, to stay within {} minutes.",
-                    found.reason.empty() ? "" : "\n", s.steps, found.steps, *options.minutes);
+  found.reason = fmt::format("{} of {} for each {} in {:g} minutes.",
+                             counted(std::ssize(found.seeds), "seed"),
+                             counted(found.steps, "step"), entry_noun(s), *options.minutes);
   return found;
 }
 

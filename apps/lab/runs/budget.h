@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "apps/lab/runs/options.h"
 
@@ -13,25 +14,23 @@ struct Speed {
   double step = 0, tests = 0;
 };
 
-// Three seeds are the fewest with a useful confidence interval: the factor of Student's t is
-// 12.7 for two and 4.3 for three.
-constexpr std::int64_t seeds_if_they_fit = 3;
-
-// With the default preset, a task other than text takes at most this time for three seeds, in
-// minutes. Its time limit is that of the preset.
-constexpr double minutes_of_examples = 3;
+// More seeds than the least for a statement (least_seeds), if the full number of steps fits.
+constexpr std::int64_t seeds_if_they_fit = 5;
+constexpr double report_seconds = 2;  // results, pages
 
 struct Budget {
-  std::int64_t seeds = 1, steps = 0;
-  std::string reason = {};  // one line for the terminal; empty if nothing was chosen
+  std::vector<std::int64_t> seeds = {};
+  std::int64_t steps = 0;
+  std::string reason = {};  // one line for the terminal
 };
 
 // settings.seeds and settings.steps are those of the options and the preset, options.minutes is
-// the limit. The runs of all encodings and seeds take equal time on options.jobs threads.
+// the limit for everything, of which `spent` seconds have passed. The runs of all encodings and
+// seeds take equal time on options.jobs threads.
 //
-// Seeds: three if --seeds is not given, the preset has one, and three seeds of the full number
-// of steps fit into the limit; more seeds never lower the steps. Steps: at most settings.steps;
-// with --minutes, as many as fit. At least 1.
-Budget choose_budget(const Settings& settings, const Options& options, const Speed& speed);
+// Seeds: seeds_if_they_fit if --seeds is not given and they fit with settings.steps. Steps: at
+// most settings.steps; with --minutes, as many as fit. At least 1.
+Budget choose_budget(const Settings& settings, const Options& options, const Speed& speed,
+                     double spent);
 
 }  // namespace gnomon::lab

@@ -273,10 +273,6 @@ RunState read_checkpoint(const fs::path& path, const Job& job, std::int64_t step
   return state;
 }
 
-void check_checkpoint(const fs::path& path, const Job& job, std::int64_t steps) {
-  Checkpoint(path, job, steps);
-}
-
 void refuse_old_checkpoints(const fs::path& folder, const std::optional<std::string>& version) {
   if (!fs::exists(folder / "checkpoints")) return;
   for (const fs::directory_entry& one : fs::directory_iterator(folder / "checkpoints"))

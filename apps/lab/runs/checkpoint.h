@@ -22,8 +22,8 @@
 #include <vector>
 
 #include "apps/lab/data/run_result.h"
+#include "apps/lab/runs/job.h"
 #include "apps/lab/runs/team.h"
-#include "apps/lab/runs/work_list.h"
 
 namespace gnomon::lab {
 
@@ -46,9 +46,6 @@ void write_checkpoint(const std::filesystem::path& path, const Job& job, const R
 RunState read_checkpoint(const std::filesystem::path& path, const Job& job, std::int64_t steps,
                          torch::nn::Module& model, torch::optim::AdamW& optimizer,
                          Team& team = no_team());
-
-// The checks of read_checkpoint that need no model: everything but the tensors of parameters.
-void check_checkpoint(const std::filesystem::path& path, const Job& job, std::int64_t steps);
 
 // Throws std::invalid_argument if the folder of a session has checkpoints of an earlier
 // version, which were archives of LibTorch. `version`: that of settings.json.

@@ -94,13 +94,14 @@ double timed_step(TrainingRun& run) {
 // The median time of a step, and the median and the interval of its ratio to the encoding none.
 // NaN for the ratio if there are too few pairs.
 std::vector<double> step_times(const Settings& settings, const Corpus& corpus,
-                               const std::string& name) {
+                               const std::string& name, double limit) {
   TrainingRun run(settings, corpus, name, 1), plain(settings, corpus, reference_of(name), 1);
   timed_step(run), timed_step(plain);  // allocate their memory
   const auto start = Clock::now();
   std::vector<double> seconds, ratios;
   RelativeTime ratio{NAN, NAN, NAN};
-  while (seconds.empty() || (since(start) < most_step_seconds && ratios.size() < most_pairs)) {
+  while (seconds.empty() ||
+         (since(start) < std::min(limit, most_step_seconds) && ratios.size() < most_pairs)) {
     // Alternating order, so that a slow drift of the machine cancels.
     const bool first = seconds.size() % 2 == 0;
     const double before = first ? 0 : timed_step(plain);
@@ -145,7 +146,8 @@ std::string reference_of(const std::string& name) {
 }
 
 std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
-                                       const std::function<bool()>& stop) {
+                                       double seconds, const std::function<bool()>& stop) {
+  const auto start = Clock::now();
   std::vector<MeasuredCost> all;
   if (settings.device != "cpu") return all;
   Settings of_a_few_steps = settings;  // leaves out validation
@@ -155,21 +157,26 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
     for (const std::string& one : {reference_of(name), name})
       if (!is_own(one) && std::find(names.begin(), names.end(), one) == names.end())
         names.push_back(one);
+  // Equal times, so that the last encodings are measured, too.
+  const double each = seconds / static_cast<double>(std::max<std::size_t>(1, names.size()));
   for (const std::string& name : names) {
     MeasuredCost one{.encoding = name};
     if (stop()) return {};
-    if (const auto step =
-            Child([&] { return step_times(of_a_few_steps, corpus, name); }).numbers(4)) {
+    if (since(start) > seconds) break;
+    if (const auto step = Child([&] {
+                            return step_times(of_a_few_steps, corpus, name, 0.6 * each);
+                          }).numbers(4)) {
       one.step_seconds = step->at(0);
       if (!std::isnan(step->at(1)))
         one.relative_step = RelativeTime{step->at(1), step->at(2), step->at(3)};
     }
-    double seconds = 0;
+    double pass_seconds = 0;
     for (const std::int64_t tokens : memory_lengths) {
       if (settings.task->model) break;  // not a Transformer over bytes
       if (stop()) return {};
       if (tokens > 4096 && settings.preset != "full") break;
-      if (16 * seconds > most_pass_seconds) break;  // attention takes O(tokens^2)
+      if (16 * pass_seconds > std::min(0.4 * each, most_pass_seconds))
+        break;  // attention takes O(tokens^2)
       const auto work = [&] { return pass(settings, name, tokens); };
       Child first(work), second(work);  // run at the same time: their memory is separate
       const auto a = first.numbers(2), b = second.numbers(2);
@@ -177,7 +184,7 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
       one.memory.push_back({.tokens = tokens,
                             .bytes = 0.5 * (a->at(0) + b->at(0)),
                             .spread = std::abs(a->at(0) - b->at(0))});
-      seconds = std::min(a->at(1), b->at(1));
+      pass_seconds = std::min(a->at(1), b->at(1));
     }
     all.push_back(one);
   }

@@ -11,10 +11,11 @@
 namespace gnomon::lab {
 
 // The costs of each of settings.encodings in their order, and of "none" before the first one of
-// each size of models. Lengths: 1024, 4096 and, with --preset full, 16384, if a pass takes at
-// most a few seconds. Empty on another device than the CPU, or if `stop` returns true.
+// each size of models, until `seconds` have passed. Lengths: 1024, 4096 and, with --preset
+// full, 16384, if a pass takes at most a few seconds. Empty on another device than the CPU, or
+// if `stop` returns true.
 std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
-                                       const std::function<bool()>& stop);
+                                       double seconds, const std::function<bool()>& stop);
 
 // The encoding none in a model of the size of the entry.
 std::string reference_of(const std::string& name);

@@ -55,25 +55,32 @@ Transformer with_encoding(Transformer& from, const Settings& settings,
   return model;
 }
 
-// Bits at every length. Empty if `stop` returns true.
-std::vector<double> bits_at_lengths(Transformer& weights, const Rotary& rotary,
-                                    const std::string& method, const Settings& settings,
-                                    const Corpus& corpus, const std::function<bool()>& stop) {
-  std::vector<double> bits;
+// Bits of each test segment at every length. Empty if `stop` returns true.
+std::vector<std::vector<double>> bits_at_lengths(Transformer& weights, const Rotary& rotary,
+                                                 const std::string& method,
+                                                 const Settings& settings, const Corpus& corpus,
+                                                 const std::function<bool()>& stop) {
+  std::vector<std::vector<double>> bits;
   for (const std::int64_t length : settings.eval_lengths) {
     Transformer model = with_encoding(weights, settings,
                                       stretched(rotary, method, settings.train_length, length));
-    const auto found = tail_bits(model, settings, corpus, length, stop);
+    const auto found = tail_by_segment(model, settings, corpus, length, stop);
     if (!found) return {};
     bits.push_back(*found);
   }
   return bits;
 }
 
+std::vector<double> means(const std::vector<std::vector<double>>& lists) {
+  std::vector<double> all;
+  for (const std::vector<double>& one : lists) all.push_back(mean(one));
+  return all;
+}
+
 Settings tuning(const Settings& settings, const std::string& method) {
   Settings tuned = settings;
   tuned.steps = std::max<std::int64_t>(1, settings.steps / tune_divisor);
-  tuned.learning_rate = tune_rate * settings.learning_rate;
+  tuned.learning_rate = tune_rate * learning_rate_of(settings, "rotary");
   if (method != "drope") {
     tuned.train_length = factor * settings.train_length;
     tuned.batch = std::max<std::int64_t>(1, settings.batch / factor);
@@ -101,8 +108,9 @@ std::optional<ExtensionMethod> outcome_of(const std::string& method, Transformer
   }
   const auto after = bits_at_lengths(run.transformer(), rotary, method, settings, corpus, stop);
   if (after.empty()) return {};
-  return ExtensionMethod{method, tuned.train_length, model::internal::json_of(encoding),
-                         without, after};
+  return ExtensionMethod{method,         tuned.train_length, model::internal::json_of(encoding),
+                         means(without), means(after),       without,
+                         after};
 }
 
 }  // namespace
@@ -112,7 +120,7 @@ std::optional<Extension> extend(Transformer& trained, const Settings& settings,
                                 const std::function<bool()>& stop) {
   const Rotary rotary = std::get<Rotary>(find_usual("rotary", settings));
   Extension all{.factor = factor, .steps = tuning(settings, control).steps};
-  all.before = bits_at_lengths(trained, rotary, control, settings, corpus, stop);
+  all.before = means(bits_at_lengths(trained, rotary, control, settings, corpus, stop));
   if (all.before.empty()) return {};
   std::vector<std::string> methods = settings.extend;
   methods.emplace_back(control);

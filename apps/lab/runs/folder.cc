@@ -13,7 +13,9 @@
 
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/model/transformer.h"
+#include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
+#include "gnomon/io/file.h"
 
 namespace gnomon::lab {
 namespace {
@@ -22,6 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* usual = "report";
 constexpr const char* lock_name = ".lock";
+constexpr const char* setup_name = ".settings.lock";
 
 fs::path numbered(int number) {
   return number == 1 ? usual : fmt::format("{}-{}", usual, number);
@@ -35,7 +38,8 @@ std::string contents(const fs::path& folder) {
   if (has_run(folder)) return "an unfinished run";
   for (const fs::directory_entry& one : fs::recursive_directory_iterator(folder))
     // A link to a folder counts: files would be written to where it leads.
-    if ((!one.is_directory() || one.is_symlink()) && one.path().filename() != lock_name)
+    if ((!one.is_directory() || one.is_symlink()) && one.path().filename() != lock_name &&
+        one.path().filename() != setup_name)
       return "the file " + one.path().lexically_relative(folder).string();
   return {};
 }
@@ -52,7 +56,7 @@ void check_space(const fs::path& folder, const Settings& s) {
   std::int64_t all = 0, most = 0;
   for (const std::string& entry : s.encodings) {
     const std::int64_t one = parameters(size_of(s, entry));
-    all += one * s.seeds;
+    all += one * std::ssize(s.seeds);
     most = std::max(most, one);
   }
   const std::int64_t need = 4 * (all + 16 * most) + (16 << 20);
@@ -121,31 +125,80 @@ OutputFolder::OutputFolder(const Options& options) {
   }
 }
 
-bool OutputFolder::lock() {
-  const fs::path name = path_ / lock_name;
-  for (;;) {
-    file_ = open(name.c_str(), O_CREAT | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0644);
-    if (file_ < 0) refuse_folder(path_, std::strerror(errno));
-    if (flock(file_, LOCK_EX | LOCK_NB) != 0) {
-      close(file_);
-      return false;
-    }
-    // Another lab may have removed the file after it was opened here.
-    struct stat held{}, named{};
-    if (fstat(file_, &held) == 0 && stat(name.c_str(), &named) == 0 &&
-        held.st_ino == named.st_ino)
-      return true;
-    close(file_);
-  }
-}
+bool OutputFolder::lock() { return lock_.take(path_ / lock_name, FileLock::Kind::remove); }
 
 OutputFolder::~OutputFolder() { unlock(); }
 
 void OutputFolder::unlock() {
+  lock_.release();
   std::error_code ignored;
-  fs::remove(path_ / lock_name, ignored);
   if (created_) fs::remove(path_, ignored);  // unless it has files
+}
+
+bool FileLock::take(const fs::path& path, Kind kind) {
+  for (;;) {
+    const int file = open(path.c_str(), O_CREAT | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0644);
+    if (file < 0) refuse_folder(path.parent_path(), std::strerror(errno));
+    const int operation =
+        kind == Kind::wait ? LOCK_EX : LOCK_NB | (kind == Kind::shared ? LOCK_SH : LOCK_EX);
+    int status = 0;
+    while ((status = flock(file, operation)) != 0 && errno == EINTR) {
+    }
+    if (status != 0) {
+      close(file);
+      return false;
+    }
+    // Another process may have removed the file after it was opened here.
+    struct stat held{}, named{};
+    if (fstat(file, &held) == 0 && stat(path.c_str(), &named) == 0 &&
+        held.st_ino == named.st_ino) {
+      path_ = path, kind_ = kind, file_ = file;
+      return true;
+    }
+    close(file);
+  }
+}
+
+void FileLock::release() {
+  if (file_ < 0) return;
+  std::error_code ignored;
+  if (kind_ == Kind::remove) fs::remove(path_, ignored);
   close(file_);
+  file_ = -1;
+}
+
+RunFolder::RunFolder(const fs::path& out, const Job& job, const StoredSettings& stored) {
+  std::error_code error;
+  fs::create_directories(out, error);
+  if (error) refuse_folder(out, error.message());
+  if (!session_.take(out / lock_name, FileLock::Kind::shared))
+    refuse("lab", "--out must not be in use by another lab", out.string());
+  {
+    FileLock setup;
+    setup.take(out / setup_name, FileLock::Kind::wait);
+    for (const char* part : {"settings.json", "runs", "models", "checkpoints"})
+      if (const fs::file_type type = fs::symlink_status(out / part).type();
+          type == fs::file_type::symlink)
+        refuse_link("--run", out / part, "a link");
+    if (!has_run(out)) {
+      if (const std::string found = contents(out); !found.empty())
+        refuse("lab", "--out must be a new or empty folder, or have runs of the same session",
+               fmt::format("{}, which has {}", out.string(), found));
+      Settings one = stored.settings;
+      one.encodings = {job.encoding};
+      one.seeds = {job.seed};
+      check_space(out, one);
+      for (const char* part : {"runs", "models", "checkpoints"})
+        fs::create_directories(out / part);
+      io::write_atomically(out / "settings.json", to_json(stored).dump(1));
+    }
+  }
+  require_same(out.string(), read_settings(out / "settings.json"), "this run", stored);
+  for (const fs::path& part :
+       {job.result(out), job.checkpoint(out), out / "models" / job.name()})
+    require_plain("--run", part);
+  if (!run_.take(out / "checkpoints" / (job.name() + ".lock"), FileLock::Kind::remove))
+    refuse("lab", "--run must not be in use by another process", job.name());
 }
 
 }  // namespace gnomon::lab

@@ -1,14 +1,40 @@
-// The output folder of a session. A folder with files of an earlier call is never changed,
-// except by --resume, and two labs never use one folder at the same time.
+// The output folder of a session or of --run. A folder with files of an earlier call is never
+// changed, except by --resume and --run. Two sessions never use one folder at the same time,
+// and two processes of --run never train one run.
 #pragma once
 
 #include <filesystem>
 #include <string>
 #include <string_view>
 
+#include "apps/lab/data/run_json.h"
+#include "apps/lab/runs/job.h"
 #include "apps/lab/runs/options.h"
 
 namespace gnomon::lab {
+
+// A lock on a file, released by the destructor. Also between machines, on file systems that
+// share locks.
+class FileLock {
+ public:
+  // remove: deletes the file when the lock is released. wait: until others release theirs.
+  enum class Kind { remove = 1, shared, wait };
+
+  FileLock() = default;
+  ~FileLock() { release(); }
+  FileLock(const FileLock&) = delete;
+  FileLock& operator=(const FileLock&) = delete;
+
+  // Returns false if another process has locked the file. Throws std::invalid_argument if it
+  // cannot be created.
+  bool take(const std::filesystem::path& path, Kind kind);
+  void release();
+
+ private:
+  std::filesystem::path path_;
+  Kind kind_ = Kind::shared;
+  int file_ = -1;
+};
 
 // Locks the folder of a session until it is destroyed.
 class OutputFolder {
@@ -31,8 +57,20 @@ class OutputFolder {
   void unlock();
 
   std::filesystem::path path_;
-  int file_ = -1;  // descriptor of .lock
+  FileLock lock_;
   bool created_ = false;
+};
+
+// The folder of --run: it is shared with other runs of the same session, and the run is locked.
+class RunFolder {
+ public:
+  // Creates settings.json, or compares it with `stored`. Throws std::invalid_argument as
+  // OutputFolder, and if settings.json is of another session (require_same) or another process
+  // has the run.
+  RunFolder(const std::filesystem::path& out, const Job& job, const StoredSettings& stored);
+
+ private:
+  FileLock session_, run_;
 };
 
 // Whether the folder has the settings of a run.

@@ -11,7 +11,7 @@
 
 #include "apps/lab/data/words.h"
 #include "apps/lab/runs/folder.h"
-#include "apps/lab/runs/work_list.h"
+#include "apps/lab/runs/job.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/version.h"
@@ -85,72 +85,60 @@ std::int64_t segments(const RunResult& run) {
 }
 
 // The folders that have a result of the run.
-std::vector<fs::path> folders_with(const Shards& shards, const Job& job) {
+std::vector<fs::path> folders_with(const Parts& parts, const Job& job) {
   std::vector<fs::path> found;
-  for (const fs::path& folder : shards.folders)
-    if (fs::exists(folder / "runs" / (job.name() + ".json"))) found.push_back(folder);
+  for (const fs::path& folder : parts.folders)
+    if (fs::exists(job.result(folder))) found.push_back(folder);
   return found;
 }
 
 }  // namespace
 
-Shards read_shards(const std::vector<std::string>& folders) {
-  if (folders.empty()) refuse("lab", "--merge requires folders of --shard", "none");
-  Shards shards;
+Parts read_parts(const std::vector<std::string>& folders) {
+  if (folders.empty()) refuse("lab", "--merge requires folders of gnomon lab", "none");
+  Parts parts;
   for (const std::string& folder : folders) {
     for (const char* part : {"settings.json", "cost.json", "runs", "models"})
       require_plain(option, fs::path(folder) / part);
     StoredSettings stored = read_settings(fs::path(folder) / "settings.json");
-    stored.shard.reset();
-    // The paths of equal texts may differ.
-    if (!shards.folders.empty()) stored.settings.texts = shards.stored.settings.texts;
     if (stored.gnomon != GNOMON_VERSION)
       refuse("lab", folder + " must be of version " GNOMON_VERSION,
              stored.gnomon.value_or("an earlier version"));
-    if (shards.folders.empty()) shards.stored = stored;
-    std::vector<std::string>& entries = shards.stored.settings.encodings;
+    if (parts.folders.empty()) parts.stored = stored;
+    std::vector<std::string>& entries = parts.stored.settings.encodings;
     for (const std::string& entry : stored.settings.encodings)
       if (std::find(entries.begin(), entries.end(), entry) == entries.end())
         entries.push_back(entry);
     stored.settings.encodings = entries;
-    const Json first = to_json(shards.stored.settings), other = to_json(stored.settings);
-    Json keys = first;  // an optional setting can be in one of them
-    keys.update(other);
-    for (const auto& [key, any] : keys.items())
-      if (const Json x = first.value(key, Json()), y = other.value(key, Json()); x != y)
-        refuse("lab",
-               fmt::format("{} must have the {} of {}, {}", folder, key, folders[0], x.dump()),
-               y.dump());
-    if (stored.fingerprint != shards.stored.fingerprint)
-      refuse("lab", folder + " must have the texts of " + folders[0], "different texts");
-    shards.folders.emplace_back(folder);
+    require_same(folder, stored, folders[0], parts.stored);
+    parts.folders.emplace_back(folder);
   }
-  return shards;
+  return parts;
 }
 
-SessionResult merge_shards(const Shards& shards, const std::string& command,
-                           const Corpus& corpus, const fs::path& out, std::FILE* stream) {
+SessionResult merge_parts(const Parts& parts, const std::string& command, Missing missing,
+                          const Corpus& corpus, const fs::path& out, std::FILE* stream) {
   SessionResult result;
-  result.settings = shards.stored.settings;
+  result.settings = parts.stored.settings;
   result.command = command;
-  if (fingerprint(corpus) != shards.stored.fingerprint)
-    refuse("lab", "--merge requires the texts of " + shards.folders[0].string(),
+  result.protocol = parts.stored.protocol;
+  if (fingerprint(corpus) != parts.stored.fingerprint)
+    refuse("lab", "--merge requires the texts of " + parts.folders[0].string(),
            "different texts");
   remove_unusable_encodings(result, corpus, stream);
 
-  std::vector<std::string> missing;
   std::vector<fs::path> sources;
-  const std::vector<Job> jobs = jobs_of(result.settings, {});
-  for (const Job& job : jobs) {
-    const std::vector<fs::path> found = folders_with(shards, job);
+  std::vector<Job> jobs;
+  for (const Job& job : jobs_of(result.settings)) {
+    const std::vector<fs::path> found = folders_with(parts, job);
     if (found.empty()) {
-      missing.push_back(job.name());
+      result.missing.push_back(job.name());
       continue;
     }
-    const std::string file = "runs/" + job.name() + ".json";
+    jobs.push_back(job);
     const fs::path weights = fs::path("models") / job.name() / "model.safetensors";
     for (const fs::path& folder : found) {
-      RunResult run = read_run(folder / file, result.settings, job.encoding, job.seed);
+      RunResult run = read_run(job.result(folder), result.settings, job.encoding, job.seed);
       if (folder == found[0]) {
         result.runs.push_back(std::move(run));
       } else if (numbers(run) != numbers(result.runs.back()) ||
@@ -167,9 +155,9 @@ SessionResult merge_shards(const Shards& shards, const std::string& command,
              segments(result.runs.back()));
     sources.push_back(found[0]);
   }
-  if (!missing.empty())
-    refuse("lab", "--merge requires the results of every run",
-           fmt::format("none of {}", listed(missing)));
+  if (jobs.empty() || (!result.missing.empty() && missing == Missing::refused))
+    refuse("lab", "--merge requires the results of every run, or --partial and one of them",
+           fmt::format("none of {}", listed(result.missing)));
 
   for (const char* part : {"runs", "models"}) fs::create_directories(out / part);
   for (std::size_t i = 0; i < jobs.size(); ++i) {
@@ -177,16 +165,16 @@ SessionResult merge_shards(const Shards& shards, const std::string& command,
     // --finetune does not write the released model again.
     if (fs::exists(sources[i] / "models" / name))
       copy_part(sources[i] / "models" / name, out / "models" / name);
-    copy_part(sources[i] / "runs" / (name + ".json"), out / "runs" / (name + ".json"));
+    copy_part(jobs[i].result(sources[i]), jobs[i].result(out));
     result.seconds += result.runs[i].train_seconds + result.runs[i].test_seconds;
   }
-  for (const fs::path& folder : shards.folders)
+  for (const fs::path& folder : parts.folders)
     if (result.cost.empty() && fs::exists(folder / "cost.json")) {
       result.cost = read_costs(folder / "cost.json");
       io::write_atomically(out / "cost.json", to_json(result.cost).dump(1));
     }
   io::sync_folder(out / "models");
-  StoredSettings stored = shards.stored;
+  StoredSettings stored = parts.stored;
   stored.command = command;
   io::write_atomically(out / "settings.json", to_json(stored).dump(1));
   io::sync_folder(fs::absolute(out / "..").lexically_normal());

@@ -14,7 +14,6 @@
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/extension.h"
 #include "apps/lab/runs/process.h"
-#include "apps/lab/runs/wire.h"
 #include "apps/lab/tasks/finetune_config.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "gnomon/error.h"
@@ -30,19 +29,19 @@ how far beyond its training length each one holds. Trains one small Transformer
 per encoding from the same weights on the same batches, and writes a report.
 Without TEXT: Jane Austen's novels, or generated examples of the task.
 
-  --task NAME          text, masked, copy, reverse, addition, recall, image,
-                       image-text, translation, dialogue, graph, classify
+  --task NAME          text, masked, translation, dialogue, image, graph, copy,
+                       sort, scan, needle, variables, .. (list: prints all)
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
                        for both, A*3/B by layers, A@random for random positions
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
   --finetune DIR       test and fine-tune a released Llama, GPT-2 or BERT model
-  --tokens bpe:N       N byte-pair tokens instead of bytes
-  --preset NAME        default (minutes) or full (3 seeds, an hour)
+  --tokens bpe:N (byte pairs)  --preset default|full (minutes, or an hour)
   --train-length N  --eval-lengths A,..  in tokens, or in the unit of the task
   --layers N  --width N  --heads N  or --sizes 2x64,8x256 (layers x width)
-  --batch N  --learning-rate R  --steps N | --minutes M  --device cpu|cuda
-  --seeds N (3 if they fit, else 1)  --jobs N  --workers-per-run 1|2|4|8
-  --serve PORT | --join HOST:PORT | --shard I/N | --merge DIR..   many machines
+  --batch N  --steps N | --minutes M (for everything)  --device cpu|cuda
+  --learning-rate R | --sweep R,..   the best of several rates for each encoding
+  --seeds N|A,B,.. (3, or 5 if they fit)  --jobs N  --workers-per-run 1|2|4|8
+  --list-runs | --protocol PLAN [--run NAME] | --merge DIR.. [--partial]
   --out DIR            a new or empty folder (report, else report-2, ...)
   --resume (go on in --out)  --no-cost (do not measure time and memory)  --json
 
@@ -90,18 +89,32 @@ std::vector<std::string> extension_names(const std::string& text) {
   return names;
 }
 
+// The rates of --sweep: at least two, ascending.
+std::vector<double> parse_rates(const std::string& text) {
+  std::set<double> rates;
+  if (text.empty()) return {};
+  for (const std::string& part : split(text)) {
+    std::size_t used = 0;
+    double rate = 0;
+    try {
+      rate = std::stod(part, &used);
+    } catch (const std::exception&) {
+    }
+    if (used != part.size() || !(rate > 0 && rate < 1))
+      refuse("lab", "--sweep must be learning rates between 0 and 1", part);
+    rates.insert(rate);
+  }
+  need(rates.size() >= 2 && rates.size() <= 16, "--sweep must have 2 to 16 learning rates",
+       std::ssize(rates));
+  return {rates.begin(), rates.end()};
+}
+
 // "--train-length" as "train_length", TEXT as "texts".
 std::string key_of(std::string name) {
   if (name == "TEXT") return "texts";
   name.erase(0, 2);
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
-}
-
-int team_size(const char* option, std::int64_t size) {
-  if (size != 1 && size != 2 && size != 4 && size != micro_batch_count)
-    refuse("lab", std::string(option) + " must be 1, 2, 4 or 8", size);
-  return static_cast<int>(size);
 }
 
 // The command line as a user can repeat it in a shell.
@@ -121,24 +134,6 @@ std::string quoted_command(int argc, char** argv) {
   return text;
 }
 
-// --serve or --join, else the world of a launcher.
-World world_of(const std::string& serve, const std::string& join) {
-  if (serve.empty() && join.empty()) {
-    World world = find_world(environment);
-    require_token(world);
-    return world;
-  }
-  World world{.size = 0, .token = environment("GNOMON_LAB_TOKEN").value_or("")};
-  world.rank = join.empty() ? 0 : 1;
-  world.address = join.empty() ? parse_address("--serve", serve, /*host_required=*/false)
-                               : parse_address("--join", join, /*host_required=*/true);
-  if (world.rank == 0) {
-    if (world.address.host.empty() && world.token.empty()) world.address.host = "127.0.0.1";
-    require_token(world);
-  }
-  return world;
-}
-
 // Throws if an option gives a setting another value. `rule`: "--resume requires".
 void require_equal(const Options& options, const Settings& stored, const std::string& rule,
                    const std::vector<std::string>& keys) {
@@ -149,6 +144,24 @@ void require_equal(const Options& options, const Settings& stored, const std::st
     if (asked.value(key, Json()) != begun.value(key, Json()))
       refuse("lab", rule + " " + key + " " + begun.value(key, Json()).dump(),
              asked.value(key, Json()).dump());
+}
+
+// Replaces the settings by those of a plan.
+void take_plan(Options& options, const std::string& path, bool has_workers) {
+  for (const std::string& key : options.given)
+    if (key != "texts" && key != "micro_batches")
+      refuse("lab", "--protocol must be without other settings", key);
+  options.plan = read_plan(path);
+  options.settings = options.plan->settings;
+  if ((has_workers || options.world.size > 1) && !options.settings.micro_batches)
+    refuse("lab",
+           "--protocol requires micro_batches in its settings for several workers of a run",
+           "none");
+  options.minutes.reset();
+  options.seeds_follow_minutes = false;
+  options.given.clear();
+  const Json all = to_json(options.settings);
+  for (const auto& [key, value] : all.items()) options.given.push_back(key);
 }
 
 }  // namespace
@@ -170,6 +183,16 @@ std::vector<std::int64_t> parse_lengths(const char* option, const std::string& t
   return {sorted.begin(), sorted.end()};
 }
 
+std::vector<std::int64_t> parse_seeds(const std::string& text) {
+  std::vector<std::int64_t> seeds = parse_lengths("--seeds", text);
+  if (text.find(',') == std::string::npos) {
+    need(seeds[0] <= most_seeds, "--seeds must be at most 100; A,B,.. is a list", seeds[0]);
+    return seeds_up_to(seeds[0]);
+  }
+  if (seeds.size() != split(text).size()) refuse("lab", "--seeds must be distinct", text);
+  return seeds;
+}
+
 bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help) {
   const std::vector<std::string> words(argv + 1, argv + argc);
   for (const std::string& word : words)  // they are stored, as JSON
@@ -187,8 +210,8 @@ bool parse_command_line(CommandLine& command, int argc, char** argv, const char*
 Options parse_options(int argc, char** argv) {
   Options options;
   Settings& s = options.settings;
-  std::string task_name = "text", encodings, lengths, methods, sizes;
-  std::optional<std::int64_t> steps, seeds, train_length, batch, layers, width, heads;
+  std::string task_name = "text", encodings, lengths, methods, sizes, seeds, sweep;
+  std::optional<std::int64_t> steps, train_length, batch, layers, width, heads;
   std::optional<double> minutes, learning_rate;
 
   CommandLine command("lab");
@@ -213,23 +236,24 @@ Options parse_options(int argc, char** argv) {
   setting("--seeds", &seeds);
   setting("--batch", &batch);
   setting("--learning-rate", &learning_rate);
+  setting("--position-rate", &s.position_rate);
+  command.option("--sweep", &sweep).not_with({"--learning-rate"});
   setting("--steps", &steps);
   setting("--device", &s.device);
   command.option("--minutes", &minutes).not_with({"--steps"});
   std::optional<int> jobs;
-  std::optional<std::int64_t> workers, processes;
-  std::string serve, join, shard;
-  command.option("--jobs", &jobs).at_least(0);
+  std::optional<std::int64_t> workers;
+  command.option("--jobs", &jobs).at_least(1);
   command.option("--workers-per-run", &workers);
-  command.option("--processes-per-run", &processes).not_with({"--workers-per-run"}).unlisted();
-  command.option("--serve", &serve).not_with({"--join", "--shard", "--merge"});
-  command.option("--join", &join).not_with({"--shard", "--merge", "--resume", "--out"});
-  command.option("--shard", &shard).not_with({"--merge"});
-  command.flag("--merge", &options.merge).not_with({"--resume"});
-  command.option("--lease", &options.lease_seconds).unlisted();
+  std::string protocol;
+  command.flag("--list-runs", &options.list_runs).not_with({"--out", "--json"});
+  command.option("--protocol", &protocol).not_with({"--minutes", "--sizes"}).file();
+  command.option("--run", &options.run).not_with({"--list-runs", "--minutes", "--jobs"});
+  command.flag("--merge", &options.merge).not_with({"--list-runs", "--protocol", "--run"});
+  command.flag("--partial", &options.partial).only_with({"--merge"});
   command.option("--checkpoint", &options.checkpoint_seconds).unlisted();
   command.option("--out", &options.out);
-  command.flag("--resume", &options.resume);
+  command.flag("--resume", &options.resume).not_with({"--list-runs", "--run", "--merge"});
   bool no_cost = false;
   command.flag("--json", &options.json).flag("--no-cost", &no_cost);
   if (!parse_command_line(command, argc, argv, lab_help)) std::exit(0);
@@ -239,6 +263,9 @@ Options parse_options(int argc, char** argv) {
     if (command.given(name)) options.given.push_back(key_of(name));
 
   if (command.given("--sizes")) options.given.emplace_back("encodings");
+  options.texts = s.texts;
+  if (!options.run.empty() && options.out.empty())
+    refuse("lab", "--run requires --out", "none");
 
   const Preset& preset = find_preset(s.preset);
   const bool tunes = !s.finetune.empty();
@@ -247,6 +274,10 @@ Options parse_options(int argc, char** argv) {
          {"--task", "--tokens", "--encodings", "--sizes", "--layers", "--width", "--heads"})
       if (command.given(name))
         refuse("lab", "--finetune must be without " + std::string(name), "both");
+  if (task_name == "list") {
+    std::fputs(task_list().c_str(), stdout);
+    std::exit(0);
+  }
   s.task = &find_task(task_name);
   TaskDefaults task = s.task->defaults();
   s.train_length = train_length.value_or(tunes ? 0 : task.train_length);
@@ -255,12 +286,15 @@ Options parse_options(int argc, char** argv) {
   s.heads = heads.value_or(task.heads);
   if (tunes) task = finetune::take_sizes(s);
   s.learning_rate = learning_rate.value_or(task.learning_rate);
-  s.seeds = seeds.value_or(preset.seeds);
+  s.seeds = seeds.empty() ? seeds_up_to(preset.seeds) : parse_seeds(seeds);
   s.steps = steps.value_or(tunes ? task.steps : preset_steps(s));
   s.eval_segments = preset.segments;
+  if (!options.merge && !options.list_runs) options.world = find_world(environment);
   if (workers) options.workers_per_run = team_size("--workers-per-run", *workers);
-  if (processes) options.processes_per_run = team_size("--processes-per-run", *processes);
-  if (workers || processes) {
+  if (options.world.size > 1)
+    need(options.workers_per_run == 1, "--workers-per-run must be 1 with several processes",
+         options.workers_per_run);
+  if (workers || options.world.size > 1) {
     s.micro_batches = micro_batch_count;
     options.given.emplace_back("micro_batches");
   }
@@ -268,11 +302,12 @@ Options parse_options(int argc, char** argv) {
     if (!(*minutes > 0)) refuse("lab", "--minutes must be positive", *minutes);
     options.minutes = minutes;
     options.steps_follow_minutes = true;
-  } else if (!steps) {
+  } else if (!steps && options.run.empty() && !options.list_runs) {
     options.minutes = preset.minutes;
   }
-  options.seeds_follow_minutes = options.minutes && !seeds && preset.seeds == 1;
+  options.seeds_follow_minutes = options.minutes && seeds.empty() && s.preset == "default";
 
+  options.sweep = parse_rates(sweep);
   s.extend = extension_names(methods);
   if (tunes && methods == "all") std::erase(s.extend, "drope");  // requires much training
   s.encodings = tunes ? finetune::entries(s.extend)
@@ -294,61 +329,34 @@ Options parse_options(int argc, char** argv) {
   const std::int64_t longer = tunes && !s.extend.empty() ? s.longest() / s.train_length : 1;
   s.batch = batch.value_or(std::max<std::int64_t>(1, task.batch / longer));
   check_settings(s);
-  check_device(s.device);  // not for stored settings, which --merge and compare read elsewhere
   if (tunes) finetune::check(s);
+  if (!protocol.empty()) take_plan(options, protocol, workers.has_value());
+  // Not for stored settings, which --merge and compare read elsewhere.
+  if (!options.list_runs || options.minutes) check_device(s.device);
 
-  if (std::max(options.workers_per_run, options.processes_per_run) > 1 && s.device == "cuda")
+  if ((options.workers_per_run > 1 || options.world.size > 1) && s.device == "cuda")
     refuse("lab", "--device must be cpu with several workers for a run", s.device);
   const auto cores = static_cast<int>(std::thread::hardware_concurrency());
   options.jobs =
       jobs.value_or(s.device == "cuda" ? 1 : std::max(1, cores / options.workers_per_run));
   if (s.device == "cuda")
     need(options.jobs <= 1, "--jobs must be 1 with --device cuda", options.jobs);
-  need(options.lease_seconds >= 1, "--lease must be at least 1 second",
-       static_cast<std::int64_t>(options.lease_seconds));
   if (!(options.checkpoint_seconds > 0))
     refuse("lab", "--checkpoint must be positive", options.checkpoint_seconds);
-  if (!shard.empty()) {
-    options.shard = parse_shard(shard);
-    // Shards on machines of different speed must have the same number of steps.
-    if (!steps) refuse("lab", "--shard requires --steps", minutes ? "--minutes" : "none");
-  } else if (options.merge) {
-    if (options.given != std::vector<std::string>{"texts"})
-      refuse("lab", "--merge requires folders and no settings",
-             options.given.empty() ? "none" : options.given.back());
-  } else {
-    options.world = world_of(serve, join);
-  }
-  if (options.processes_per_run > 1) {
-    need(options.world.size > 1 && options.world.size % options.processes_per_run == 0,
-         "--processes-per-run requires a launcher with a multiple of that number of processes",
-         options.world.size);
-    need(options.world.address.port < 65535,
-         "--processes-per-run requires a port below 65535, because it also uses the next one",
-         options.world.address.port);
-    if (!environment("GNOMON_LAB_TOKEN"))
-      refuse(
-          "lab",
-          "--processes-per-run requires the variable GNOMON_LAB_TOKEN, because its processes "
-          "meet on a port of all interfaces",
-          "none");
-    need(jobs.value_or(1) == 1, "--jobs must be 1 with --processes-per-run", options.jobs);
+  if (options.merge && options.given != std::vector<std::string>{"texts"})
+    refuse("lab", "--merge requires folders and no settings",
+           options.given.empty() ? "none" : options.given.back());
+  if (options.world.size > 1) {
+    need(jobs.value_or(1) == 1, "--jobs must be 1 with several processes", options.jobs);
     options.jobs = 1;
   }
-  if (options.jobs == 0 && !options.world.serves())
-    refuse("lab", "--jobs must be positive, except on rank 0 with workers", "0");
   return options;
 }
 
 Settings resumed_settings(const Options& options, const Settings& stored) {
-  require_equal(options, stored, "--resume requires", options.given);
-  return stored;
-}
-
-Settings joined_settings(const Options& options, const Settings& stored) {
   std::vector<std::string> keys = options.given;
-  std::erase(keys, "texts");
-  require_equal(options, stored, "a worker requires the settings of rank 0,", keys);
+  std::erase(keys, "texts");  // their contents are compared
+  require_equal(options, stored, "--resume requires", keys);
   return stored;
 }
 

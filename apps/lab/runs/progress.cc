@@ -9,12 +9,14 @@
 
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/data/task.h"
+#include "apps/lab/runs/job.h"
 
 namespace gnomon::lab {
 namespace {
 
 constexpr auto live_pause = std::chrono::milliseconds(250);
 constexpr auto plain_pause = std::chrono::seconds(15);
+constexpr auto event_pause = std::chrono::milliseconds(250);
 constexpr std::int64_t bar_cells = 10;
 
 std::string bar(double share) {
@@ -61,8 +63,11 @@ std::string duration(double seconds) {
                : fmt::format("{}:{:02}", minutes, rest);
 }
 
-Progress::Progress(const Settings& settings, std::FILE* stream)
-    : settings_(settings), stream_(stream), live_(isatty(fileno(stream)) == 1) {
+Progress::Progress(const Settings& settings, std::FILE* stream, std::FILE* events)
+    : settings_(settings),
+      stream_(stream),
+      events_(events),
+      live_(isatty(fileno(stream)) == 1) {
   thread_ = std::thread([this] { loop(); });
 }
 
@@ -102,17 +107,34 @@ void Progress::training(const std::string& encoding, std::int64_t seed, std::int
                         double bits, double tokens_per_second) {
   const std::lock_guard lock(mutex_);
   Line& one = line(encoding, seed);
-  // The reports of a worker may be several steps apart.
-  steps_ += one.step ? std::max<std::int64_t>(step - one.step, 0) : 1;
+  ++steps_;
   one.step = step;
   one.bits = bits;
   one.rate = tokens_per_second;
   one.curve.add(step, settings_.steps, bits);
+  const auto now = std::chrono::steady_clock::now();
+  if (!events_ || (now - last_event_ < event_pause && step < settings_.steps)) return;
+  last_event_ = now;
+  print_event({{"event", "training"},
+               {"run", ""},
+               {"step", step},
+               {"steps", settings_.steps},
+               {"bits", bits},
+               {"tokens_per_second", tokens_per_second}},
+              encoding, seed);
+}
+
+void Progress::print_event(Json event, const std::string& encoding, std::int64_t seed) {
+  if (!events_) return;
+  event["run"] = Job{encoding, seed}.name();
+  fmt::print(events_, "{}\n", event.dump());
+  std::fflush(events_);
 }
 
 void Progress::testing(const std::string& encoding, std::int64_t seed) {
   const std::lock_guard lock(mutex_);
   line(encoding, seed).phase = Phase::testing;
+  print_event({{"event", "testing"}}, encoding, seed);
 }
 
 void Progress::finished(const std::string& encoding, std::int64_t seed,
@@ -124,13 +146,7 @@ void Progress::finished(const std::string& encoding, std::int64_t seed,
   erase();
   fmt::print(stream_, "{}{}\n", head(encoding, seed), outcome);
   std::fflush(stream_);
-}
-
-void Progress::dropped(const std::string& encoding, std::int64_t seed) {
-  const std::lock_guard lock(mutex_);
-  erase();
-  std::erase_if(lines_,
-                [&](const Line& one) { return one.encoding == encoding && one.seed == seed; });
+  print_event({{"event", "finished"}, {"run", ""}, {"outcome", outcome}}, encoding, seed);
 }
 
 void Progress::note(const std::string& text) {
@@ -144,7 +160,7 @@ std::string Progress::head(const std::string& encoding, std::int64_t seed) const
   std::size_t width = 10;
   for (const std::string& one : settings_.encodings) width = std::max(width, one.size());
   const std::string name = fmt::format("{:<{}} ", encoding, width);
-  return settings_.seeds > 1 ? name + fmt::format("seed {}/{}  ", seed, settings_.seeds) : name;
+  return settings_.seeds.size() > 1 ? name + fmt::format("seed {}  ", seed) : name;
 }
 
 std::string Progress::text(const Line& one) const {
@@ -165,7 +181,7 @@ std::string Progress::text(const Line& one) const {
 }
 
 std::string Progress::session_text() const {
-  const auto runs = std::ssize(settings_.encodings) * settings_.seeds;
+  const auto runs = std::ssize(settings_.encodings) * std::ssize(settings_.seeds);
   std::int64_t left = (runs - finished_) * settings_.steps;
   for (const Line& one : lines_) left -= one.step;
   const double passed =

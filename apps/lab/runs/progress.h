@@ -31,8 +31,9 @@ class LossCurve {
 
 class Progress {
  public:
-  // Draws on `stream` until destroyed.
-  Progress(const Settings& settings, std::FILE* stream);
+  // Draws on `stream` until destroyed. `events`: a file for lines of JSON
+  // (docs/lab/cluster.md), or null.
+  Progress(const Settings& settings, std::FILE* stream, std::FILE* events = nullptr);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
@@ -42,8 +43,6 @@ class Progress {
   void testing(const std::string& encoding, std::int64_t seed);
   // `outcome`: a few words, such as the losses.
   void finished(const std::string& encoding, std::int64_t seed, const std::string& outcome);
-  // Removes a run that is no longer in training: its worker stopped.
-  void dropped(const std::string& encoding, std::int64_t seed);
   // Prints a separate line above the live lines.
   void note(const std::string& text);
 
@@ -62,6 +61,7 @@ class Progress {
   std::string head(const std::string& encoding, std::int64_t seed) const;
   std::string text(const Line& line) const;
   std::string session_text() const;
+  void print_event(Json event, const std::string& encoding, std::int64_t seed);
   void erase();           // the live lines on the screen
   void draw();            // the live lines
   void print_training();  // a plain line for each run in training
@@ -69,6 +69,7 @@ class Progress {
 
   const Settings& settings_;
   std::FILE* stream_;
+  std::FILE* events_;
   const bool live_;
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::mutex mutex_;
@@ -78,6 +79,7 @@ class Progress {
   std::int64_t finished_ = 0;  // runs
   std::int64_t steps_ = 0;     // steps of all runs in this session
   std::vector<Line> lines_;    // one for each run in training or testing
+  std::chrono::steady_clock::time_point last_event_ = {};
   std::thread thread_;
 };
 

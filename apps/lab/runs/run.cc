@@ -8,6 +8,7 @@
 #include <cmath>
 
 #include "apps/lab/data/batches.h"
+#include "apps/lab/data/schedule.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/tasks/make_model.h"
 #include "gnomon/error.h"
@@ -15,19 +16,24 @@
 namespace gnomon::lab {
 namespace {
 
-constexpr double weight_decay = 0.1, gradient_norm = 1, last_rate = 0.1;
+constexpr double weight_decay = 0.1, gradient_norm = 1;
 constexpr std::int64_t curve_points = 30, validation_every = 3;
+
+constexpr std::size_t position_group = 2;
 
 std::unique_ptr<torch::optim::AdamW> optimizer_for(torch::nn::Module& model) {
   // Weight decay applies to matrices, not to norms or parameters of encodings.
-  std::vector<at::Tensor> matrices, others;
+  std::vector<at::Tensor> matrices, others, positions;
   for (const auto& item : model.named_parameters())
-    (item.value().dim() > 1 && item.key().rfind("position", 0) != 0 ? matrices : others)
+    (item.key().rfind("position", 0) == 0 ? positions
+     : item.value().dim() > 1             ? matrices
+                                          : others)
         .push_back(item.value());
   using torch::optim::AdamWOptions;
   const auto options = AdamWOptions().betas({0.9, 0.95});
   std::vector<torch::optim::OptimizerParamGroup> groups;
-  for (const auto& [parameters, decay] : {std::pair{matrices, weight_decay}, {others, 0.0}})
+  for (const auto& [parameters, decay] :
+       {std::pair{matrices, weight_decay}, {others, 0.0}, {positions, 0.0}})
     groups.emplace_back(
         parameters, std::make_unique<AdamWOptions>(AdamWOptions(options).weight_decay(decay)));
   return std::make_unique<torch::optim::AdamW>(std::move(groups), options);
@@ -43,16 +49,6 @@ std::unique_ptr<MicroBatches> micro_batches_of(const Settings& settings, TaskMod
 }
 
 }  // namespace
-
-double learning_rate(const Settings& settings, std::int64_t step) {
-  const double warm = std::max(1.0, 0.1 * static_cast<double>(settings.steps));
-  const double at = static_cast<double>(step) + 1;
-  if (at < warm) return settings.learning_rate * at / warm;
-  const double progress =
-      (at - warm) / std::max(1.0, static_cast<double>(settings.steps) - warm);
-  return settings.learning_rate *
-         (last_rate + (1 - last_rate) * 0.5 * (1 + std::cos(M_PI * progress)));
-}
 
 TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus,
                          const std::string& encoding, std::int64_t seed, Team& team)
@@ -92,8 +88,11 @@ double TrainingRun::train_step() {
   const auto start = std::chrono::steady_clock::now();
   const double bits = backward() * bits_per_nat;
   torch::nn::utils::clip_grad_norm_(model_->module().parameters(), gradient_norm);
-  for (auto& group : optimizer_->param_groups())
-    group.options().set_lr(learning_rate(settings_, state_.step));
+  const double rate =
+      learning_rate_of(settings_, encoding_) * rate_at(state_.step, settings_.steps);
+  auto& groups = optimizer_->param_groups();
+  for (std::size_t i = 0; i < groups.size(); ++i)
+    groups[i].options().set_lr(i == position_group ? settings_.position_rate * rate : rate);
   optimizer_->step();
   ++state_.step;
   state_.loss_sum += bits;

@@ -23,10 +23,6 @@ namespace gnomon::lab {
 
 class Transformer;
 
-// The learning rate of a step, counted from 0: it rises over the first tenth of the steps, then
-// falls along half a cosine to a tenth of the peak.
-double learning_rate(const Settings& settings, std::int64_t step);
-
 class TrainingRun {
  public:
   // All members of the team construct the run, and call train_step and load at the same time.

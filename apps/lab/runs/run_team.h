@@ -1,10 +1,8 @@
-// The workers that train the runs of a session: threads of this process (--workers-per-run), or
-// with --processes-per-run N consecutive ranks of a launcher. The first rank of such a team
-// leads it: it takes part in the session, claims runs, writes files and tests. The other ranks
-// follow it.
+// The workers that train the runs of a session, one after another: threads of this process
+// (--workers-per-run), or all processes of a launcher (world.h). Rank 0 has the session, writes
+// the files and tests. The other ranks follow it.
 //
-// The teams find each other through c10d's TCPStore in rank 0, on the port after that of the
-// session.
+// The processes meet in c10d's TCPStore in rank 0.
 #pragma once
 
 #include <cstdint>
@@ -14,9 +12,9 @@
 #include <string>
 
 #include "apps/lab/data/corpus.h"
+#include "apps/lab/runs/job.h"
 #include "apps/lab/runs/options.h"
 #include "apps/lab/runs/team.h"
-#include "apps/lab/runs/work_list.h"
 
 namespace gnomon::lab {
 
@@ -41,11 +39,9 @@ class RunTeam {
   std::unique_ptr<Processes> processes_;
 };
 
-// Whether this process follows the first rank of its team.
-bool follows(const Options& options);
-// Trains the runs of the team until there are no more. Returns the exit status. Throws
-// std::invalid_argument if the texts differ from those of the leader, and TeamError if another
-// member fails or the leader is silent for options.lease_seconds.
+// Trains the runs of rank 0 until there are no more, in another rank. Returns the exit status.
+// Throws std::invalid_argument if the texts differ from those of rank 0, and TeamError if
+// another member fails.
 int follow_team(const Options& options, std::FILE* stream);
 
 }  // namespace gnomon::lab

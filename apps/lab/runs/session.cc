@@ -4,23 +4,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <chrono>
+#include <cmath>
 #include <mutex>
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/runs/budget.h"
-#include "apps/lab/runs/claimed_run.h"
 #include "apps/lab/runs/cost.h"
 #include "apps/lab/runs/extend.h"
 #include "apps/lab/runs/folder.h"
 #include "apps/lab/runs/progress.h"
 #include "apps/lab/runs/run.h"
+#include "apps/lab/runs/sweep.h"
 #include "apps/lab/runs/threads.h"
-#include "apps/lab/runs/wire.h"
-#include "apps/lab/runs/work_list.h"
-#include "apps/lab/runs/work_server.h"
+#include "apps/lab/runs/train_and_test.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
@@ -33,32 +31,40 @@ namespace {
 namespace fs = std::filesystem;
 using Clock = std::chrono::steady_clock;
 
+// Shares of the time limit for measurements of cost and speed.
+constexpr double cost_share = 0.08, probe_share = 0.03;
+
+double session_seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
 // The speed of a few steps of every encoding, with as many runs at the same time as in
-// training: the fastest if all batches have the same size, because other processes only slow a
-// step down, else the median.
-Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus) {
+// training: the mean, because other processes slow the training down as well. `seconds`: the
+// time of the measurement of one encoding.
+Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus,
+                     double seconds) {
   std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
   Settings probe = s;
   probe.eval_segments = 1;
-  const int jobs = std::max(options.jobs, 1);
   const auto probe_with = [&](Team& team, std::size_t i) {
     TrainingRun run(probe, corpus, s.encodings[i], 1, team);
-    const auto timed = [](auto&& work) {
-      const auto start = Clock::now();
-      work();
-      return std::chrono::duration<double>(Clock::now() - start).count();
-    };
-    std::array<double, 7> seconds{};  // 0 for a trained model
+    double steps = 0, passed = 0;  // 0 for a trained model
     if (!run.trained()) {
       for (int warm = 0; warm < 2; ++warm) run.train_step();
-      for (double& one : seconds) one = timed([&] { run.train_step(); });
-      std::sort(seconds.begin(), seconds.end());
+      const auto start = Clock::now();
+      do {
+        run.train_step();
+        ++steps;
+        passed = session_seconds_since(start);
+      } while (team.decide(!run.trained() && (steps < 5 || passed < seconds)));
     }
     if (!team.leads()) return;
-    step_seconds[i] = seconds[s.task->has_examples() ? seconds.size() / 2 : 0];
-    test_seconds[i] = timed([&] { run.model().evaluate([] { return stop_asked.load(); }); });
+    step_seconds[i] = passed / std::max(1.0, steps);
+    const auto start = Clock::now();
+    run.model().evaluate([] { return stop_asked.load(); });
+    test_seconds[i] = session_seconds_since(start);
   };
-  on_threads(jobs, s.encodings.size(), [&](std::size_t i) {
+  on_threads(options.jobs, s.encodings.size(), [&](std::size_t i) {
     on_team(options.workers_per_run, [&](Team& team) { probe_with(team, i); });
   });
   double steps = 0, tests = 0;
@@ -72,66 +78,103 @@ Speed measured_speed(const Settings& s, const Options& options, const Corpus& co
 
 // Reads cost.json or measures the cost. Called before the first training step of this process:
 // the measurement forks, and LibTorch refuses a backward pass in a child if the parent had one.
-std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus,
+std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus, double seconds,
                                const fs::path& out, std::FILE* stream) {
   if (fs::exists(out / "cost.json")) return read_costs(out / "cost.json");
   fmt::print(stream, "Measuring the cost of each encoding.\n");
   std::fflush(stream);
-  return measure_cost(settings, corpus, [] { return stop_asked.load(); });
+  return measure_cost(settings, corpus, seconds, [] { return stop_asked.load(); });
 }
 
-// Trains the runs on the threads of this process, and with `listener` on those of workers.
+// Whether the runs of another seed fit into the time limit, from the time of the runs before
+// them. Runs begin in the order of their seeds, so seeds are complete or absent.
+class SeedLimit {
+ public:
+  SeedLimit(const Options& options, std::size_t entries)
+      : options_(options), entries_(entries) {}
+
+  // Called before each run, with its index in the list. False from the first run of a seed on
+  // that does not fit.
+  bool admits(std::size_t run) {
+    const std::lock_guard lock(mutex_);
+    if (!options_.minutes || run < entries_ || done_ == 0) return true;
+    if (run / entries_ > latest_ && !closed_) {
+      latest_ = run / entries_;
+      const auto jobs = static_cast<double>(std::max(1, options_.jobs));
+      const double rounds = std::ceil(static_cast<double>(entries_) / jobs);
+      closed_ = session_seconds_since(options_.begin) + rounds * seconds_ / done_ >
+                (1 + tolerance) * 60 * *options_.minutes;
+    }
+    return !closed_ || run / entries_ < latest_;
+  }
+  void finished(double seconds) {
+    const std::lock_guard lock(mutex_);
+    seconds_ += seconds, ++done_;
+  }
+  bool closed() const { return closed_; }
+
+ private:
+  static constexpr double tolerance = 0.1;
+  const Options& options_;
+  const std::size_t entries_;
+  std::mutex mutex_;
+  std::size_t latest_ = 0;  // the last seed that was judged
+  double seconds_ = 0, done_ = 0;
+  bool closed_ = false;
+};
+// Sets the number of seeds and steps, with the speed of this machine, and the learning rates of
+// --sweep, of both settings. Returns the losses of the sweep.
+std::vector<SweptRate> calibrate(Settings& usable, Settings& asked, const Options& options,
+                                 const Corpus& corpus, std::FILE* stream) {
+  if (options.minutes) {
+    const double probe = std::clamp(
+        probe_share * 60 * *options.minutes / static_cast<double>(std::ssize(usable.encodings)),
+        0.3, 3.0);
+    const Speed speed = measured_speed(usable, options, corpus, probe);
+    const Budget budget =
+        choose_budget(usable, options, speed, session_seconds_since(options.begin));
+    fmt::print(stream, "{}\n", budget.reason);
+    asked.seeds = usable.seeds = budget.seeds;
+    asked.steps = usable.steps = budget.steps;
+  }
+  if (options.sweep.empty()) return {};
+  fmt::print(stream, "Choosing a learning rate for each encoding.\n");
+  std::fflush(stream);
+  const std::vector<SweptRate> swept =
+      sweep(usable, corpus, options.sweep, std::max(1, options.jobs),
+            [] { return stop_asked.load(); });
+  asked.rates = usable.rates = best_rates(swept);
+  return swept;
+}
+
+// Trains the runs on the threads of this process.
 void train(SessionResult& result, const Options& options, const StoredSettings& stored,
            const std::vector<Job>& jobs, const Corpus& corpus, const fs::path& out,
-           Listener* listener, std::FILE* stream) {
+           std::FILE* stream) {
   const Settings& settings = result.settings;
   std::vector<std::optional<RunResult>> found(jobs.size());
-  std::mutex mutex;  // guards `found`
-  const auto finished = [&](std::size_t run, RunResult one) {
-    const std::lock_guard lock(mutex);
-    found[run] = std::move(one);
-  };
-  RunTable table(jobs.size());
   {
     Progress progress(settings, stream);
-    on_threads(std::max(options.jobs, 1), jobs.size(), [&](std::size_t i) {
-      const fs::path done = out / "runs" / (jobs[i].name() + ".json");
-      if (!fs::exists(done)) return;
-      RunResult one = read_run(done, settings, jobs[i].encoding, jobs[i].seed);
-      progress.finished(jobs[i].encoding, jobs[i].seed, outcome(one));
-      finished(i, std::move(one));
-      table.set_done(i);
+    on_threads(options.jobs, jobs.size(), [&](std::size_t i) {
+      if (!fs::exists(jobs[i].result(out))) return;
+      found[i] = read_run(jobs[i].result(out), settings, jobs[i].encoding, jobs[i].seed);
+      progress.finished(jobs[i].encoding, jobs[i].seed, outcome(*found[i]));
     });
-    std::optional<WorkServer> server;
-    if (listener)
-      server.emplace(*listener,
-                     Invitation{stored, settings.encodings, options.world.token,
-                                options.lease_seconds, options.checkpoint_seconds},
-                     settings, jobs, table, out, progress, finished);
-    LocalWorkList work(table, jobs, out);
     RunTeam team(options, settings, stored.fingerprint);
-    const auto threads = static_cast<std::size_t>(options.jobs);
-    on_threads(options.jobs, std::min(threads, jobs.size()), [&](std::size_t) {
-      while (const auto claim = work.claim())
-        if (auto one = work_on(*claim, jobs[claim->run], work, settings, corpus,
-                               options.checkpoint_seconds, team, progress))
-          finished(claim->run, std::move(*one));
+    SeedLimit limit(options, settings.encodings.size());
+    on_threads(options.jobs, jobs.size(), [&](std::size_t i) {
+      if (found[i] || stop_asked || !limit.admits(i)) return;
+      const auto start = Clock::now();
+      found[i] = train_and_test(jobs[i], settings, corpus, out, options.checkpoint_seconds,
+                                team, progress);
+      limit.finished(session_seconds_since(start));
     });
-    // Without threads of its own, rank 0 waits for the workers.
-    while (!stop_asked && !table.all_done()) table.wait(std::chrono::milliseconds(100));
-    if (server) server->end(options.world.size / options.processes_per_run - 1);
+    if (limit.closed())
+      progress.note("The last seeds do not fit into the time limit. Go on with --resume.");
     if (stop_asked) progress.note("Stopped. Continue with --resume.");
   }
-  for (std::size_t i = 0; i < jobs.size(); ++i) {
-    const fs::path checkpoint = jobs[i].checkpoint(out);
-    if (!found[i] && fs::exists(checkpoint)) {  // stopped on a worker
-      TrainingRun run(settings, corpus, jobs[i].encoding, jobs[i].seed);
-      run.load(checkpoint);
-      found[i] = run.summary();
-    }
-    if (found[i])
-      (found[i]->unfinished ? result.unfinished : result.runs).push_back(std::move(*found[i]));
-  }
+  for (std::optional<RunResult>& one : found)
+    if (one) (one->unfinished ? result.unfinished : result.runs).push_back(std::move(*one));
 }
 
 }  // namespace
@@ -152,71 +195,76 @@ void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std:
   result.settings.encodings = usable;
 }
 
+StoredSettings stored_settings(const Options& options, const Corpus& corpus) {
+  StoredSettings stored{options.settings, fingerprint(corpus), options.command, GNOMON_VERSION};
+  if (!options.plan) return stored;
+  if (const std::string& texts = options.plan->fingerprint;
+      !texts.empty() && texts != stored.fingerprint)
+    refuse("lab", "--protocol requires the texts of the plan", "different texts");
+  stored.protocol = Protocol{options.plan->sha256};
+  return stored;
+}
+
+Plan plan_session(const Options& options, const Corpus& corpus, std::FILE* stream) {
+  const StopOnSignal signals;
+  at::set_num_threads(1);
+  Plan plan{.settings = options.settings};
+  plan.fingerprint = stored_settings(options, corpus).fingerprint;
+  if (options.settings.tokens != "bytes") plan.tokenizer = corpus.tokenizer->serialized();
+  SessionResult usable;
+  usable.settings = options.settings;
+  remove_unusable_encodings(usable, corpus, stream);
+  calibrate(usable.settings, plan.settings, options, corpus, stream);
+  plan.runs = runs_of(options.plan.value_or(Plan{}), usable.settings);
+  return plan;
+}
+
 SessionResult run_session(const Options& options, const Corpus& corpus, const fs::path& out,
                           std::FILE* stream) {
-  const auto start = Clock::now();
+  const double limit = options.minutes ? 60 * *options.minutes : 3600;  // seconds
   SessionResult result;
   result.settings = options.settings;
-  for (const Job& job : jobs_of(result.settings, options.shard))
+  for (const Job& job : jobs_of(result.settings))
     if (!fs::exists(out / "runs" / (job.name() + ".json"))) require_trainable(job.encoding);
   const StopOnSignal signals;
 
-  // Workers may connect from now on, and wait until the list is ready.
-  std::optional<Listener> listener;
-  if (options.world.serves()) {
-    listener.emplace(options.world.address);
-    const bool is_local = is_loopback(options.world.address.host);
-    if (is_local)
-      fmt::print(stream,
-                 "Only this machine can join: other machines require GNOMON_LAB_TOKEN.\n");
-    fmt::print(stream, "Workers join with: gnomon lab --join {}:{}\n",
-               is_local ? options.world.address.host : host_name(), listener->port());
-    std::fflush(stream);
-  }
-
   const bool stored = has_run(out);
-  StoredSettings asked{options.settings, fingerprint(corpus), options.command, GNOMON_VERSION};
-  if (options.shard) asked.shard = options.shard->text();
+  StoredSettings asked = stored_settings(options, corpus);
   if (stored) {
     const StoredSettings earlier = read_settings(out / "settings.json");
     refuse_old_checkpoints(out, earlier.gnomon);
     if (earlier.fingerprint != asked.fingerprint)
       refuse("lab", "--resume requires the same texts", "different texts");
-    if (earlier.shard != asked.shard)
-      refuse("lab", "--resume requires --shard " + earlier.shard.value_or("(none)"),
-             asked.shard.value_or("none"));
+    if (options.plan && earlier.protocol != asked.protocol)
+      refuse("lab", "--resume requires the protocol of the folder", "another protocol");
+    asked.protocol = earlier.protocol;
     asked.command = earlier.command;
   }
   result.command = asked.command;
-  result.shard = asked.shard;
+  result.protocol = asked.protocol;
   for (const char* part : {"checkpoints", "runs", "models"}) fs::create_directories(out / part);
   at::set_num_threads(1);
   remove_unusable_encodings(result, corpus, stream);
-  // Only the first shard measures the cost.
-  if (options.cost && (!options.shard || options.shard->index == 0))
-    result.cost = cost(result.settings, corpus, out, stream);
-  if (!stored && options.minutes) {
-    const Budget budget = choose_budget(result.settings, options,
-                                        measured_speed(result.settings, options, corpus));
-    if (!budget.reason.empty()) fmt::print(stream, "{}\n", budget.reason);
-    asked.settings.seeds = result.settings.seeds = budget.seeds;
-    asked.settings.steps = result.settings.steps = budget.steps;
+  if (options.cost)
+    result.cost = cost(result.settings, corpus, cost_share * limit, out, stream);
+  if (!stored) {
+    result.sweep = calibrate(result.settings, asked.settings, options, corpus, stream);
+    if (!result.sweep.empty())
+      io::write_atomically(out / "sweep.json", to_json(result.sweep).dump(1));
+  } else if (fs::exists(out / "sweep.json")) {
+    result.sweep = read_sweep(out / "sweep.json");
   }
-  const std::vector<Job> jobs = jobs_of(result.settings, options.shard);
-  if (jobs.empty())
-    refuse("lab",
-           fmt::format("--shard I/N must have I below the number of runs, {}",
-                       std::ssize(result.settings.encodings) * result.settings.seeds),
-           options.shard->text());
+  if (options.plan) runs_of(*options.plan, result.settings);  // checks them
+  const std::vector<Job> jobs = jobs_of(result.settings);
   if (!stored) io::write_atomically(out / "settings.json", to_json(asked).dump(1));
   if (!result.cost.empty())
     io::write_atomically(out / "cost.json", to_json(result.cost).dump(1));
 
-  train(result, options, asked, jobs, corpus, out, listener ? &*listener : nullptr, stream);
+  train(result, options, asked, jobs, corpus, out, stream);
   result.stopped = stop_asked;
   std::error_code not_empty;
   fs::remove(out / "checkpoints", not_empty);  // has files if a run was stopped
-  result.seconds = std::chrono::duration<double>(Clock::now() - start).count();
+  result.seconds = session_seconds_since(options.begin);
   return result;
 }
 

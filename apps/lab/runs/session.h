@@ -16,8 +16,10 @@
 #include <vector>
 
 #include "apps/lab/data/corpus.h"
+#include "apps/lab/data/run_json.h"
 #include "apps/lab/data/run_result.h"
 #include "apps/lab/runs/options.h"
+#include "apps/lab/runs/plan.h"
 
 namespace gnomon::lab {
 
@@ -25,8 +27,10 @@ struct SessionResult {
   // The settings after --resume, --minutes and the removal of encodings that cannot take part,
   // which are in `left_out`.
   Settings settings;
-  std::string command;                    // that began the run
-  std::optional<std::string> shard = {};  // "I/N"
+  std::string command;  // that began the run
+  std::vector<SweptRate> sweep = {};
+  std::optional<Protocol> protocol = {};
+  std::vector<std::string> missing = {};  // runs that --merge --partial has not found
   std::vector<LeftOut> left_out;
   std::vector<RunResult> runs;        // finished, by seed, then by encoding
   std::vector<RunResult> unfinished;  // summaries of runs that were stopped
@@ -39,10 +43,16 @@ struct SessionResult {
 // Throws std::invalid_argument if none is left.
 void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std::FILE* stream);
 
+// The contents of settings.json for a new session. Throws std::invalid_argument if the texts
+// are not those of options.plan.
+StoredSettings stored_settings(const Options& options, const Corpus& corpus);
+
+// The plan for --list-runs. With options.minutes, the number of steps fits this machine.
+Plan plan_session(const Options& options, const Corpus& corpus, std::FILE* stream);
+
 // `out`: the folder, which is empty or has a stopped run with options.settings. The first
 // Ctrl-C saves the state of every run and returns the finished runs. The second ends the
-// process. With options.world, workers on other machines train runs, too (work_server.h,
-// work_client.h).
+// process. With options.world, the other processes train each run, too (run_team.h).
 SessionResult run_session(const Options& options, const Corpus& corpus,
                           const std::filesystem::path& out, std::FILE* stream);
 

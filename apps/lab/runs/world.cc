@@ -1,10 +1,5 @@
 #include "apps/lab/runs/world.h"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
-#include <unistd.h>
-
-#include <array>
 #include <charconv>
 #include <cstdlib>
 
@@ -60,24 +55,14 @@ class Launcher {
   const std::string name_;
 };
 
-// An address for all ranks. Rank 0 listens on all interfaces unless all ranks are on its
-// machine: its name may stand for another address on its own machine, as behind a Kubernetes
-// service.
-void set_address(World& world, std::string host, std::int64_t port) {
-  world.address.host = world.rank == 0 && !is_loopback(host) ? std::string() : std::move(host);
-  world.address.port = static_cast<std::uint16_t>(port);
-}
-
 World torchrun_world(const Variables& variables) {
   const Launcher launcher(variables, "torchrun (RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT)");
   World world = launcher.world("RANK", "WORLD_SIZE");
-  const std::string host = launcher.text("MASTER_ADDR");
-  std::int64_t port = launcher.number("MASTER_PORT", 1, 65534);
+  if (world.size == 1) return world;
+  world.host = launcher.text("MASTER_ADDR");
+  world.port = static_cast<std::uint16_t>(launcher.number("MASTER_PORT", 1, 65534));
   // The agent of torchrun already listens on this port.
-  if (variables("TORCHELASTIC_USE_AGENT_STORE") == "True") ++port;
-  set_address(world, host, port);
-  world.token = variables("TORCHELASTIC_RUN_ID").value_or("none");
-  if (world.token == "none") world.token.clear();  // torchrun without --rdzv-id
+  if (variables("TORCHELASTIC_USE_AGENT_STORE") == "True") ++world.port;
   return world;
 }
 
@@ -91,21 +76,8 @@ World slurm_world(const Variables& variables) {
   const std::int64_t port = variables("MASTER_PORT") ? launcher.number("MASTER_PORT", 1, 65535)
                                                      : 20000 + (job % 10000 + step) % 10000;
   const auto host = variables("MASTER_ADDR");
-  set_address(world, host ? *host : first_host(launcher.text("SLURM_STEP_NODELIST")), port);
-  world.token = std::to_string(job) + "." + std::to_string(step);
-  return world;
-}
-
-World kubernetes_world(const Variables& variables) {
-  const Launcher launcher(variables,
-                          "a Kubernetes job (JOB_COMPLETION_INDEX, MASTER_ADDR, MASTER_PORT)");
-  World world;
-  world.size = 0;
-  if (variables("WORLD_SIZE"))
-    world = launcher.world("JOB_COMPLETION_INDEX", "WORLD_SIZE");
-  else
-    world.rank = launcher.number("JOB_COMPLETION_INDEX", 0, 1'000'000);
-  set_address(world, launcher.text("MASTER_ADDR"), launcher.number("MASTER_PORT", 1, 65535));
+  world.host = host ? *host : first_host(launcher.text("SLURM_STEP_NODELIST"));
+  world.port = static_cast<std::uint16_t>(port);
   return world;
 }
 
@@ -114,37 +86,11 @@ World launched_world(const Variables& variables) {
   if (variables("RANK")) return torchrun_world(variables);
   // Not SLURM_NTASKS, which a batch script has without srun.
   if (variables("SLURM_STEP_NUM_TASKS")) return slurm_world(variables);
-  const bool has_address = variables("MASTER_ADDR") || variables("MASTER_PORT");
-  if (variables("JOB_COMPLETION_INDEX") && has_address) return kubernetes_world(variables);
-  if (has_address || variables("WORLD_SIZE")) return torchrun_world(variables);  // refuses
+  if (variables("WORLD_SIZE")) return torchrun_world(variables);  // refuses
   return {};
 }
 
 }  // namespace
-
-bool is_loopback(const std::string& host) {
-  in_addr address{};
-  in6_addr address6{};
-  if (inet_pton(AF_INET, host.c_str(), &address) == 1)
-    return ntohl(address.s_addr) >> 24 == IN_LOOPBACKNET;
-  if (inet_pton(AF_INET6, host.c_str(), &address6) == 1)
-    return IN6_IS_ADDR_LOOPBACK(&address6) != 0;
-  return host == "localhost";
-}
-
-void require_token(const World& world) {
-  if (world.size == 1 || !world.token.empty() || is_loopback(world.address.host)) return;
-  refuse("lab",
-         "a session of several machines requires the variable GNOMON_LAB_TOKEN, a secret with "
-         "the same value in all processes",
-         "none");
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  gethostname(name.data(), name.size() - 1);
-  return name.data();
-}
 
 std::optional<std::string> environment(const char* name) {
   const char* value = std::getenv(name);
@@ -153,8 +99,22 @@ std::optional<std::string> environment(const char* name) {
 
 World find_world(const Variables& variables) {
   World world = launched_world(variables);
-  if (const auto token = variables("GNOMON_LAB_TOKEN")) world.token = *token;
+  if (world.size == 1) return {};
+  team_size("the number of processes that train a run together", world.size);
+  const auto token = variables("GNOMON_LAB_TOKEN");
+  if (!token)
+    refuse("lab",
+           "several processes require the variable GNOMON_LAB_TOKEN, because they meet on a "
+           "port of all interfaces",
+           "none");
+  world.token = *token;
   return world;
+}
+
+int team_size(const std::string& rule, std::int64_t size) {
+  if (size != 1 && size != 2 && size != 4 && size != 8)
+    refuse("lab", rule + " must be 1, 2, 4 or 8", size);
+  return static_cast<int>(size);
 }
 
 std::string first_host(const std::string& list) {
@@ -169,17 +129,6 @@ std::string first_host(const std::string& list) {
   const std::string rest = list.substr(close + 1, next - close - 1);
   return list.substr(0, bracket) + list.substr(bracket + 1, end - bracket - 1) +
          (rest.empty() ? "" : first_host(rest));
-}
-
-Shard parse_shard(const std::string& text) {
-  const std::size_t slash = text.find('/');
-  const auto index = integer(std::string_view(text).substr(0, slash));
-  const auto count = slash == std::string::npos
-                         ? std::nullopt
-                         : integer(std::string_view(text).substr(slash + 1));
-  if (!index || !count || *index < 0 || *index >= *count)
-    refuse("lab", "--shard must be I/N with 0 <= I < N", text);
-  return {*index, *count};
 }
 
 }  // namespace gnomon::lab

@@ -13,10 +13,13 @@
 #include "apps/lab/data/words.h"
 #include "apps/lab/runs/options.h"
 #include "apps/lab/statistics/answer.h"
+#include "apps/lab/statistics/contrasts.h"
+#include "apps/lab/statistics/observations.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results_by_size.h"
 #include "apps/lab/statistics/results_json.h"
 #include "apps/lab/statistics/task_results.h"
+#include "apps/lab/statistics/training.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "src/core/text.h"
@@ -38,107 +41,36 @@ namespace comparison {
 
 namespace fs = std::filesystem;
 
-// The measurements of one encoding at one length: one for each seed, and the means over seeds
-// for each test segment (text).
-struct Sample {
+// The measurements of one encoding at a length, or in a range.
+struct Measured {
   std::int64_t from = 0, to = 0;
-  std::vector<std::int64_t> numbers;  // seed numbers
-  std::vector<double> seeds, segments;
-  double sampling = 0;  // variance of the mean, from the number of examples
+  Observations sample;
 };
 
-// Text: the segments of all seeds are the same, so their losses are added seed by seed.
-std::vector<Sample> text_samples(const Results& results, const EncodingResult& encoding) {
-  std::vector<Sample> all;
-  for (std::size_t i = 0; i < encoding.lengths.size(); ++i) {
-    if (!encoding.lengths[i].applicable) continue;
-    Sample& one = all.emplace_back();
-    one.to = encoding.lengths[i].length;
-    for (const RunResult& run : results.runs) {
-      if (run.encoding != encoding.name) continue;
-      const LengthLoss& at = run.tests.lengths[i];
-      one.numbers.push_back(run.seed);
-      one.seeds.push_back(std::isfinite(encoding.lengths[i].tail_bits) ? at.tail_bits : NAN);
-      one.segments.resize(at.tail_by_segment.size());
-      for (std::size_t s = 0; s < one.segments.size(); ++s)
-        one.segments[s] += at.tail_by_segment[s] / static_cast<double>(encoding.seeds);
-    }
-  }
+std::vector<Measured> measured(const Results& results, const EncodingResult& encoding) {
+  std::vector<Measured> all;
+  for (std::size_t i = 0; i < encoding.lengths.size(); ++i)
+    if (const LengthMean& at = encoding.lengths[i]; at.applicable)
+      all.push_back({0, at.length,
+                     observations_of(Way{.name = encoding.name, .context = Context::whole}, i,
+                                     results.runs)});
+  for (std::size_t i = 0; i < encoding.ranges.size(); ++i)
+    if (const StretchMean& range = encoding.ranges[i]; range.applicable)
+      all.push_back({range.from, range.to,
+                     observations_of(encoding.name, i, &Stretch::scores, results.runs)});
   return all;
 }
 
-std::vector<Sample> example_samples(const Results& results, const EncodingResult& encoding) {
-  std::vector<Sample> all;
-  for (const StretchMean& range : encoding.ranges) {
-    if (!range.applicable) continue;
-    Sample& one = all.emplace_back();
-    one.from = range.from, one.to = range.to;
-    for (const RunResult& run : results.runs) {
-      if (run.encoding != encoding.name) continue;
-      // The mean of the stretches of the range, as in EncodingResult::ranges.
-      std::vector<double> scores;
-      for (const Stretch& stretch : run.tests.stretches)
-        if (range.from <= stretch.from && stretch.to <= range.to)
-          scores.push_back(stretch.score);
-      one.numbers.push_back(run.seed);
-      one.seeds.push_back(std::isfinite(range.score) ? mean(scores) : NAN);
-    }
-    one.sampling = range.score * (1 - range.score) /
-                   static_cast<double>(std::max<std::int64_t>(1, range.examples)) /
-                   static_cast<double>(one.seeds.size());
-  }
-  return all;
-}
-
-// Welch's interval of the difference of two means.
-double welch_margin(const std::vector<double>& a, const std::vector<double>& b) {
-  const auto part = [](const std::vector<double>& numbers) {
-    return deviation(numbers) * deviation(numbers) / static_cast<double>(numbers.size());
-  };
-  const double of_a = part(a), of_b = part(b), variance = of_a + of_b;
-  if (variance == 0) return 0;
-  const double degrees = variance * variance /
-                         (of_a * of_a / static_cast<double>(a.size() - 1) +
-                          of_b * of_b / static_cast<double>(b.size() - 1));
-  return student_95(degrees) * std::sqrt(variance);
-}
-
-// Properties that the runs of two sessions share, for intervals of paired differences.
-struct Common {
-  bool examples = false;
-  bool segments = false;  // test segments
-  // Runs of equal seed begin with the same weights and read the same batches.
-  bool start = false;
-};
-
-Common common_of(const Results& a, const Results& b, Texts texts) {
-  const Settings &x = a.settings, &y = b.settings;
+// Marks what the samples of two sessions do not have in common: seeds, if runs of equal seed do
+// not begin with the same weights and read the same batches, and units.
+void separate(Observations& b, const Settings& x, const Settings& y, Texts texts) {
+  constexpr std::int64_t other = std::int64_t{1} << 40;
   const bool same = texts == Texts::same;
-  return {.examples = x.task->has_examples(),
-          .segments = same && x.longest() == y.longest() && x.eval_segments == y.eval_segments,
-          .start = same && x.layers == y.layers && x.width == y.width && x.heads == y.heads &&
-                   x.train_length == y.train_length && x.batch == y.batch};
-}
-
-std::vector<double> differences_of(const std::vector<double>& a, const std::vector<double>& b) {
-  std::vector<double> differences;
-  for (std::size_t i = 0; i < a.size(); ++i) differences.push_back(b[i] - a[i]);
-  return differences;
-}
-
-double margin_of(const Sample& a, const Sample& b, const Common& common) {
-  const bool several = a.seeds.size() > 1 && b.seeds.size() > 1;
-  const bool paired = common.start && a.numbers == b.numbers;
-  const double over_seeds = !several ? 0
-                            : paired ? mean_margin(differences_of(a.seeds, b.seeds))
-                                     : welch_margin(a.seeds, b.seeds);
-  if (common.examples)
-    return std::max(over_seeds, normal_95 * std::sqrt(a.sampling + b.sampling));
-  if (several) return over_seeds;
-  double margin = std::hypot(mean_margin(a.segments), mean_margin(b.segments));
-  if (common.segments && a.segments.size() == b.segments.size())
-    margin = mean_margin(differences_of(a.segments, b.segments));
-  return std::max(2 * seed_deviation, margin);
+  if (!same || x.longest() != y.longest() || x.eval_segments != y.eval_segments) b.unit_set = 1;
+  if (same && x.layers == y.layers && x.width == y.width && x.heads == y.heads &&
+      x.train_length == y.train_length && x.batch == y.batch)
+    return;
+  for (std::int64_t& seed : b.seeds) seed += other;
 }
 
 const EncodingResult* find(const Results& results, const std::string& name) {
@@ -190,9 +122,10 @@ std::string differences_text(const Comparison& found, bool examples) {
         std::find(places.begin(), places.end(), place) == places.end())
       places.push_back(place);
   const double factor = examples ? 100 : 1;
-  const char* form = examples ? "{:+.1f} ± {:.1f}{}" : "{:+.3f} ± {:.3f}{}";
+  const char *form = examples ? "{:+.1f} ± {}{}" : "{:+.3f} ± {}{}",
+             *margin_form = examples ? "{:.1f}" : "{:.3f}";
   std::string text = fmt::format(
-      "\n{}{}: B - A ± half of the 95 % confidence interval; "
+      "\n{}{}: B - A ± half of the simultaneous 95 % confidence interval; "
       "*: the interval does not contain 0\n{:<26}",
       capitalized(found.metric), examples ? ", in points" : "", "");
   for (const std::string& place : places) text += fmt::format("{:>18}", place);
@@ -207,10 +140,14 @@ std::string differences_text(const Comparison& found, bool examples) {
       text += fmt::format("{:>18}", "n/a");
     ++column;
     text += fmt::format(
-        "{:>18}", !std::isfinite(one.difference())
-                      ? "diverged "
-                      : fmt::format(fmt::runtime(form), factor * one.difference(),
-                                    factor * one.margin, one.is_measurable() ? "*" : " "));
+        "{:>18}",
+        !std::isfinite(one.difference())
+            ? "diverged "
+            : fmt::format(fmt::runtime(form), factor * one.difference(),
+                          std::isfinite(one.margin)
+                              ? fmt::format(fmt::runtime(margin_form), factor * one.margin)
+                              : "n/a",
+                          one.is_measurable() ? "*" : " "));
   }
   const auto count = [&](auto&& holds) {
     return std::count_if(found.differences.begin(), found.differences.end(), holds);
@@ -218,10 +155,14 @@ std::string differences_text(const Comparison& found, bool examples) {
   const auto finite =
       count([](const LengthDifference& one) { return std::isfinite(one.difference()); });
   text += fmt::format(
-      "\n{} of {} finite differences are measurable. If nothing differed, about {:.1f} of them "
-      "would be.\n",
-      count([](const LengthDifference& one) { return one.is_measurable(); }), finite,
-      0.05 * static_cast<double>(finite));
+      "\n{} of {} finite differences are measurable. If nothing differed, none would be in 95 "
+      "% "
+      "of all comparisons.\n",
+      count([](const LengthDifference& one) { return one.is_measurable(); }), finite);
+  if (finite > 0 && count([](const LengthDifference& one) {
+                      return std::isfinite(one.difference()) && !std::isfinite(one.margin);
+                    }) == finite)
+    text += fmt::format("Intervals require at least {} seeds in both folders.\n", least_seeds);
   return text;
 }
 
@@ -285,7 +226,7 @@ Texts texts_of(const fs::path& a, const fs::path& b, const Results& in_a, const 
 }  // namespace comparison
 
 Comparison compare(const Results& a, const Results& b, Texts texts) {
-  using comparison::find, comparison::margin_of, comparison::titles_without;
+  using comparison::find, comparison::titles_without;
   if (a.settings.task != b.settings.task)
     refuse("compare", "both folders must have the same task",
            fmt::format("{} and {}", a.settings.task->name, b.settings.task->name));
@@ -312,31 +253,43 @@ Comparison compare(const Results& a, const Results& b, Texts texts) {
   found.only_b = titles_without(b, a);
 
   const bool examples = a.settings.task->has_examples();
-  const comparison::Common common = comparison::common_of(a, b, texts);
-  const auto samples = examples ? comparison::example_samples : comparison::text_samples;
+  std::vector<std::pair<LengthDifference, std::pair<Observations, Observations>>> pairs;
   for (const EncodingResult& one : a.encodings) {
     const EncodingResult* other = find(b, one.name);
     if (!other) continue;
-    const auto others = samples(b, *other);
-    for (const comparison::Sample& here : samples(a, one))
-      for (const comparison::Sample& there : others)
-        if (here.from == there.from && here.to == there.to)
-          found.differences.push_back({one.name, one.title, here.from, here.to,
-                                       mean(here.seeds), mean(there.seeds),
-                                       margin_of(here, there, common)});
+    const auto others = comparison::measured(b, *other);
+    for (const comparison::Measured& here : comparison::measured(a, one))
+      for (const comparison::Measured& there : others)
+        if (here.from == there.from && here.to == there.to) {
+          pairs.push_back(
+              {{one.name, one.title, here.from, here.to}, {here.sample, there.sample}});
+          comparison::separate(pairs.back().second.second, a.settings, b.settings, texts);
+        }
     const std::int64_t reach = examples ? one.answered_to : one.holds_to,
                        other_reach = examples ? other->answered_to : other->holds_to;
     if (reach != other_reach)
       found.reaches.push_back({one.name, one.title, reach, other_reach});
+  }
+  for (auto& [difference, samples] : pairs) {
+    const auto mean_of = [](const Observations& sample) {
+      std::vector<double> seeds;
+      for (const auto& units : sample.units) seeds.push_back(mean(units));
+      return mean(seeds);
+    };
+    difference.a = mean_of(samples.first), difference.b = mean_of(samples.second);
+    difference.margin = Contrasts({samples.second, samples.first},
+                                  examples ? Better::higher : Better::lower, pairs.size())
+                            .between(0, 1)
+                            .margin;
+    found.differences.push_back(difference);
   }
   if (found.differences.empty())
     refuse("compare", "both folders must have an encoding and a length in common", "none");
   found.several_sizes = has_sizes(a) || has_sizes(b);
   if (found.several_sizes) return found;
   comparison::add_recommendations(found, a, b);
-  const auto reason = examples ? no_better_than_chance : not_trained_enough;
-  found.no_advice_a = reason(a).value_or("");
-  found.no_advice_b = reason(b).value_or("");
+  found.no_advice_a = no_advice(a).value_or("");
+  found.no_advice_b = no_advice(b).value_or("");
   return found;
 }
 

@@ -17,11 +17,9 @@ struct ChangedSetting {
 };
 
 // One encoding at the length `to` (text; `from` is 0) or in the range `from` to `to`. a, b:
-// means over seeds of the loss or the score. margin: half of the width of the 95 % confidence
-// interval of b - a. Several seeds in both folders: Student's t of the mean difference between
-// runs of equal seed, if these begin with the same weights and read the same batches, else
-// Welch's. Text with one seed in a folder: over the test segments, but at least twice
-// seed_deviation. Examples: at least that from the number of examples.
+// means over seeds of the loss or the score. margin: half of the width of the confidence
+// interval of b - a (contrasts.h), which holds for all differences together. Infinite with
+// fewer than least_seeds seeds in a folder.
 struct LengthDifference {
   std::string name, title;
   std::int64_t from = 0, to = 0;

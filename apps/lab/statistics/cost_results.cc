@@ -1,6 +1,7 @@
 #include "apps/lab/statistics/cost_results.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "apps/lab/runs/cost.h"
 
@@ -29,6 +30,11 @@ std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured
                      found->relative_step,
                      found->memory};
     if (plain->relative_step) row.step_noise = plain->relative_step->from_one();
+    if (one.fall && row.relative_step && !one.lengths.empty()) {
+      const bool slower = row.relative_step->shows_cost(row.step_noise.value_or(0));
+      const double doublings = slower ? std::log2(row.relative_step->median) : 0;
+      row.equal_time_bits = one.lengths.front().tail_bits + doublings * *one.fall;
+    }
     for (std::size_t i = 0; i < std::min(row.memory.size(), plain->memory.size()); ++i) {
       MemoryUse& use = row.memory[i];
       const double extra = use.bytes - plain->memory[i].bytes;

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -12,9 +13,10 @@
 namespace gnomon::lab {
 
 bool all_diverged(const Results& results) {
-  if (results.rankings.empty() || results.rankings.front().order.empty()) return false;
-  const RankedEncoding& best = results.rankings.front().order.front();
-  return !std::isfinite(best.bits.value_or(best.score));
+  return !results.encodings.empty() &&
+         std::all_of(
+             results.encodings.begin(), results.encodings.end(),
+             [](const EncodingResult& one) { return one.training == Training::diverged; });
 }
 
 std::string all_diverged_sentence(const Results& results) {

@@ -20,9 +20,11 @@
 #include "apps/lab/runs/extend.h"
 #include "apps/lab/runs/session.h"
 #include "apps/lab/statistics/answer.h"
+#include "apps/lab/statistics/observations.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results_by_size.h"
 #include "apps/lab/statistics/task_results.h"
+#include "apps/lab/statistics/training.h"
 #include "apps/lab/statistics/ways.h"
 #include "apps/lab/tasks/finetune_config.h"
 #include "gnomon/isa.h"
@@ -57,8 +59,12 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
     const auto tails = over_seeds(&LengthLoss::tail_bits);
     one.tail_bits = mean(tails);
     one.tail_deviation = deviation(tails);
-    // A released model without a fine-tune has the same loss with every seed.
-    one.uncertainty = mean_margin(one.tail_deviation > 0 ? tails : first[i].tail_by_segment);
+    Observations sample;
+    for (const RunResult* run : runs) {
+      sample.seeds.push_back(run->seed);
+      sample.units.push_back(run->tests.lengths[i].tail_by_segment);
+    }
+    one.uncertainty = mean_margin(sample);
     one.window_bits = mean(over_seeds(&LengthLoss::window_bits));
     one.accuracy = mean(over_seeds(&LengthLoss::accuracy));
     if (!std::isfinite(one.tail_bits + one.uncertainty + one.window_bits + one.accuracy))
@@ -208,6 +214,11 @@ std::string now() {
 
 }  // namespace
 
+const EncodingResult& find_encoding(const Results& results, const std::string& name) {
+  return *std::find_if(results.encodings.begin(), results.encodings.end(),
+                       [&](const EncodingResult& one) { return one.name == name; });
+}
+
 std::string length_text(const Results& results, std::int64_t length) {
   std::string text = fmt::format("{} {}", length, length_unit(results.settings));
   if (const auto each = results.texts.bytes_per_token)
@@ -224,9 +235,9 @@ void compare_encodings(Results& results) {
     if (!runs.empty())
       results.encodings.push_back(encoding_results(name, runs, results.settings));
   }
-  results.rankings = (examples ? example_rankings : rankings)(results.encodings, results.runs);
+  judge_training(results);
+  (examples ? rank_examples : rank_ways)(results);
   results.extensions = extension_results(results.encodings, results.runs);
-  if (!examples) results.ways = ways(results.encodings, results.runs);
   if (has_sizes(results)) return compare_sizes(results);
   results.recommendations = recommendations(results);
   results.answer = answer(results);
@@ -241,14 +252,16 @@ Results assemble_results(const SessionResult& session, const Corpus& corpus) {
   results.gnomon = GNOMON_VERSION;
   results.date = now();
   results.command = session.command;
+  results.protocol = session.protocol;
+  results.missing = session.missing;
   results.settings = settings;
   results.texts = texts_result(corpus);
   results.metric = metric(settings, results.texts);
-  results.runs_asked = settings.seeds * std::ssize(settings.encodings);
-  results.shard = session.shard;
+  results.runs_asked = std::ssize(settings.seeds) * std::ssize(settings.encodings);
   results.left_out = session.left_out;
   results.stopped = session.stopped;
   results.runs = session.runs;
+  results.sweep = session.sweep;
   results.machine = {processor(), std::thread::hardware_concurrency(), settings.device,
                      std::string(name(current_isa())), TORCH_VERSION};
   compare_encodings(results);

@@ -10,6 +10,7 @@
 
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/data/run_result.h"
+#include "apps/lab/statistics/contrasts.h"
 
 namespace gnomon::lab {
 
@@ -20,10 +21,9 @@ struct SessionResult;
 // share.
 constexpr double holds_within = 0.03;
 
-// The standard deviation between seeds, in bits, if there is only one seed: others measured
-// 0.012 to 0.015 nats at this scale. With one seed, a difference of losses is measurable only
-// if it exceeds two of these deviations.
-constexpr double seed_deviation = 0.02;
+// Margins of equivalence: two losses, in bits, or two scores are equivalent if the confidence
+// interval of their difference is within this distance from 0.
+constexpr double equal_bits = 0.05, equal_share = 0.05;
 
 // LengthLoss over seeds. If a number of a seed is not finite, the encoding diverged: tail_bits
 // and uncertainty are NaN.
@@ -31,8 +31,8 @@ struct LengthMean {
   std::int64_t length = 0;
   bool applicable = false;  // the fields after it are unset if not
   double tail_bits = 0, tail_deviation = 0, window_bits = 0, accuracy = 0;
-  // Half of the width of the 95 % confidence interval of tail_bits: the interval of the mean
-  // over seeds, or for one seed, over its test segments (without the deviation between seeds).
+  // Half of the width of the 95 % confidence interval of tail_bits, with the deviations between
+  // seeds and between test segments; with one seed, of the test segments only.
   double uncertainty = 0;
   // The loss on the same bytes with the context cut to the training length.
   double cut_bits = 0;
@@ -49,16 +49,24 @@ struct StretchMean {
   std::int64_t examples = 0;
   double score = 0, score_deviation = 0, second = 0, bits = 0;
   double chance_score = 0, chance_second = 0;
-  // 95 % confidence intervals, from the number of examples of one seed, and of the mean over
-  // several seeds if that is wider.
+  // 95 % confidence intervals, with the deviations between seeds and between examples; with one
+  // seed, of the examples only. At least those of Wilson for the number of examples.
   Interval score_interval = {}, second_interval = {};
 };
+
+// Whether an encoding takes part in rankings. training.h has the criteria.
+enum class Training { enough = 1, unconverged, at_chance, diverged };
+const char* name(Training training);
 
 // One encoding over its seeds: `lengths` and `holds_to` for text, else the three after them.
 struct EncodingResult {
   std::string name = {}, title = {}, enters = {}, summary = {}, source = {};
   Json specification = {};
   std::int64_t seeds = 0, parameters = 0, position_parameters = 0;
+  Training training = Training::enough;
+  // The fall of the validation loss with twice the steps, at a constant learning rate
+  // (training.h), in bits per unit of the loss. Empty if the curve is too short.
+  std::optional<double> fall = {};
   std::vector<LengthMean> lengths = {};
   std::int64_t holds_to = 0;
   std::vector<StretchMean> stretches = {}, ranges = {};
@@ -66,14 +74,12 @@ struct EncodingResult {
   double tokens_per_second = 0, train_seconds = 0, test_seconds = 0;
 };
 
-// An encoding in a ranking. `bits` for text, else `score` and `second`. NaN: diverged, ranked
-// last and never tied.
+// An encoding in a ranking. `bits` for text, else `score` and `second`.
 struct RankedEncoding {
   std::string name = {}, title = {};
   std::optional<double> bits = {};
   double score = 0, second = 0;
-  // The 95 % confidence interval of the difference from the best contains 0.
-  bool tied = false;
+  Verdict verdict = Verdict::excluded;
 };
 // A way to use a trained encoding at a context length: with the whole context, with the context
 // cut to the training length, or after a method of --extend, without or with its fine-tune.
@@ -84,9 +90,9 @@ struct Way {
   Context context;
   std::string method = {};  // title of the --extend method
   double bits = 0;
-  bool tied = false;  // tied with the best
+  Verdict verdict = Verdict::excluded;
 };
-// All ways at one length, best first.
+// All ways at one length, best first, and the excluded ones after them.
 struct Ways {
   std::int64_t length = 0;
   std::vector<Way> order = {};
@@ -109,10 +115,11 @@ struct Choice {
 // range.
 struct Recommendation {
   std::int64_t from = 0, to = 0;
-  std::vector<Choice> choices = {};  // tied, the best first; empty: no encoding
+  std::vector<Choice> choices = {};  // those that may be the best; empty: no encoding
+  bool decided = false;              // one choice, or choices that are equivalent
   std::string next = {};             // title of the best other encoding; empty if there is none
   // Difference of the best choice from `next`, in bits or as a share, and half of the width of
-  // its 95 % confidence interval; at the length at which the difference is least certain.
+  // its simultaneous confidence interval; at the length at which it is least certain.
   double difference = 0, margin = 0;
   std::int64_t seeds = 0;  // the least of the encodings
   std::string confidence = {};
@@ -139,6 +146,9 @@ struct EncodingCost {
   std::optional<double> step_seconds = {};
   std::optional<RelativeTime> relative_step = {};
   std::vector<MemoryUse> memory = {};
+  // The loss at the training length after the time that none takes for all steps, from the fall
+  // of the loss with twice the steps: an estimate. Empty: no text, or not known.
+  std::optional<double> equal_time_bits = {};
   // RelativeTime::from_one of two equal models without an encoding. Empty: not measured.
   std::optional<double> step_noise = {};
 };
@@ -179,28 +189,33 @@ struct Machine {
 
 struct Results {
   std::string gnomon = {};
-  std::int64_t schema = 3;
+  std::int64_t schema = 4;
   std::string date = {}, command = {};  // UTC; the command line
+  std::optional<Protocol> protocol = {};
   std::vector<std::string> answer = {};
   Settings settings = {};
   Metric metric = {};
   TextsResult texts = {};
   std::int64_t runs_asked = 0;
-  std::optional<std::string> shard = {};  // "I/N": results of a part of the runs
-  std::string size = {};                  // "2x64": results of the models of this size
-  std::vector<SizeResult> sizes = {};     // filled in a session with several sizes
+  std::string size = {};               // "2x64": results of the models of this size
+  std::vector<SizeResult> sizes = {};  // filled in a session with several sizes
   std::vector<LeftOut> left_out = {};
   bool stopped = false;
+  std::vector<std::string> missing = {};  // runs that --merge --partial has not found
   std::vector<EncodingResult> encodings = {};
   std::vector<Ranking> rankings = {};
   std::vector<Ways> ways = {};                       // filled for a task with text
   std::vector<Recommendation> recommendations = {};  // empty: not trained enough, several sizes
   std::vector<ExtensionResult> extensions = {};
   std::vector<EncodingCost> cost = {};
+  std::vector<SweptRate> sweep = {};
   std::vector<RunResult> runs = {}, unfinished = {};
   Machine machine = {};
   double seconds = 0;
 };
+
+// The results of an encoding that has some.
+const EncodingResult& find_encoding(const Results& results, const std::string& name);
 
 // "128 bytes", or "128 tokens (about 400 bytes)".
 std::string length_text(const Results& results, std::int64_t length);

@@ -14,6 +14,7 @@
 #include "apps/lab/statistics/diverged.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/task_results.h"
+#include "apps/lab/statistics/training.h"
 
 namespace gnomon::lab {
 std::string place_text(const Results& results, const Ranking& at) {
@@ -47,20 +48,18 @@ std::int64_t smallest(const Results& results) {
 bool examples(const Results& results) { return results.settings.task->has_examples(); }
 
 // The reason why the models are not trained enough for advice. Empty if they are.
-std::optional<std::string> not_trained(const Results& results) {
-  return examples(results) ? no_better_than_chance(results) : not_trained_enough(results);
-}
+std::optional<std::string> not_trained(const Results& results) { return no_advice(results); }
 
 // The first and the last of Results::rankings, or one of them if there is only one.
 std::set<std::size_t> ends(const Results& results) { return {0, results.rankings.size() - 1}; }
 
-// The titles of the best encoding and of those tied with it. Empty if no encoding has
+// The titles of the encodings that may be the best. Empty if no encoding has
 // positions, or if none is better than chance.
 std::vector<std::string> best_at(const Results& results, std::size_t at) {
   std::vector<std::string> titles;
   if (examples(results) && !beats_chance(results, at)) return titles;
   for (const RankedEncoding& one : results.rankings[at].order)
-    if (one.tied) titles.push_back(one.title);
+    if (may_be_best(one.verdict)) titles.push_back(one.title);
   return titles;
 }
 
@@ -81,7 +80,7 @@ std::string best_text(const Results& results) {
     const std::string value =
         first.bits ? fmt::format("{:.3f} bits", *first.bits) : percent_text(first.score);
     best.push_back(fmt::format("{} at {} ({}{})", either(titles), place, value,
-                               titles.size() > 1 ? ", tied" : ""));
+                               titles.size() > 1 ? ", not decided" : ""));
   }
   std::vector<std::string> parts;
   if (!best.empty())
@@ -94,7 +93,7 @@ std::string best_text(const Results& results) {
          fmt::format("{}", fmt::join(parts, "; "));
 }
 
-// Which encodings are best or tied with the best at every size. Empty if at some size none is
+// Which encodings may be the best at every size. Empty if at some size none is
 // better than chance.
 std::string common_sentence(const Results& all, const std::vector<Results>& sizes,
                             std::size_t at) {
@@ -112,10 +111,8 @@ std::string common_sentence(const Results& all, const std::vector<Results>& size
   const std::string place = (examples(all) ? "At " : "With the whole context of ") +
                             place_text(all, all.rankings[at]);
   return common.empty()
-             ? fmt::format("{}, no encoding is best or tied with the best at every size.",
-                           place)
-             : fmt::format("{}, {} {} best or tied with the best at every size.", place,
-                           listed(common), common.size() == 1 ? "is" : "are");
+             ? fmt::format("{}, no encoding may be the best at every size.", place)
+             : fmt::format("{}, {} may be the best at every size.", place, listed(common));
 }
 
 // The finished encodings of all sizes, each once.
@@ -155,7 +152,7 @@ std::vector<Results> results_by_size(const Results& all) {
   for (const ModelSize& size : sizes_of(all.settings)) {
     Results& one = sizes.emplace_back();
     one.gnomon = all.gnomon, one.schema = all.schema;
-    one.date = all.date, one.command = all.command;
+    one.date = all.date, one.command = all.command, one.protocol = all.protocol;
     one.size = size.text();
     one.settings = sized(all.settings, "@" + size.text());
     one.settings.encodings.clear();
@@ -163,8 +160,10 @@ std::vector<Results> results_by_size(const Results& all) {
       if (size_of(all.settings, entry) == size)
         one.settings.encodings.push_back(split_size(entry).name);
     one.metric = all.metric, one.texts = all.texts;
-    one.runs_asked = all.settings.seeds * std::ssize(one.settings.encodings);
-    one.shard = all.shard, one.stopped = all.stopped;
+    one.runs_asked = std::ssize(all.settings.seeds) * std::ssize(one.settings.encodings);
+    one.stopped = all.stopped;
+    for (const std::string& name : all.missing)
+      if (name.find("@" + one.size + "-seed") != std::string::npos) one.missing.push_back(name);
     const auto part = [&](const auto& list, auto entry) {
       return by_size::of_size(list, entry, all.settings, size);
     };

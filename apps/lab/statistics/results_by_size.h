@@ -35,8 +35,8 @@ std::int64_t smallest(const Results& results);
 bool examples(const Results& results);
 // The first and the last of Results::rankings, or one of them if there is only one.
 std::set<std::size_t> ends(const Results& results);
-// The titles of the best encoding of a ranking and of those tied with it. Empty if no encoding
-// has positions for it.
+// The titles of the encodings of a ranking that may be the best. Empty if no encoding has
+// positions for it, or takes part.
 std::vector<std::string> best_at(const Results& results, std::size_t at);
 // Every encoding once, as in the first size that has it.
 std::vector<const EncodingResult*> encodings(const std::vector<Results>& sizes);

@@ -32,6 +32,7 @@ void describe(auto& f, EncodingResult& s) {
   f("name", s.name)("title", s.title)("enters", s.enters)("summary", s.summary);
   f("source", s.source)("specification", s.specification)("seeds", s.seeds);
   f("parameters", s.parameters)("position_parameters", s.position_parameters);
+  f("training", s.training).optional("fall", s.fall);
   if (!s.lengths.empty())
     f("lengths", s.lengths)("holds_to", s.holds_to);
   else
@@ -41,14 +42,14 @@ void describe(auto& f, EncodingResult& s) {
 }
 void describe(auto& f, Choice& s) { f("name", s.name)("title", s.title)("use", s.use); }
 void describe(auto& f, Recommendation& s) {
-  f("from", s.from)("to", s.to)("choices", s.choices)("next", s.next);
+  f("from", s.from)("to", s.to)("choices", s.choices)("decided", s.decided)("next", s.next);
   f("difference", s.difference)("margin", s.margin)("seeds", s.seeds);
   f("confidence", s.confidence);
 }
 void describe(auto& f, RankedEncoding& s) {
   f("name", s.name)("title", s.title).optional("bits", s.bits);
   if (!s.bits) f("score", s.score)("second", s.second);
-  f("tied", s.tied);
+  f("verdict", s.verdict);
 }
 void describe(auto& f, Ranking& s) {
   s.from ? f("from", s.from)("to", s.to) : f("length", s.to);
@@ -56,7 +57,7 @@ void describe(auto& f, Ranking& s) {
 }
 void describe(auto& f, Way& s) {
   f("name", s.name)("title", s.title)("context", s.context)("method", s.method);
-  f("bits", s.bits)("tied", s.tied);
+  f("bits", s.bits)("verdict", s.verdict);
 }
 void describe(auto& f, Ways& s) { f("length", s.length)("order", s.order); }
 void describe(auto& f, ExtensionRow& s) {
@@ -72,6 +73,7 @@ void describe(auto& f, EncodingCost& s) {
   f("name", s.name)("title", s.title)("position_parameters", s.position_parameters);
   f.optional("step_seconds", s.step_seconds).optional("relative_step", s.relative_step);
   f("memory", s.memory).optional("step_noise", s.step_noise);
+  f.optional("equal_time_bits", s.equal_time_bits);
 }
 void describe(auto& f, SizeResult& s) {
   f("name", s.name)("layers", s.layers)("width", s.width)("heads", s.heads);
@@ -92,13 +94,15 @@ void describe(auto& f, Machine& s) {
 }
 void describe(auto& f, Results& s) {
   f("gnomon", s.gnomon)("schema", s.schema)("date", s.date)("command", s.command);
-  f("answer", s.answer);
+  f.optional("protocol", s.protocol)("answer", s.answer);
   f("settings", s.settings)("length_unit", std::string(length_unit(s.settings)));
   f("metric", s.metric)("texts", s.texts)("runs_asked", s.runs_asked);
-  f.optional("shard", s.shard).optional("size", s.size).optional("sizes", s.sizes);
-  f("left_out", s.left_out)("stopped", s.stopped)("encodings", s.encodings);
+  f.optional("size", s.size).optional("sizes", s.sizes);
+  f("left_out", s.left_out)("stopped", s.stopped).optional("missing", s.missing);
+  f("encodings", s.encodings);
   f("rankings", s.rankings).optional("ways", s.ways);
   f("recommendations", s.recommendations)("extensions", s.extensions)("cost", s.cost);
+  f.optional("sweep", s.sweep);
   f("runs", s.runs);
   f("unfinished", s.unfinished)("machine", s.machine)("seconds", s.seconds);
 }

@@ -10,16 +10,20 @@
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/statistics/diverged.h"
+#include "apps/lab/statistics/observations.h"
+#include "apps/lab/statistics/standing.h"
+#include "apps/lab/statistics/training.h"
 
 namespace gnomon::lab {
 namespace {
 
 constexpr double learnt_from = 0.95;
-constexpr double learned_share = 0.1;  // share of the way to 1; see no_better_than_chance
 
-// The interval of StretchMean.
-Interval interval(const std::vector<double>& seeds, std::int64_t examples) {
-  const double middle = mean(seeds), margin = mean_margin(seeds);
+// The interval of StretchMean: at least that of Wilson for the examples of one seed.
+Interval interval(const Observations& sample, std::int64_t examples) {
+  std::vector<double> seeds;
+  for (const std::vector<double>& units : sample.units) seeds.push_back(mean(units));
+  const double middle = mean(seeds), margin = mean_margin(sample);
   const Interval share = share_interval(middle, examples);
   return {std::min(share.low, std::max(0.0, middle - margin)),
           std::max(share.high, std::min(1.0, middle + margin))};
@@ -35,12 +39,21 @@ std::vector<StretchMean> over_seeds(const std::vector<std::vector<Stretch>>& see
       for (const auto& seed : seeds) here.push_back(seed[i].*number);
       return here;
     };
+    const auto sample = [&](double Stretch::* number, std::vector<double> Stretch::* units) {
+      Observations made;
+      for (const auto& seed : seeds) {
+        made.seeds.push_back(std::ssize(made.seeds));
+        const std::vector<double>& scores = seed[i].*units;
+        made.units.push_back(scores.empty() ? std::vector{seed[i].*number} : scores);
+      }
+      return made;
+    };
     all.push_back({first.from, first.to, first.applicable, first.examples,
                    mean(numbers(&Stretch::score)), deviation(numbers(&Stretch::score)),
                    mean(numbers(&Stretch::second)), mean(numbers(&Stretch::bits)),
                    first.chance_score, first.chance_second,
-                   interval(numbers(&Stretch::score), first.examples),
-                   interval(numbers(&Stretch::second), first.examples)});
+                   interval(sample(&Stretch::score, &Stretch::scores), first.examples),
+                   interval(sample(&Stretch::second, &Stretch::seconds), first.examples)});
     StretchMean& one = all.back();
     if (std::isfinite(one.score + one.second + one.bits)) continue;
     one.score = one.second = NAN;
@@ -54,15 +67,6 @@ std::string scores(const Task& task, double score, double second) {
   std::string text = fmt::format("{} {}", task.score, percent_text(score));
   if (!task.second.empty()) text += fmt::format(", {} {}", task.second, percent_text(second));
   return text;
-}
-
-// Whether the best share of several encodings is measurably above chance: by its interval, and
-// by that of the best of as many. (Of six encodings that guess, one is above chance by its own
-// interval in a seventh of all sessions.)
-bool above(double share, double by_chance, const Interval& interval, std::int64_t examples,
-           std::size_t encodings) {
-  return interval.low > by_chance &&
-         share_interval(share, examples, normal_95_of(encodings)).low > by_chance;
 }
 
 // "guessing gives 11 % (100 examples)".
@@ -103,46 +107,40 @@ const StretchMean* best_of(const Results& results, std::size_t range) {
   return nullptr;
 }
 
+UnitText points_text() {
+  return {[](double share) { return fmt::format("{:.1f}", 100 * share); }, "points",
+          equal_share};
+}
+
 std::string beyond_sentence(const Results& results, std::size_t range) {
   const Task& task = *results.settings.task;
   const auto& [from, to, order] = results.rankings[range];
+  const std::string at = fmt::format("At {} {}", range_text(from, to), task.unit);
   if (order.empty())
     return fmt::format("No encoding has positions for {} {}.", range_text(from, to), task.unit);
-  const auto whole = [](const RankedEncoding& one) {
-    return fmt::format("{} ({})", one.title, percent_text(one.score));
-  };
-  if (!std::isfinite(order[0].score))
-    return fmt::format("At {} {}, every encoding diverged.", range_text(from, to), task.unit);
-  if (order[0].score == 0) {
-    std::string text = fmt::format("At {} {}, {} are 0 % with each encoding that has a result",
-                                   range_text(from, to), task.unit, task.score);
-    if (task.second.empty()) return text + ".";
-    std::vector<std::string> most;
-    for (const RankedEncoding& one : order)
-      if (one.tied) most.push_back(one.title);
-    return text + fmt::format("; the most {}, {} (by chance {}), with {}{}.", task.second,
-                              percent_text(order[0].second),
-                              percent_text(best_of(results, range)->chance_second),
-                              listed(most), most.size() > 1 ? " (tied)" : "");
-  }
-  if (!beats_chance(results, range)) {
+  if (std::none_of(order.begin(), order.end(),
+                   [](const RankedEncoding& one) { return std::isfinite(one.score); }))
+    return at + ", every encoding diverged.";
+  const bool no_score = std::all_of(order.begin(), order.end(),
+                                    [](const RankedEncoding& one) { return !(one.score > 0); });
+  if (!no_score && !beats_chance(results, range)) {
     const StretchMean& best = *best_of(results, range);
-    return fmt::format("At {} {}, no encoding has {} above chance: {}.", range_text(from, to),
-                       task.unit, task.score, guesses(best.chance_score, best.examples));
+    return fmt::format("{}, no encoding has {} above chance: {}.", at, task.score,
+                       guesses(best.chance_score, best.examples));
   }
-  std::vector<std::string> tied, next;
-  std::int64_t zero = 0;  // encodings
-  for (std::size_t i = 1; i < order.size(); ++i)
-    if (order[i].score > 0)
-      (order[i].tied ? tied : next).push_back(whole(order[i]));
-    else
-      zero += order[i].score == 0;
-  std::string text =
-      fmt::format("At {} {}, the best is {}", range_text(from, to), task.unit, whole(order[0]));
-  if (!tied.empty()) text += ", tied with " + listed(tied);
-  if (!next.empty()) text += "; then " + listed(next);
-  if (zero > 0) text += "; 0 % with " + counted(zero, "other");
-  return text + ".";
+  std::vector<Standing> standings;
+  for (const RankedEncoding& one : order)
+    standings.push_back(
+        {one.title, percent_text(no_score ? one.second : one.score), one.verdict});
+  std::string text = at + ": ";
+  if (no_score) {
+    text = fmt::format("{}, {} are 0 % with each encoding that has a result", at, task.score);
+    if (task.second.empty()) return text + ".";
+    text += fmt::format("; by {} (by chance {}), ", task.second,
+                        percent_text(best_of(results, range)->chance_second));
+  }
+  return text + standing_text(standings, contrasts_of_range(results, range), points_text()) +
+         ".";
 }
 
 // The second scores of a range, if they answer another question than the scores.
@@ -170,67 +168,11 @@ std::string second_sentence(const Results& results, std::size_t range) {
 
 bool beats_chance(const Results& results, std::size_t range) {
   const StretchMean* best = best_of(results, range);
-  return best && above(best->score, best->chance_score, best->score_interval, best->examples,
-                       results.encodings.size());
-}
-
-double example_margin(const std::string& a, const std::string& b, std::size_t range,
-                      double Stretch::* number, const std::vector<RunResult>& runs) {
-  std::vector<Stretch> of_a, of_b;
-  for (const RunResult& run : runs) {
-    if (run.encoding == a) of_a.push_back(ranges_of(run.tests.stretches)[range]);
-    if (run.encoding == b) of_b.push_back(ranges_of(run.tests.stretches)[range]);
-  }
-  std::vector<double> differences;
-  double sampling = 0;
-  const std::size_t seeds = std::min(of_a.size(), of_b.size());
-  for (std::size_t i = 0; i < seeds; ++i) {
-    differences.push_back(of_a[i].*number - of_b[i].*number);
-    for (const Stretch& one : {of_a[i], of_b[i]})
-      sampling += one.*number * (1 - one.*number) / static_cast<double>(one.examples);
-  }
-  return std::max(normal_95 * std::sqrt(sampling) / static_cast<double>(seeds),
-                  mean_margin(differences));
-}
-
-std::optional<std::string> no_better_than_chance(const Results& results) {
-  if (all_diverged(results)) return all_diverged_sentence(results);
-  const Task& task = *results.settings.task;
-  // Each of the scores shows learning: translations of text are seldom right in all words.
-  const auto wanted = [](double by_chance) {
-    return by_chance + learned_share * (1 - by_chance);
-  };
-  for (const EncodingResult& one : results.encodings)
-    if (const StretchMean& range = one.ranges.front();
-        range.applicable && range.score >= wanted(range.chance_score) &&
-        above(range.score, range.chance_score, range.score_interval, range.examples,
-              results.encodings.size()))
-      return std::nullopt;
-  const bool two = !task.second.empty();
-  const auto measure = two ? &StretchMean::second : &StretchMean::score;
-  const auto guess = two ? &StretchMean::chance_second : &StretchMean::chance_score;
-  const auto band = two ? &StretchMean::second_interval : &StretchMean::score_interval;
-  const EncodingResult* best = nullptr;
-  for (const EncodingResult& one : results.encodings)
-    if (one.ranges.front().applicable &&
-        (!best || is_higher(one.ranges.front().*measure, best->ranges.front().*measure)))
-      best = &one;
-  if (!best) return std::nullopt;
-  const StretchMean& range = best->ranges.front();
-  const bool above_chance = above(range.*measure, range.*guess, range.*band, range.examples,
-                                  results.encodings.size());
-  if (range.*measure >= wanted(range.*guess) && above_chance) return std::nullopt;
-  if (!above_chance)
-    return fmt::format(
-        "At chance: as in training, the best encoding has {} {}, and {}. No encoding is "
-        "recommended. Train longer with --steps or --minutes.",
-        percent_text(range.*measure), two ? task.second : task.score,
-        guesses(range.*guess, range.examples));
-  return fmt::format(
-      "Not trained enough: as in training, the best encoding has {} {}, chance is {}, and a "
-      "comparison requires at least {}. Train longer with --steps or --minutes.",
-      percent_text(range.*measure), two ? task.second : task.score, percent_text(range.*guess),
-      percent_text(wanted(range.*guess)));
+  if (!best || !std::isfinite(best->score)) return false;
+  // The lower limit of the best of as many encodings.
+  const double z = normal_quantile(1 - 0.025 / static_cast<double>(results.encodings.size()));
+  return best->score_interval.low > best->chance_score &&
+         share_interval(best->score, best->examples, z).low > best->chance_score;
 }
 
 void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs) {
@@ -247,10 +189,29 @@ void add_example_lengths(EncodingResult& encoding, const std::vector<const RunRe
   }
 }
 
-std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodings,
-                                      const std::vector<RunResult>& runs) {
-  std::vector<Ranking> all;
-  if (encodings.empty()) return all;
+Contrasts contrasts_of_range(const Results& results, std::size_t range) {
+  const std::vector<RankedEncoding>& order = results.rankings[range].order;
+  // If no score is above 0, the second scores are compared.
+  const bool no_score = std::all_of(order.begin(), order.end(),
+                                    [](const RankedEncoding& one) { return !(one.score > 0); });
+  std::vector<Observations> entries;
+  std::vector<bool> usual;
+  for (const RankedEncoding& one : order) {
+    entries.push_back(observations_of(one.name, range,
+                                      no_score && !results.settings.task->second.empty()
+                                          ? &Stretch::seconds
+                                          : &Stretch::scores,
+                                      results.runs));
+    usual.push_back(std::isfinite(one.score) &&
+                    find_encoding(results, one.name).training == Training::enough);
+  }
+  return {std::move(entries), Better::higher, statements_of(results), usual};
+}
+
+void rank_examples(Results& results) {
+  results.rankings.clear();
+  const std::vector<EncodingResult>& encodings = results.encodings;
+  if (encodings.empty()) return;
   for (std::size_t i = 0; i < encodings[0].ranges.size(); ++i) {
     Ranking ranking{encodings[0].ranges[i].from, encodings[0].ranges[i].to, {}};
     for (const EncodingResult& one : encodings)
@@ -259,29 +220,36 @@ std::vector<Ranking> example_rankings(const std::vector<EncodingResult>& encodin
                                  .title = one.title,
                                  .score = range.score,
                                  .second = range.second});
+    const auto takes_part = [&](const RankedEncoding& one) {
+      return find_encoding(results, one.name).training == Training::enough;
+    };
     std::stable_sort(ranking.order.begin(), ranking.order.end(),
-                     [](const RankedEncoding& a, const RankedEncoding& b) {
+                     [&](const RankedEncoding& a, const RankedEncoding& b) {
+                       if (takes_part(a) != takes_part(b)) return takes_part(a);
                        return is_higher(a.score, b.score) ||
                               (a.score == b.score && is_higher(a.second, b.second));
                      });
-    for (RankedEncoding& one : ranking.order) {
-      const RankedEncoding& best = ranking.order[0];
-      const bool no_score = best.score == 0;
-      const double difference = no_score ? best.second - one.second : best.score - one.score;
-      one.tied =
-          std::isfinite(one.score) &&
-          difference <= example_margin(one.name, best.name, i,
-                                       no_score ? &Stretch::second : &Stretch::score, runs);
-    }
-    all.push_back(ranking);
+    results.rankings.push_back(ranking);
   }
-  return all;
+  for (std::size_t i = 0; i < results.rankings.size(); ++i) {
+    std::vector<RankedEncoding>& order = results.rankings[i].order;
+    const std::vector<Verdict> verdicts = contrasts_of_range(results, i).verdicts(equal_share);
+    for (std::size_t k = 0; k < order.size(); ++k) order[k].verdict = verdicts[k];
+  }
+}
+
+std::string chance_sentence(const Results& results) {
+  const Task& task = *results.settings.task;
+  const StretchMean& range = results.encodings[0].ranges.front();
+  return fmt::format("By chance ({}), up to {} {}: {}.", task.chance, range.to, task.unit,
+                     scores(task, range.chance_score, range.chance_second));
 }
 
 std::vector<std::string> example_answer(const Results& results) {
   std::vector<std::string> sentences;
-  if (const auto reason = no_better_than_chance(results)) sentences.push_back(*reason);
+  if (const auto reason = no_advice(results)) sentences.push_back(*reason);
   if (all_diverged(results)) return sentences;
+  if (const auto excluded = excluded_sentence(results)) sentences.push_back(*excluded);
   sentences.push_back(trained_sentence(results, *results.settings.task));
   for (std::size_t i = 1; i < results.rankings.size(); ++i)
     sentences.push_back(beyond_sentence(results, i));

@@ -1,65 +1,15 @@
 #include "apps/lab/statistics/ways.h"
-#include "apps/lab/model/extension.h"
 
 #include <algorithm>
 #include <cmath>
 
 #include "apps/lab/data/numbers.h"
-#include "apps/lab/runs/extend.h"
-#include "apps/lab/statistics/diverged.h"
+#include "apps/lab/model/extension.h"
+#include "apps/lab/statistics/observations.h"
+#include "apps/lab/statistics/training.h"
 
 namespace gnomon::lab {
 namespace {
-
-// The loss of a way in each seed, and, if it is stored, in each test segment of the first seed.
-struct Losses {
-  std::vector<double> seeds = {};
-  const std::vector<double>* segments = nullptr;
-};
-
-Losses losses_of(const Way& way, std::size_t length, const std::vector<RunResult>& runs) {
-  Losses all;
-  for (const RunResult& run : runs) {
-    if (run.encoding != way.name) continue;
-    if (way.context == Context::whole || way.context == Context::cut) {
-      const LengthLoss& at = run.tests.lengths[way.context == Context::cut ? 0 : length];
-      if (all.seeds.empty()) all.segments = &at.tail_by_segment;
-      all.seeds.push_back(at.tail_bits);
-      continue;
-    }
-    if (!run.extension) continue;
-    for (const ExtensionMethod& one : run.extension->methods)
-      if (extension_title(one.method) == way.method)
-        all.seeds.push_back((way.context == Context::tuned ? one.after : one.without)[length]);
-  }
-  return all;
-}
-
-double margin_of(const Losses& a, const Losses& b) {
-  const std::size_t seeds = std::min(a.seeds.size(), b.seeds.size());
-  std::vector<double> differences;
-  // Released models without a fine-tune have the same loss with every seed.
-  if (seeds > 1 && (deviation(a.seeds) > 0 || deviation(b.seeds) > 0)) {
-    for (std::size_t i = 0; i < seeds; ++i) differences.push_back(a.seeds[i] - b.seeds[i]);
-    return mean_margin(differences);
-  }
-  if (!a.segments || !b.segments) return 2 * seed_deviation;
-  for (std::size_t i = 0; i < std::min(a.segments->size(), b.segments->size()); ++i)
-    differences.push_back((*a.segments)[i] - (*b.segments)[i]);
-  return std::max(2 * seed_deviation, mean_margin(differences));
-}
-
-// Sorts the ways and sets `tied`.
-void rank(std::vector<Way>& order, std::size_t length, const std::vector<RunResult>& runs) {
-  std::stable_sort(order.begin(), order.end(),
-                   [](const Way& a, const Way& b) { return is_lower(a.bits, b.bits); });
-  if (order.empty()) return;
-  const Losses best = losses_of(order[0], length, runs);
-  for (Way& one : order)
-    one.tied = std::isfinite(one.bits) &&
-               one.bits - order[0].bits <= margin_of(losses_of(one, length, runs), best);
-  order[0].tied = std::isfinite(order[0].bits);
-}
 
 std::vector<Way> whole_ways(const std::vector<EncodingResult>& encodings, std::size_t length) {
   std::vector<Way> all;
@@ -87,22 +37,41 @@ void add_extensions(std::vector<Way>& order, const EncodingResult& encoding, std
               .title = encoding.title,
               .context = context,
               .method = extension_title(one.method)};
-      way.bits = mean(losses_of(way, length, runs).seeds);
+      std::vector<double> seeds;
+      for (const std::vector<double>& units : observations_of(way, length, runs).units)
+        seeds.push_back(mean(units));
+      way.bits = mean(seeds);
       order.push_back(way);
     }
 }
 
-}  // namespace
-
-double margin(const Way& a, const Way& b, std::size_t length,
-              const std::vector<RunResult>& runs) {
-  return margin_of(losses_of(a, length, runs), losses_of(b, length, runs));
+Contrasts contrasts_of(const Results& results, const std::vector<Way>& order,
+                       std::size_t length) {
+  std::vector<Observations> entries;
+  std::vector<bool> usual;
+  for (const Way& one : order) {
+    entries.push_back(observations_of(one, length, results.runs));
+    entries.back().pooled = one.context == Context::cut ||
+                            (one.context == Context::whole &&
+                             std::none_of(order.begin(), order.end(), [&](const Way& other) {
+                               return other.name == one.name && other.context == Context::cut;
+                             }));
+    usual.push_back(std::isfinite(one.bits) &&
+                    find_encoding(results, one.name).training == Training::enough);
+  }
+  return {std::move(entries), Better::lower, statements_of(results), usual};
 }
 
-std::vector<Ways> ways(const std::vector<EncodingResult>& encodings,
-                       const std::vector<RunResult>& runs) {
-  std::vector<Ways> all;
-  if (encodings.empty()) return all;
+}  // namespace
+
+Contrasts contrasts_at(const Results& results, std::size_t length) {
+  return contrasts_of(results, results.ways[length].order, length);
+}
+
+void rank_ways(Results& results) {
+  results.ways.clear(), results.rankings.clear();
+  if (results.encodings.empty()) return;
+  const std::vector<EncodingResult>& encodings = results.encodings;
   for (std::size_t i = 0; i < encodings[0].lengths.size(); ++i) {
     std::vector<Way> order = whole_ways(encodings, i);
     if (i > 0)
@@ -111,28 +80,34 @@ std::vector<Ways> ways(const std::vector<EncodingResult>& encodings,
                          .title = one.title,
                          .context = Context::cut,
                          .bits = one.lengths[0].tail_bits});
-        add_extensions(order, one, i, runs);
+        add_extensions(order, one, i, results.runs);
       }
-    rank(order, i, runs);
-    all.push_back({encodings[0].lengths[i].length, std::move(order)});
+    const auto takes_part = [&](const Way& one) {
+      return find_encoding(results, one.name).training == Training::enough;
+    };
+    std::stable_sort(order.begin(), order.end(), [&](const Way& a, const Way& b) {
+      if (takes_part(a) != takes_part(b)) return takes_part(a);
+      return is_lower(a.bits, b.bits);
+    });
+    results.ways.push_back({encodings[0].lengths[i].length, std::move(order)});
   }
-  return all;
-}
-
-std::vector<Ranking> rankings(const std::vector<EncodingResult>& encodings,
-                              const std::vector<RunResult>& runs) {
-  std::vector<Ranking> all;
-  if (encodings.empty()) return all;
-  for (std::size_t i = 0; i < encodings[0].lengths.size(); ++i) {
-    std::vector<Way> order = whole_ways(encodings, i);
-    rank(order, i, runs);
-    Ranking& ranking = all.emplace_back();
-    ranking.to = encodings[0].lengths[i].length;
+  for (std::size_t i = 0; i < results.ways.size(); ++i) {
+    std::vector<Way>& order = results.ways[i].order;
+    const std::vector<Verdict> verdicts = contrasts_at(results, i).verdicts(equal_bits);
+    for (std::size_t k = 0; k < order.size(); ++k) order[k].verdict = verdicts[k];
+    // The ranking is that of the whole context alone.
+    std::vector<Way> whole;
     for (const Way& one : order)
-      ranking.order.push_back(
-          {.name = one.name, .title = one.title, .bits = one.bits, .tied = one.tied});
+      if (one.context == Context::whole) whole.push_back(one);
+    const std::vector<Verdict> alone = contrasts_of(results, whole, i).verdicts(equal_bits);
+    Ranking& ranking = results.rankings.emplace_back();
+    ranking.to = results.ways[i].length;
+    for (std::size_t k = 0; k < whole.size(); ++k)
+      ranking.order.push_back({.name = whole[k].name,
+                               .title = whole[k].title,
+                               .bits = whole[k].bits,
+                               .verdict = alone[k]});
   }
-  return all;
 }
 
 }  // namespace gnomon::lab

@@ -3,22 +3,18 @@
 
 #include <vector>
 
+#include "apps/lab/statistics/contrasts.h"
 #include "apps/lab/statistics/results.h"
 
 namespace gnomon::lab {
 
-// Both: for each length, from best to worst (is_lower) by the loss on the same test bytes, and
-// `tied`: whether the difference from the best is at most its margin.
-std::vector<Ranking> rankings(const std::vector<EncodingResult>& encodings,
-                              const std::vector<RunResult>& runs);
-// At the training length, there is only the whole context.
-std::vector<Ways> ways(const std::vector<EncodingResult>& encodings,
-                       const std::vector<RunResult>& runs);
+// Sets `ways` and `rankings` from the encodings and runs, for a task with text: for each
+// length, from best to worst by the loss on the same test bytes (is_lower), and the excluded
+// encodings after the others. At the training length, there is only the whole context.
+void rank_ways(Results& results);
 
-// Half of the width of the 95 % confidence interval of the difference between two ways at one
-// length, with Student's t. Several seeds: the mean difference between runs of equal seed.
-// One seed: the mean difference over test segments, but at least twice seed_deviation.
-double margin(const Way& a, const Way& b, std::size_t length,
-              const std::vector<RunResult>& runs);
+// The comparison of all ways at a length, an index of Results::ways, in their order. 95 % of
+// all sessions make no false statement about any length.
+Contrasts contrasts_at(const Results& results, std::size_t length);
 
 }  // namespace gnomon::lab

@@ -118,23 +118,25 @@ class ClassifyModel final : public TaskModel {
     for (Stretch& one : all.stretches = length_stretches(settings_)) {
       one.applicable = !most || one.to + 1 <= *most;
       if (!one.applicable) continue;
-      const std::vector<LabelledText> texts = tests(one);
+      const std::vector<LabelledText> texts = tests(one, one.sources);
       one.examples = std::ssize(texts);
       std::map<std::int64_t, double> counts;
-      double right = 0, nats = 0;
+      double nats = 0;
       for (std::size_t begin = 0; begin < texts.size(); begin += texts_at_once) {
         if (stop()) return {};
         const auto first = texts.begin() + static_cast<std::ptrdiff_t>(begin);
         const std::vector<LabelledText> part(
             first, first + std::min<std::ptrdiff_t>(texts_at_once, texts.end() - first));
         const auto [logits, batch] = read(part);
-        right += logits.argmax(1).eq(batch.labels).sum().item<double>();
+        const at::Tensor hits = logits.argmax(1).eq(batch.labels).to(at::kDouble).cpu();
+        for (std::int64_t i = 0; i < hits.size(0); ++i)
+          one.scores.push_back(hits[i].item<double>());
         nats +=
             at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Sum).item<double>();
         for (const LabelledText& text : part) counts[text.label] += 1;
       }
       const auto count = static_cast<double>(one.examples);
-      one.score = right / count;
+      one.score = mean(one.scores);
       one.bits = nats / count * bits_per_nat;
       for (const auto& [label, texts_of_label] : counts)
         one.chance_score = std::max(one.chance_score, texts_of_label / count);
@@ -176,8 +178,10 @@ class ClassifyModel final : public TaskModel {
   }
 
   // The tests of a stretch. From the user's texts: those that reach the stretch, cut at its
-  // end, at most 8 eval_segments of them; shorter texts than the first stretch belong to it.
-  std::vector<LabelledText> tests(const Stretch& stretch) const {
+  // end, at most 8 eval_segments of them, and their numbers in `sources`; shorter texts than
+  // the first stretch belong to it.
+  std::vector<LabelledText> tests(const Stretch& stretch,
+                                  std::vector<std::int64_t>& sources) const {
     std::vector<LabelledText> all, used;
     if (!data_) {
       const std::int64_t count = 2 * settings_.eval_segments;
@@ -188,12 +192,19 @@ class ClassifyModel final : public TaskModel {
       return all;
     }
     const std::int64_t least = stretch.from == shortest_sentence ? 0 : stretch.from;
-    for (const LabelledText& text : data_->test)
-      if (std::ssize(text.text) >= least) all.push_back(cut(text, stretch.to));
+    std::vector<std::int64_t> numbers;
+    for (std::int64_t i = 0; i < std::ssize(data_->test); ++i) {
+      const LabelledText& text = data_->test[static_cast<std::size_t>(i)];
+      if (std::ssize(text.text) < least) continue;
+      all.push_back(cut(text, stretch.to));
+      numbers.push_back(i);
+    }
     const std::int64_t count = std::ssize(all),
                        most = std::min(count, 8 * settings_.eval_segments);
-    for (std::int64_t i = 0; i < most; ++i)
+    for (std::int64_t i = 0; i < most; ++i) {
       used.push_back(std::move(all[static_cast<std::size_t>(i * count / most)]));
+      sources.push_back(numbers[static_cast<std::size_t>(i * count / most)]);
+    }
     return used;
   }
 
@@ -216,9 +227,6 @@ TaskDefaults defaults() {
 }
 
 void check(const Settings& s) {
-  if (s.train_length < shortest_sentence)
-    refuse("lab", "--train-length of --task classify must be at least 20 bytes",
-           s.train_length);
   if (s.longest() > 65536)
     refuse("lab", "lengths of --task classify must be at most 65536 bytes", s.longest());
   if (s.texts.size() > 1)

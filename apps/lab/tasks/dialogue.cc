@@ -76,7 +76,11 @@ Positions by_turn(const std::vector<Dialogue>& dialogues, std::int64_t tokens,
 }  // namespace
 
 DialogueModel::DialogueModel(const Settings& settings, Context context, Transformer model)
-    : TaskModel(settings), context_(context), model_(std::move(model)) {
+    : TaskModel(settings),
+      context_(context),
+      model_(std::move(model)),
+      segments_(settings, segment_tokens(settings.train_length),
+                memory_tokens(settings.train_length)) {
   model_->to(torch::Device(settings.device));
 }
 
@@ -96,24 +100,6 @@ at::Tensor DialogueModel::of_windows(const std::vector<Dialogue>& dialogues,
   const at::Tensor tokens = matrix(windows).to(torch::Device(settings_.device)),
                    rows = at::arange(std::ssize(windows), tokens.options());
   return model_->forward(tokens).index({rows, at::tensor(last, tokens.options())});
-}
-
-at::Tensor DialogueModel::of_segments(const at::Tensor& tokens) {
-  const SegmentMemoryShape shape{.batch = tokens.size(0),
-                                 .memory = memory_tokens(settings_.train_length),
-                                 .segment = segment_tokens(settings_.train_length),
-                                 .heads = settings_.heads,
-                                 .head_dim = settings_.width / settings_.heads,
-                                 .value_dim = settings_.width / settings_.heads};
-  if (memories_.empty() || memories_[0].shape() != shape)
-    memories_.assign(static_cast<std::size_t>(settings_.layers), SegmentMemory<float>(shape));
-  for (SegmentMemory<float>& one : memories_) one.clear();
-  std::vector<at::Tensor> logits;
-  for (std::int64_t begin = 0; begin < tokens.size(1); begin += shape.segment) {
-    const std::int64_t count = std::min(shape.segment, tokens.size(1) - begin);
-    logits.push_back(model_->forward(tokens.narrow(1, begin, count), {.memory = &memories_}));
-  }
-  return at::cat(logits, 1);
 }
 
 at::Tensor DialogueModel::logits(const std::vector<Dialogue>& dialogues,
@@ -136,8 +122,8 @@ at::Tensor DialogueModel::logits(const std::vector<Dialogue>& dialogues,
   else if (!ids_.empty())
     options.positions =
         explicit_ids(std::span(ids_).first(static_cast<std::size_t>(tokens.size(1))));
-  const at::Tensor all =
-      context_ == Context::memory ? of_segments(tokens) : model_->forward(tokens, options);
+  const at::Tensor all = context_ == Context::memory ? segments_.read(model_, tokens)
+                                                     : model_->forward(tokens, options);
   return all.index({at::tensor(rows, tokens.options()), at::tensor(places, tokens.options())});
 }
 
@@ -203,6 +189,7 @@ std::optional<Evaluation> DialogueModel::evaluate(const std::function<bool()>& s
       }
     }
     one.score = mean(right), one.second = mean(told), one.bits = mean(bits);
+    one.scores = right, one.seconds = told;
     one.chance_score = 1.0 / values, one.chance_second = 2.0 / values;
   }
   return all;

@@ -14,6 +14,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/lab/model/segment_reader.h"
 #include "apps/lab/model/task_model.h"
 #include "apps/lab/model/transformer.h"
 
@@ -86,14 +87,13 @@ class DialogueModel final : public TaskModel {
  private:
   at::Tensor of_windows(const std::vector<Dialogue>& dialogues,
                         const std::vector<std::vector<std::int64_t>>& asked);
-  at::Tensor of_segments(const at::Tensor& tokens);
   // Whether the encoding has a position for every token of dialogues of this length.
   bool applies(std::int64_t length) const;
 
   Context context_;
   Transformer model_;
-  std::vector<std::int64_t> ids_;               // random positions of a training step
-  std::vector<SegmentMemory<float>> memories_;  // memories of the last batch, by layer
+  SegmentReader segments_;
+  std::vector<std::int64_t> ids_;  // random positions of a training step
 };
 
 }  // namespace gnomon::lab::dialogue_examples

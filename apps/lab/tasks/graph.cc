@@ -111,13 +111,19 @@ class GraphModel final : public TaskModel {
                 bits_per_nat;
         const at::Tensor guesses = logits.argmax(2).to(at::kCPU).contiguous();
         const auto* guess = guesses.data_ptr<std::int64_t>();
-        for (const GraphExample& example : examples)
+        for (const GraphExample& example : examples) {
+          Count own;  // each example has one of the two questions
+          bool asks_distance = false;
           for (const std::int64_t target : example.targets) {
             const std::int64_t guessed = *guess++;
             if (target == uncounted) continue;
             ++targets;
-            (target < farthest ? distances : labels).add(nodes, guessed, target);
+            asks_distance = target < farthest;
+            (asks_distance ? distances : labels).add(nodes, guessed, target);
+            own.add(nodes, guessed, target);
           }
+          (asks_distance ? one.scores : one.seconds).push_back(own.share());
+        }
       }
       one.score = distances.share(), one.second = labels.share();
       one.chance_score = distances.chance(), one.chance_second = labels.chance();
@@ -166,8 +172,6 @@ TaskDefaults defaults() {
 }
 
 void check(const Settings& s) {
-  if (s.train_length < least_nodes)
-    refuse("lab", "--train-length of --task graph must be at least 8 nodes", s.train_length);
   if (s.longest() > most_nodes)
     refuse("lab", "lengths of --task graph must be at most 1024 nodes", s.longest());
   if (!s.texts.empty() && s.texts.size() != 2)

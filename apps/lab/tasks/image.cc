@@ -292,7 +292,10 @@ Graded graded(const at::Tensor& logits, const at::Tensor& right) {
   constexpr double rounding = 1e-4;
   const at::Tensor labels = right.to(logits.device());
   const at::Tensor best = logits.ge(logits.amax(1, true) - rounding).to(at::kFloat);
-  return {best.gather(1, labels.unsqueeze(1)).div(best.sum(1, true)).sum().item<double>(),
+  const at::Tensor right_shares =
+      best.gather(1, labels.unsqueeze(1)).div(best.sum(1, true)).view(-1).cpu();
+  const auto* shares = right_shares.data_ptr<float>();
+  return {{shares, shares + right_shares.numel()},
           at::cross_entropy_loss(logits, labels, {}, at::Reduction::Sum).item<double>()};
 }
 
@@ -303,7 +306,7 @@ std::optional<Evaluation> test_grids(const Settings& settings,
   Evaluation found{.stretches = grid_stretches(settings)};
   for (Stretch& one : found.stretches) {
     one.chance_score = chance;
-    Graded sum;
+    double nats = 0;
     // A part of the pictures for each grid of the stretch.
     const std::int64_t grids = one.to - one.from + 1;
     for (std::int64_t part = 0; part < grids; ++part) {
@@ -315,13 +318,17 @@ std::optional<Evaluation> test_grids(const Settings& settings,
         if (stop()) return std::nullopt;
         const Graded some =
             grade(first, std::min(settings.batch, end - first), one.from + part, *position);
-        sum.right += some.right, sum.nats += some.nats;
+        nats += some.nats;
+        for (std::size_t i = 0; i < some.right.size(); ++i) {
+          one.scores.push_back(some.right[i]);
+          one.sources.push_back(first + static_cast<std::int64_t>(i));
+        }
       }
     }
     if (!one.applicable) continue;
     one.examples = count;
-    one.score = sum.right / static_cast<double>(count);
-    one.bits = sum.nats / static_cast<double>(count) * bits_per_nat;
+    one.score = mean(one.scores);
+    one.bits = nats / static_cast<double>(count) * bits_per_nat;
   }
   return found;
 }

@@ -61,9 +61,10 @@ Corpus load(const Settings& settings);
 // Test pictures of a stretch, per eval segment.
 constexpr std::int64_t test_factor = 8;
 
-// Results of some tests: the number of right answers, and the sum of the losses.
+// Results of some tests: the scores of the answers, and the sum of the losses.
 struct Graded {
-  double right = 0, nats = 0;
+  std::vector<double> right = {};
+  double nats = 0;
 };
 // logits: [B, classes]; right: [B], the classes. n equal largest logits are 1 / n of a right
 // answer each.

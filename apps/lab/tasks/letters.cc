@@ -1,39 +1,29 @@
-// The tasks whose examples are short texts of letters:
+// The tasks that copy letters, reverse them, add numbers and recall pairs:
 //
-//   copy      abca>abca.        the prompt again
-//   reverse   abca>acba.        the prompt backwards
-//   addition  12+93>050.        21 + 39 = 60; least digits first, so carries move to the right
-//   recall    KaLbMc>MbKa...    keys with a letter each; then the keys in another order, each
-//                               followed by its letter
+//   copy           abca>abca.      the prompt again
+//   copy-ascii     q{7Z>q{7Z.      the same with 92 printable characters
+//   copy-repeated  ababab>ababab.  a token of two letters, repeated
+//   reverse        abca>acba.      the prompt backwards
+//   addition       12+93>050.      21 + 39 = 60; least digits first, so that carries move to
+//                                  the right
+//   recall         KaLbMc>MbKa...  keys with a letter each; then the keys in another order,
+//                                  each followed by its letter
 //
 // The answer is the text after > with the end sign, or the letters after > for recall. Loss and
-// accuracy count the answer only.
+// accuracy count the answer only. copy, copy-ascii, copy-repeated and reverse are the primitive
+// tasks of Kazemnejad et al. 2023 (arXiv:2305.19466); docs/lab/length-tasks.md has the others.
+#include "apps/lab/tasks/letters.h"
+
 #include <cmath>
 #include <numeric>
-
-#include "apps/lab/tasks/tasks.h"
 
 namespace gnomon::lab {
 namespace letters {
 
-constexpr std::int64_t letters = 26, keys = 128;
-constexpr char separator = '>', end = '.';
+constexpr std::int64_t keys = 128;
 
 // Examples are a third as long as a window of text, and more steps are required.
-TaskDefaults defaults() { return {20, 48, 4, {2, 4}, default_encodings}; }
-
-std::string letters_of(std::int64_t count, Draws& draws) {
-  std::string text;
-  for (std::int64_t i = 0; i < count; ++i)
-    text += static_cast<char>('a' + draws.below(letters));
-  return text;
-}
-
-std::string number_of(std::int64_t digits, Draws& draws) {
-  std::string text;
-  for (std::int64_t i = 0; i < digits; ++i) text += static_cast<char>('0' + draws.below(10));
-  return text;
-}
+TaskDefaults copy_defaults() { return {20, 48, 4, {2, 4}, default_encodings, 2, 64, 4, 4e-3}; }
 
 // Both numbers have the least digit first and the same length. The sum has one more digit.
 std::string sum_of(const std::string& a, const std::string& b) {
@@ -47,35 +37,43 @@ std::string sum_of(const std::string& a, const std::string& b) {
   return sum + static_cast<char>('0' + carry);
 }
 
-// The first `count` characters of `from` in a random order (Fisher and Yates).
-template <typename T>
-void shuffle(std::vector<T>& from, std::size_t count, Draws& draws) {
-  for (std::size_t i = 0; i < count; ++i)
-    std::swap(from[i], from[i + static_cast<std::size_t>(
-                                    draws.below(static_cast<std::int64_t>(from.size() - i)))]);
-}
-
-Example asked(std::string prompt, const std::string& answer) {
-  Example one{std::move(prompt) + separator, {}};
-  one.answer.assign(one.bytes.size(), false);
-  one.bytes += answer + end;
-  one.answer.resize(one.bytes.size(), true);
-  return one;
-}
-
 Example copied(std::int64_t length, Draws& draws) {
   const std::string prompt = letters_of(length, draws);
-  return asked(prompt, prompt);
+  return asked(prompt + separator, prompt + end);
+}
+
+// The printable characters except for the space and the two signs.
+std::string printable_characters() {
+  std::string all;
+  for (char c = '!'; c <= '~'; ++c)
+    if (c != separator && c != end) all += c;
+  return all;
+}
+constexpr std::int64_t printable = 92;
+
+Example copied_ascii(std::int64_t length, Draws& draws) {
+  const std::string characters = printable_characters();
+  std::string prompt;
+  for (std::int64_t i = 0; i < length; ++i)
+    prompt += characters[static_cast<std::size_t>(draws.below(printable))];
+  return asked(prompt + separator, prompt + end);
+}
+
+Example copied_repeated(std::int64_t length, Draws& draws) {
+  const std::string token = letters_of(2, draws);
+  std::string prompt;
+  for (std::int64_t i = 0; i < length; ++i) prompt += token;
+  return asked(prompt + separator, prompt + end);
 }
 
 Example reversed(std::int64_t length, Draws& draws) {
   const std::string prompt = letters_of(length, draws);
-  return asked(prompt, {prompt.rbegin(), prompt.rend()});
+  return asked(prompt + separator, std::string(prompt.rbegin(), prompt.rend()) + end);
 }
 
 Example added(std::int64_t length, Draws& draws) {
-  const std::string a = number_of(length, draws), b = number_of(length, draws);
-  return asked(a + '+' + b, sum_of(a, b));
+  const std::string a = digits_of(length, draws), b = digits_of(length, draws);
+  return asked(a + '+' + b + separator, sum_of(a, b) + end);
 }
 
 Example recalled(std::int64_t length, Draws& draws) {
@@ -102,12 +100,22 @@ Example recalled(std::int64_t length, Draws& draws) {
 }
 
 std::int64_t copy_bytes(std::int64_t length) { return 2 * length + 2; }
+std::int64_t repeated_bytes(std::int64_t length) { return 4 * length + 2; }
 std::int64_t addition_bytes(std::int64_t length) { return 3 * length + 4; }
 std::int64_t recall_bytes(std::int64_t length) { return 4 * length + 1; }
 
-Chance copy_chance(std::int64_t length) {  // the end sign is certain
-  const auto n = static_cast<double>(length);
-  return {(n / letters + 1) / (n + 1), std::pow(letters, -n)};
+Chance chance_of(double length, double characters) {  // the end sign is certain
+  return {(length / characters + 1) / (length + 1), std::pow(characters, -length)};
+}
+Chance copy_chance(std::int64_t length) {
+  return chance_of(static_cast<double>(length), alphabet);
+}
+Chance ascii_chance(std::int64_t length) {
+  return chance_of(static_cast<double>(length), printable);
+}
+Chance repeated_chance(std::int64_t length) {
+  return {chance_of(static_cast<double>(2 * length), alphabet).byte,
+          1.0 / (alphabet * alphabet)};
 }
 Chance addition_chance(std::int64_t length) {
   // Each digit of a sum of uniform numbers is uniform. The last carry is 0 in slightly more
@@ -116,41 +124,62 @@ Chance addition_chance(std::int64_t length) {
   return {(n / 10 + 0.5 + 0.5 * std::pow(10, -n) + 1) / (n + 2), std::pow(10, -n)};
 }
 Chance recall_chance(std::int64_t length) {
-  return {1.0 / letters, std::pow(letters, -static_cast<double>(length))};
-}
-
-constexpr Task of_letters(std::string_view name, std::string_view title,
-                          std::string_view summary, std::string_view unit,
-                          const Letters& made) {
-  return {.name = name,
-          .title = title,
-          .summary = summary,
-          .unit = unit,
-          .score = "right whole answers",
-          .second = "right bytes",
-          .what =
-              "the share of unseen examples whose answer is right in every byte, the result of "
-              "greedy decoding; also the share of right bytes, each predicted after the right "
-              "previous bytes",
-          .chance = "the best guess that knows the length but not the prompt",
-          .defaults = defaults,
-          .letters = made};
+  return {1.0 / alphabet, std::pow(alphabet, -static_cast<double>(length))};
 }
 
 }  // namespace letters
 
-constexpr Task copy_task = letters::of_letters(
-    "copy", "Copy", "letters, then the same letters", "letters",
-    {letters::copied, letters::copy_bytes, letters::copy_chance, std::nullopt, 3});
-constexpr Task reverse_task = letters::of_letters(
-    "reverse", "Reverse", "letters, then the same letters in reverse order", "letters",
-    {letters::reversed, letters::copy_bytes, letters::copy_chance, std::nullopt, 4});
-constexpr Task addition_task = letters::of_letters(
-    "addition", "Addition", "two numbers, then their sum, least digit first", "digits",
-    {letters::added, letters::addition_bytes, letters::addition_chance, std::nullopt, 5});
-constexpr Task recall_task = letters::of_letters(
-    "recall", "Associative recall", "pairs of a key and a letter, then the letter of each key",
-    "pairs",
-    {letters::recalled, letters::recall_bytes, letters::recall_chance, letters::keys, 6});
+constexpr Task copy_task = letters::with_scores({
+    .name = "copy",
+    .title = "Copy",
+    .summary = "letters, then the same letters",
+    .unit = "letters",
+    .defaults = letters::copy_defaults,
+    .letters = {letters::copied, letters::copy_bytes, letters::copy_chance, std::nullopt, 3},
+});
+constexpr Task copy_ascii_task = letters::with_scores({
+    .name = "copy-ascii",
+    .title = "Copy of characters",
+    .summary = "92 different printable characters, then the same characters",
+    .unit = "characters",
+    .defaults = letters::copy_defaults,
+    .letters = {letters::copied_ascii, letters::copy_bytes, letters::ascii_chance, std::nullopt,
+                7},
+});
+constexpr Task copy_repeated_task = letters::with_scores({
+    .name = "copy-repeated",
+    .title = "Copy of a repeated token",
+    .summary = "a token of two letters many times, then the same as many times",
+    .unit = "repetitions",
+    .defaults = letters::copy_defaults,
+    .letters = {letters::copied_repeated, letters::repeated_bytes, letters::repeated_chance,
+                std::nullopt, 8},
+});
+constexpr Task reverse_task = letters::with_scores({
+    .name = "reverse",
+    .title = "Reverse",
+    .summary = "letters, then the same letters in reverse order",
+    .unit = "letters",
+    .defaults = letters::copy_defaults,
+    .letters = {letters::reversed, letters::copy_bytes, letters::copy_chance, std::nullopt, 4},
+});
+constexpr Task addition_task = letters::with_scores({
+    .name = "addition",
+    .title = "Addition",
+    .summary = "two numbers, then their sum, least digit first",
+    .unit = "digits",
+    .defaults = letters::copy_defaults,
+    .letters = {letters::added, letters::addition_bytes, letters::addition_chance, std::nullopt,
+                5},
+});
+constexpr Task recall_task = letters::with_scores({
+    .name = "recall",
+    .title = "Associative recall",
+    .summary = "pairs of a key and a letter, then the letter of each key",
+    .unit = "pairs",
+    .defaults = letters::copy_defaults,
+    .letters = {letters::recalled, letters::recall_bytes, letters::recall_chance, letters::keys,
+                6},
+});
 
 }  // namespace gnomon::lab

@@ -5,7 +5,7 @@
 
 namespace gnomon::lab {
 
-Corpus load_corpus(const Settings& settings) {
+Corpus load_corpus(const Settings& settings, const std::string& tokenizer) {
   const Task& task = *settings.task;
   if (task.load) return task.load(settings);
   if (task.has_examples()) {
@@ -18,7 +18,8 @@ Corpus load_corpus(const Settings& settings) {
               "and one tests";
     return none;
   }
-  Corpus corpus = load_texts(settings);
+  Corpus corpus =
+      load_texts(settings, tokenizer.empty() ? nullptr : Tokenizer::load(tokenizer));
   if (!settings.finetune.empty()) finetune::add_data(settings, corpus);
   return corpus;
 }

@@ -82,6 +82,12 @@ void check_run(const RunResult& run, const Settings& settings) {
                 "stretch");
     need_same(stretches.front().applicable, "first stretch");
     for (const Stretch& one : stretches) {
+      const std::size_t examples = one.scores.size();
+      need_same(one.sources.empty() || one.sources.size() == examples, "number of sources");
+      need_same(one.seconds.empty() || one.seconds.size() == examples, "number of scores");
+      for (const auto* scores : {&one.scores, &one.seconds})
+        for (const double share : *scores)
+          need_same(!(share < 0 || share > 1), "range of a score");
       need_finite({one.chance_score, one.chance_second});
       for (const double share : {one.score, one.second, one.chance_score, one.chance_second})
         need_same(!(share < 0 || share > 1), "range of a score");
@@ -90,9 +96,13 @@ void check_run(const RunResult& run, const Settings& settings) {
   if (run.extension) {
     need_same(run.extension->before.size() == wanted.size(), "length of before");
     need_same(run.extension->methods.size() == settings.extend.size() + 1, "number of methods");
-    for (const ExtensionMethod& one : run.extension->methods)
+    for (const ExtensionMethod& one : run.extension->methods) {
       need_same(one.without.size() == wanted.size() && one.after.size() == wanted.size(),
                 "length of without or after");
+      for (const auto* segments : {&one.without_by_segment, &one.after_by_segment})
+        need_same(segments->empty() || segments->size() == wanted.size(),
+                  "length of without_by_segment or after_by_segment");
+    }
   }
   check_picture(run.picture);
   if (!run.attention) return;

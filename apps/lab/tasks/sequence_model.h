@@ -2,6 +2,7 @@
 #pragma once
 
 #include "apps/lab/model/candidate.h"
+#include "apps/lab/model/segment_reader.h"
 #include "apps/lab/model/task_model.h"
 #include "apps/lab/model/transformer.h"
 
@@ -12,7 +13,7 @@ Json json_of_scheme(const model::Scheme& scheme);
 
 class SequenceModel final : public TaskModel {
  public:
-  // `candidate`: whether its positions in training are random.
+  // `candidate`: whether its positions in training are random, and how it reads text.
   SequenceModel(const Settings& settings, const Corpus& corpus, Candidate candidate,
                 Transformer model);
 
@@ -25,9 +26,16 @@ class SequenceModel final : public TaskModel {
   Transformer* transformer() override { return &model_; }
 
  private:
+  // The loss of the rows `rows` of a batch, of which some have a memory of the tokens before
+  // them, and the others an empty one.
+  at::Tensor loss_by_segments(const Batch& batch, Part part, std::uint64_t seed,
+                              std::uint64_t step, BatchRange rows);
+
   const Corpus& corpus_;
   Candidate candidate_;
+  Reading reading_;
   Transformer model_;
+  SegmentReader segments_;
 };
 
 }  // namespace gnomon::lab

@@ -31,6 +31,11 @@ void check_lengths_of_examples(const Settings& s) {
   const Task& task = *s.task;
   if (!s.texts.empty() && !task.load)
     refuse("lab", fmt::format("--task {} must have no TEXT", task.name), s.texts[0]);
+  if (s.train_length < task.shortest)
+    refuse("lab",
+           fmt::format("--train-length of --task {} must be at least {} {}", task.name,
+                       task.shortest, task.unit),
+           s.train_length);
   if (const auto most = task.letters.longest; most && s.longest() > *most)
     refuse(
         "lab",
@@ -70,7 +75,13 @@ void check_settings(const Settings& s) {
     check_size(s);
     for (const std::string& entry : s.encodings) check_size(sized(s, entry));
   }
-  need(s.seeds >= 1 && s.seeds <= 100, "--seeds must be 1 to 100", s.seeds);
+  need(!s.seeds.empty() && std::ssize(s.seeds) <= most_seeds,
+       "--seeds must be 1 to 100 numbers", std::ssize(s.seeds));
+  for (std::int64_t before = 0; const std::int64_t seed : s.seeds) {
+    need(seed > before, "--seeds must be positive, distinct and ascending", seed);
+    need(seed <= largest_seed, "--seeds must be at most 2147483648", seed);
+    before = seed;
+  }
   need(s.steps >= 1, "--steps must be at least 1", s.steps);
   need(s.batch >= 1 && s.batch <= 4096, "--batch must be 1 to 4096", s.batch);
   if (s.micro_batches) {
@@ -80,6 +91,14 @@ void check_settings(const Settings& s) {
   }
   if (!(s.learning_rate > 0 && s.learning_rate < 1))
     refuse("lab", "--learning-rate must be between 0 and 1", s.learning_rate);
+  for (const EntryRate& one : s.rates) {
+    if (!(one.learning_rate > 0 && one.learning_rate < 1))
+      refuse("lab", "a learning rate must be between 0 and 1", one.learning_rate);
+    if (std::find(s.encodings.begin(), s.encodings.end(), one.encoding) == s.encodings.end())
+      refuse("lab", "a learning rate must be that of an encoding of the session", one.encoding);
+  }
+  if (!(s.position_rate > 0 && s.position_rate <= 1000))
+    refuse("lab", "--position-rate must be above 0 and at most 1000", s.position_rate);
   for (const std::string& name : s.extend) find_extension(name);
   if (s.finetune.empty())
     for (const std::string& name : s.encodings) {

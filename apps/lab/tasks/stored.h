@@ -34,9 +34,15 @@ T read_file(const std::filesystem::path& path, Check&& check) {
 // or of another type, lists of other lengths than those of the settings.
 StoredSettings read_settings(const std::filesystem::path& path);
 StoredSettings read_settings(const Json& stored);  // that rank 0 sent
+// Throws std::invalid_argument unless both have the same settings except the paths of texts,
+// and the same texts, version and protocol. `folder`: where `found` is from; `other`: of
+// `wanted`.
+void require_same(const std::string& folder, const StoredSettings& found,
+                  const std::string& other, const StoredSettings& wanted);
 RunResult read_run(const std::filesystem::path& path, const Settings& settings,
                    const std::string& encoding, std::int64_t seed);
 std::vector<MeasuredCost> read_costs(const std::filesystem::path& path);
+std::vector<SweptRate> read_sweep(const std::filesystem::path& path);
 // The config.json of a trained model.
 ModelConfig read_model_config(const std::filesystem::path& path);
 

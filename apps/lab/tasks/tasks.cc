@@ -3,12 +3,16 @@
 namespace gnomon::lab {
 namespace {
 
-TaskDefaults text_defaults() { return {128, 16, 1, {2, 4, 8}, default_encodings}; }
+TaskDefaults text_defaults() {
+  return {128, 16, 1, {2, 4, 8}, default_encodings, 2, 64, 4, 8e-3};
+}
 
-constexpr const Task* all_tasks[] = {&text_task,        &masked_task,   &copy_task,
-                                     &reverse_task,     &addition_task, &recall_task,
-                                     &translation_task, &dialogue_task, &image_task,
-                                     &image_text_task,  &graph_task,    &classify_task};
+constexpr const Task* all_tasks[] = {
+    &text_task,    &masked_task,     &copy_task,      &copy_ascii_task,   &copy_repeated_task,
+    &reverse_task, &addition_task,   &recall_task,    &sum_task,          &polynomial_task,
+    &parity_task,  &lego_task,       &sort_task,      &sort_numbers_task, &scan_task,
+    &pcfg_task,    &needle_task,     &variables_task, &translation_task,  &dialogue_task,
+    &image_task,   &image_text_task, &graph_task,     &classify_task};
 
 }  // namespace
 
@@ -17,6 +21,7 @@ constexpr Task text_task{.name = "text",
                          .summary = "each byte of a text from the previous bytes",
                          .unit = "bytes",
                          .predicts = Predicts::next,
+                         .suffixes = "random,memory,window",
                          .defaults = text_defaults};
 constexpr Task masked_task{.name = "masked",
                            .title = "Masked text",

@@ -131,7 +131,7 @@ std::optional<Evaluation> TranslationModel::evaluate(const std::function<bool()>
     if (!one.applicable) continue;
     const auto examples = tests_of(*data_, settings_, one);
     one.examples = std::ssize(examples);
-    double score = 0, whole = 0, nats = 0, targets = 0;
+    double nats = 0, targets = 0;
     for (std::size_t begin = 0; begin < examples.size();) {
       if (stop()) return {};
       const std::size_t length = examples[begin]->source.size();
@@ -142,8 +142,8 @@ std::optional<Evaluation> TranslationModel::evaluate(const std::function<bool()>
       const auto here = std::span(examples).subspan(begin, end - begin);
       const std::vector<std::string> found = translations(here);
       for (std::size_t i = 0; i < here.size(); ++i) {
-        score += chrf(found[i], here[i]->pair.target);
-        whole += found[i] == here[i]->pair.target ? 1 : 0;
+        one.scores.push_back(chrf(found[i], here[i]->pair.target));
+        one.seconds.push_back(found[i] == here[i]->pair.target ? 1 : 0);
       }
       const Tensors batch = tensors_of(here);
       const at::Tensor logits = model_->decode(
@@ -152,9 +152,8 @@ std::optional<Evaluation> TranslationModel::evaluate(const std::function<bool()>
       targets += batch.targets.ne(uncounted).sum().item<double>();
       begin = end;
     }
-    const auto count = static_cast<double>(one.examples);
     const ByChance by_chance = chance_of(*data_, examples);
-    one.score = score / count, one.second = whole / count;
+    one.score = mean(one.scores), one.second = mean(one.seconds);
     one.bits = nats / targets / std::numbers::ln2;
     one.chance_score = by_chance.chrf, one.chance_second = by_chance.whole;
   }

@@ -57,8 +57,7 @@ class Protocol:
             _run.need(_run.is_own(entry), "entries of add must be own:NAME", entry)
         self.entries: list[str] = list(dict.fromkeys([*self.settings["encodings"], *add]))
         self.settings["encodings"] = self.entries
-        seeds = self.settings["seeds"]  # their number, or a list
-        self.seeds: list[int] = list(range(1, seeds + 1)) if isinstance(seeds, int) else seeds
+        self.seeds: list[int] = self.settings["seeds"]
         texts = [texts] if isinstance(texts, (str, os.PathLike)) else texts or []
         self._texts = [os.fspath(one) for one in texts]
         self._header: dict[str, Any] = {}
@@ -82,17 +81,23 @@ class Protocol:
             return layers, width, heads
         return int(size[1]), int(size[2]), int(size[2]) * heads // width
 
-    def learning_rate(self, step: int) -> float:
+    def learning_rate(self, step: int, encoding: str = "") -> float:
         """Returns the learning rate of a step, from 0 to settings["steps"] - 1.
 
-        It rises over the first tenth of the steps, then falls along half a cosine to a tenth.
+        It rises over the first tenth of the steps, is constant, and falls linearly to a fiftieth
+        over the last fifth. encoding: an entry, which has a peak of its own after --sweep. The
+        parameters of an encoding have `settings["position_rate"]` times this rate.
         """
         steps, peak = self.settings["steps"], self.settings["learning_rate"]
-        warm, at = max(1.0, 0.1 * steps), step + 1.0
+        for one in self.settings.get("rates", ()):
+            if one["encoding"] == encoding:
+                peak = one["learning_rate"]
+        warm, stable, at = max(1.0, 0.1 * steps), 0.8 * steps, step + 1.0
         if at < warm:
             return float(peak * at / warm)
-        progress = (at - warm) / max(1.0, steps - warm)
-        return float(peak * (0.1 + 0.9 * 0.5 * (1 + math.cos(math.pi * progress))))
+        if at <= stable:
+            return float(peak)
+        return float(peak * max(0.02, 1 - (at - stable) / (steps - stable)))
 
     def initial_seed(self, seed: int) -> int:
         """Returns the seed of the random generator of the initial weights that all encodings share.

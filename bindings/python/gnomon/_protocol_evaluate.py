@@ -101,11 +101,12 @@ def evaluate_examples(settings: Mapping[str, Any], header: Mapping[str, Any],
         if not bits[i]:
             tests.append(ends | {"applicable": False})
             continue
+        whole = [float(one == 1) for one in right[i]]
         tests.append(ends | {
             "applicable": True, "examples": stretch["examples"],
-            "score": _mean([one == 1 for one in right[i]]), "second": _mean(right[i]),
+            "score": _mean(whole), "second": _mean(right[i]),
             "bits": _mean(bits[i]), "chance_score": stretch["chance_score"],
-            "chance_second": stretch["chance_second"]})
+            "chance_second": stretch["chance_second"], "scores": whole, "seconds": right[i]})
     if not tests[0]["applicable"]:
         raise ValueError(f"[protocol] longest must be at least {stretches[0]['tokens']}, "
                          f"got {longest}")

@@ -16,10 +16,12 @@ from typing import Any
 FORMAT = 1
 _SETTINGS: dict[str, Any] = {
     "task": str, "encodings": list, "tokens": str, "train_length": int, "eval_lengths": list,
-    "layers": int, "width": int, "heads": int, "seeds": (int, list), "steps": int, "batch": int,
-    "learning_rate": (int, float), "eval_segments": int}
+    "layers": int, "width": int, "heads": int, "seeds": list, "steps": int, "batch": int,
+    "learning_rate": (int, float), "position_rate": (int, float), "eval_segments": int}
 _LENGTH = {"tail_bits", "window_bits", "accuracy", "windows", "tail_by_segment"}
-_STRETCH = {"examples", "score", "second", "bits", "chance_score", "chance_second"}
+_SHARES = {"score", "second", "chance_score", "chance_second"}
+_EXAMPLES = {"scores", "seconds"}  # a number for each example
+_STRETCH = {"examples", "bits"} | _SHARES | _EXAMPLES
 
 
 def need(holds: bool, rule: str, got: Any) -> None:
@@ -208,5 +210,9 @@ def _check_stretches(stretches: Any) -> None:
         if one["applicable"] is True:
             need(_is_count(one["examples"]) and _is_loss(one["bits"]), "a stretch must be tested",
                  one)
-            need(all(_is_share(one[key]) for key in _STRETCH - {"examples", "bits"}),
+            for key in _EXAMPLES:
+                need(isinstance(one[key], list) and len(one[key]) == one["examples"],
+                     f"{key} must have a number for each example", one[key])
+            need(all(map(_is_share, [*(one[key] for key in _SHARES),
+                                     *one["scores"], *one["seconds"]])),
                  "scores must be 0 to 1", one)

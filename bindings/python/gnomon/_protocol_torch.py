@@ -82,11 +82,14 @@ def of_position(name: str) -> bool:
 
 def optimizer_of(model: nn.Module) -> torch.optim.AdamW:
     """Weight decay applies to matrices, not to norms or parameters of encodings."""
-    groups: dict[bool, list[Tensor]] = {True: [], False: []}
+    groups: dict[str, list[Tensor]] = {"matrix": [], "other": [], "position": []}
     for name, one in model.named_parameters():
-        groups[one.dim() > 1 and not of_position(name)].append(one)
-    return torch.optim.AdamW([{"params": groups[True], "weight_decay": 0.1},
-                              {"params": groups[False], "weight_decay": 0.0}], betas=(0.9, 0.95))
+        groups["position" if of_position(name) else
+               "matrix" if one.dim() > 1 else "other"].append(one)
+    return torch.optim.AdamW([{"params": groups["matrix"], "weight_decay": 0.1},
+                              {"params": groups["other"], "weight_decay": 0.0},
+                              {"params": groups["position"], "weight_decay": 0.0}],
+                             betas=(0.9, 0.95))
 
 
 def train(protocol: Protocol, make_model: Callable[[int], nn.Module], encoding: str, seed: int,
@@ -116,8 +119,10 @@ def train(protocol: Protocol, make_model: Callable[[int], nn.Module], encoding: 
         optimizer.zero_grad()
         (nats / int((targets >= 0).sum())).backward()
         torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-        for group in optimizer.param_groups:
-            group["lr"] = protocol.learning_rate(step - 1)
+        rate = protocol.learning_rate(step - 1, encoding)
+        times = (1.0, 1.0, protocol.settings["position_rate"])
+        for group, factor in zip(optimizer.param_groups, times, strict=True):
+            group["lr"] = rate * factor
         optimizer.step()
         losses.append(nats.item() / protocol.units(targets) / math.log(2))
         seconds += time.perf_counter() - start

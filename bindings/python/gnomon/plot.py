@@ -31,7 +31,7 @@ __all__ = ["Picture", "attention", "bias", "grid", "heatmap", "lines", "page", "
 _SCHEMA = "https://vega.github.io/schema/vega-lite/v5.json"
 # Fonts of equal widths, so that a browser draws the SVG of vl-convert without overlaps.
 _FONT = "Arial, Helvetica, Liberation Sans, sans-serif"
-_WIDTH = 640  # px, of a spec whose width is "container"
+DEFAULT_WIDTH = 640  # px, of a spec whose width is "container"
 
 
 class Picture:
@@ -43,7 +43,7 @@ class Picture:
 
         command: the command that draws the same chart, or ''.
         """
-        self._spec, self._config = dict(spec), config
+        self._spec, self.config = dict(spec), config
         self.title, self.caption, self._command = title, caption, command
 
     @property
@@ -51,10 +51,10 @@ class Picture:
         """The Vega-Lite spec with title, caption, width and colours, for any tool that draws it."""
         spec = dict(self._spec)
         if spec.get("width") == "container":
-            spec["width"] = _WIDTH
+            spec["width"] = DEFAULT_WIDTH
             spec.pop("autosize", None)
-        if self._config is not None:
-            spec["config"] = self._config | {"font": _FONT}
+        if self.config is not None:
+            spec["config"] = self.config | {"font": _FONT}
         if self.title or self.caption:
             subtitle = textwrap.wrap(self.caption.replace("`", "'"), 100)
             spec["title"] = {"text": self.title, "anchor": "start", "fontSize": 15,
@@ -65,9 +65,9 @@ class Picture:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes a file. Its extension selects the format.
 
-        .html: a page that needs no network (0.9 MB); .json: the spec; .svg and .png (2 pixels per
-        px): require vl-convert-python (`pip install gnomon[plot]`). Raises ValueError for another
-        extension, ImportError without that package.
+        .html: a page that needs no network (0.9 MB); .json: the spec; .svg, .pdf and .png (2 pixels
+        per px): require vl-convert-python (`pip install gnomon[plot]`). Raises ValueError for
+        another extension, ImportError without that package.
         """
         path = pathlib.Path(path)
         if path.suffix == ".html":
@@ -76,15 +76,22 @@ class Picture:
             path.write_text(json.dumps(self.spec) + "\n", encoding="utf-8")
         elif path.suffix == ".svg":
             path.write_text(self.to_svg(), encoding="utf-8")
+        elif path.suffix == ".pdf":
+            path.write_bytes(_vl_convert().vegalite_to_pdf(self.spec, allowed_base_urls=[]))
         elif path.suffix == ".png":
-            path.write_bytes(_vl_convert().vegalite_to_png(self.spec, scale=2))
+            path.write_bytes(_vl_convert().vegalite_to_png(self.spec, scale=2,
+                                                           allowed_base_urls=[]))
         else:
-            raise ValueError(f"[plot] path must end in .html, .png, .svg, .json, got {path}")
+            raise ValueError(f"[plot] path must end in .html, .pdf, .png, .svg, .json, got {path}")
 
     def to_svg(self) -> str:
         """Returns the chart as SVG. Raises ImportError without vl-convert-python."""
-        svg: str = _vl_convert().vegalite_to_svg(self.spec)
+        svg: str = _vl_convert().vegalite_to_svg(self.spec, allowed_base_urls=[])
         return svg
+
+    def untitled(self) -> Picture:
+        """Returns the chart without its title and caption, for a document that has its own."""
+        return Picture(self._spec, config=self.config, command=self._command)
 
     def to_altair(self) -> Any:
         """Returns the chart as an altair.Chart. Raises ImportError without altair."""
@@ -107,7 +114,7 @@ class Picture:
             return {}
         if len(json.dumps(self._spec)) <= 20_000:
             return {"image/svg+xml": self.to_svg()}
-        png = _vl_convert().vegalite_to_png(self.spec, scale=1)
+        png = _vl_convert().vegalite_to_png(self.spec, scale=1, allowed_base_urls=[])
         return {"image/png": base64.b64encode(png).decode("ascii")}
 
     def __repr__(self) -> str:
@@ -318,6 +325,6 @@ def _vl_convert() -> Any:
     try:
         import vl_convert
     except ImportError as error:
-        raise ImportError("[plot] PNG and SVG must be drawn by vl-convert-python (pip install "
-                          "gnomon[plot]), got no such package") from error
+        raise ImportError("[plot] PDF, PNG and SVG must be drawn by vl-convert-python (pip "
+                          "install gnomon[plot]), got no such package") from error
     return vl_convert

@@ -76,7 +76,13 @@ def test_run_passes_options_and_reads_the_results(script: pathlib.Path,
         "1.5", "--seeds", "2", "--out", "r", "--eval-lengths", "64,128", "--learning-rate",
         "0.001", "--no-cost"]
     assert results.path == pathlib.Path("r") and results.report == pathlib.Path("r/index.html")
-    assert results.answer.startswith("At the training length of 64 bytes, Rotary (RoPE) has")
+    assert "\nAt the training length of 64 bytes, in bits per byte" in results.answer
+
+
+def test_seeds_are_a_number_or_a_list(script: pathlib.Path) -> None:
+    assert words_of(gnomon.lab.run(seeds=4, out="a"))[1:3] == ["--seeds", "4"]
+    assert words_of(gnomon.lab.run(seeds=[4], out="b"))[1:3] == ["--seeds", "4,"]
+    assert words_of(gnomon.lab.run(seeds=(1, 7), out="c"))[1:3] == ["--seeds", "1,7,"]
 
 
 def test_run_passes_every_kind_of_option(script: pathlib.Path, tmp_path: pathlib.Path) -> None:
@@ -154,7 +160,7 @@ for _ in range(2000):
         stopped.touch()
 
     threading.Thread(target=interrupt, daemon=True).start()
-    status, printed = gnomon.lab._watch([sys.executable, "-c", code], os.environ, False)
+    status, printed = gnomon.lab._run._watch([sys.executable, "-c", code], os.environ, False)
     assert status == 0 and printed == [str(i) for i in range(30000)]
     assert stopped.exists() and is_default_handler()
 
@@ -184,9 +190,9 @@ def test_rows_of_a_text() -> None:
     rows = gnomon.lab.load(STORED).rows()
     assert len(rows) == 18
     assert rows[0] == {
-        "encoding": "rotary", "title": "Rotary (RoPE)", "seeds": 1, "position_parameters": 0,
+        "encoding": "rotary", "title": "Rotary (RoPE)", "seeds": 3, "position_parameters": 0,
         "length": 64, "context": "whole", "method": None, "bits": rows[0]["bits"],
-        "uncertainty": 0.02, "accuracy": rows[0]["accuracy"], "tied_with_best": True}
+        "uncertainty": 0.00605, "accuracy": rows[0]["accuracy"], "verdict": "best"}
     data = gnomon.lab.load(STORED).data
     means = {(one["name"], at["length"]): at["tail_bits"] for one in data["encodings"]
              for at in one["lengths"] if at["applicable"]}
@@ -199,14 +205,14 @@ def test_empty_fields_of_an_extension(tmp_path: pathlib.Path) -> None:
     shutil.copy(STORED / "results.json", tmp_path)
     (tmp_path / "results.csv").write_text(
         "encoding,title,seeds,position_parameters,length,context,method,bits,uncertainty,accuracy,"
-        "tied_with_best\nrotary,Rotary (RoPE),1,0,256,extended,yarn,2.5,,,no\n")
+        "verdict\nrotary,Rotary (RoPE),1,0,256,extended,yarn,2.5,,,described\n")
     (row,) = gnomon.lab.load(tmp_path).rows()
-    assert row["method"] == "yarn" and row["bits"] == 2.5 and row["tied_with_best"] is False
+    assert row["method"] == "yarn" and row["bits"] == 2.5 and row["verdict"] == "described"
     assert row["uncertainty"] is None and row["accuracy"] is None
 
 
 def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
-    data = {"schema": 3, "answer": ["One.", "Two."], "settings": {"encodings": ["none"]},
+    data = {"schema": 4, "answer": ["One.", "Two."], "settings": {"encodings": ["none"]},
             "length_unit": "words",
             "metric": {"name": "whole answers", "what": "the share", "chance": "0"}}
     (tmp_path / "results.json").write_text(json.dumps(data))
@@ -227,14 +233,14 @@ def test_rows_and_chart_of_examples(tmp_path: pathlib.Path) -> None:
 
 
 def test_chart_of_a_fine_tune_has_lengths_in_tokens(tmp_path: pathlib.Path) -> None:
-    data = {"schema": 3, "answer": [], "settings": {"encodings": ["released", "yarn@tuned"]},
+    data = {"schema": 4, "answer": [], "settings": {"encodings": ["released", "yarn@tuned"]},
             "length_unit": "tokens",
             "metric": {"name": "bits per byte", "what": "the loss", "chance": "4.4"}}
     (tmp_path / "results.json").write_text(json.dumps(data))
     (tmp_path / "results.csv").write_text(
         "encoding,title,seeds,position_parameters,length,context,method,bits,uncertainty,accuracy,"
-        "tied_with_best\nreleased,Released model,1,0,64,whole,,2.5,0.02,0.4,no\n"
-        "yarn@tuned,YaRN + fine-tune,1,0,64,whole,,2.25,0.02,0.5,yes\n")
+        "verdict\nreleased,Released model,1,0,64,whole,,2.5,0.02,0.4,worse\n"
+        "yarn@tuned,YaRN + fine-tune,1,0,64,whole,,2.25,0.02,0.5,best\n")
     results = gnomon.lab.load(tmp_path)
     assert results.rows()[1]["encoding"] == "yarn@tuned"
     spec = json.dumps(results.plot().spec)
@@ -274,8 +280,8 @@ print(json.dumps({{"words": sys.argv[1:], "differences": []}}))
 
 @pytest.mark.parametrize("content, message", [
     (None, "must have the results of a run"), ("{", "must have the results of a run"),
-    ("[]", "must have the schema 3, got list"),
-    ('{"schema": 2}', "must have the schema 3, got 2")])
+    ("[]", "must have the schema 4, got list"), ("{}", "must have the schema 4, got None"),
+    ('{"schema": 3}', "must have the schema 4, got 3")])
 def test_load_refuses(content: str | None, message: str, tmp_path: pathlib.Path) -> None:
     if content is not None:
         (tmp_path / "results.json").write_text(content)

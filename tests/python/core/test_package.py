@@ -34,6 +34,11 @@ def test_version_is_that_of_the_header() -> None:
     assert f'"{gnomon.__version__}"' in header
 
 
+def test_the_citation_has_the_version() -> None:
+    text = (ROOT / "docs" / "CITATION.cff").read_text()
+    assert re.search(r"^version: (.*)$", text, re.MULTILINE)[1] == gnomon.__version__
+
+
 def test_the_module_exports_only_its_entry() -> None:
     symbols = subprocess.run(["nm", "-D", "--defined-only", _core.__file__], check=True,
                              capture_output=True, text=True).stdout

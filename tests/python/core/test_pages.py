@@ -16,6 +16,7 @@ NOT_RUN = {
     "docs/python/jax.md": "tests/python/jax/test_page.py",
     "docs/python/lab.md": "trains models for minutes",
     "docs/lab/models.md": "reads a model that the lab has trained",
+    "docs/lab/outputs.md": "reads results and a model of the lab",
 }
 
 

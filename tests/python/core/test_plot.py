@@ -110,8 +110,8 @@ def test_save_json_and_html(tmp_path: pathlib.Path, no_vl_convert: None) -> None
     assert picture.title in page and picture.caption in page
     assert "gnomon plot bias alibi --heads 2 --length 8 -o bias.html" in page
     assert "Numbers of this chart" in page and "<script src" not in page
-    with pytest.raises(ValueError, match=r"\[plot\] path must end in .html, .png, .svg, .json, "):
-        picture.save(tmp_path / "p.pdf")
+    with pytest.raises(ValueError, match=r"\[plot\] path must end in .html, .pdf, .png, .svg"):
+        picture.save(tmp_path / "p.gif")
 
 
 def test_several_charts_on_a_page(tmp_path: pathlib.Path) -> None:
@@ -126,8 +126,8 @@ def test_several_charts_on_a_page(tmp_path: pathlib.Path) -> None:
 
 def test_without_vl_convert(tmp_path: pathlib.Path, no_vl_convert: None) -> None:
     picture = gnomon.plot.bias(heads=2, length=8)
-    for name in ("p.png", "p.svg"):
-        with pytest.raises(ImportError, match=r"\[plot\] PNG and SVG .*pip install gnomon\[plot\]"):
+    for name in ("p.pdf", "p.png", "p.svg"):
+        with pytest.raises(ImportError, match=r"\[plot\] PDF, PNG and SVG .*pip install gnomon\[plot\]"):
             picture.save(tmp_path / name)
         assert not (tmp_path / name).exists()
     bundle = picture._repr_mimebundle_()

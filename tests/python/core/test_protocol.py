@@ -6,6 +6,7 @@ the real one. The oracles are loops over single targets, from docs/lab/run-forma
 
 from __future__ import annotations
 
+import copy
 import json
 import math
 import os
@@ -38,8 +39,8 @@ if (folder / "forever").exists():
 SETTINGS = {
     "preset": "default", "task": "text", "encodings": ["none", "rotary"], "extend": [],
     "texts": ["a.txt"], "tokens": "bytes", "train_length": 4, "eval_lengths": [4, 8], "layers": 2,
-    "width": 16, "heads": 2, "seeds": 2, "steps": 6, "batch": 3, "learning_rate": 0.01,
-    "eval_segments": 5, "device": "cpu"}
+    "width": 16, "heads": 2, "seeds": [1, 2], "steps": 6, "batch": 3, "learning_rate": 0.01,
+    "position_rate": 10, "eval_segments": 5, "device": "cpu"}
 PLAN = {"settings": SETTINGS, "fingerprint": "0123", "command": "gnomon lab", "gnomon": "0.1.0"}
 CURVE = [{"step": 3, "train_bits": 7.5}, {"step": 6, "train_bits": 6.5, "validation_bits": 6.0}]
 
@@ -103,19 +104,27 @@ def test_what_a_plan_says(program: pathlib.Path, tmp_path: pathlib.Path) -> None
     assert gnomon.lab.Protocol(listed).seeds == [4, 7] and protocol.seeds == [1, 2]
     assert protocol.initial_seed(3) == 6
     rates = [protocol.learning_rate(step) for step in range(6)]
-    assert rates[0] == 0.01 and rates[-1] == pytest.approx(0.001)
+    assert rates[0] == 0.01 and rates[-1] == pytest.approx(0.0002)
     assert sorted(rates, reverse=True) == rates
     long = gnomon.lab.Protocol(PLAN | {"settings": SETTINGS | {"steps": 1000}})
     assert long.learning_rate(49) == pytest.approx(0.005)
     assert long.learning_rate(99) == 0.01
-    assert long.learning_rate(549) == pytest.approx(0.0055)  # half of the cosine
-    assert long.learning_rate(999) == pytest.approx(0.001)
+    assert long.learning_rate(799) == 0.01
+    assert long.learning_rate(899) == pytest.approx(0.005)  # half of the fall
+    assert long.learning_rate(999) == pytest.approx(0.0002)
+    assert long.learning_rate(99, "own:a") == 0.01
+    swept = gnomon.lab.Protocol(PLAN | {"settings": SETTINGS | {
+        "steps": 1000, "rates": [{"encoding": "own:a", "learning_rate": 0.04}]}})
+    assert swept.learning_rate(99, "own:a") == 0.04 and swept.learning_rate(99, "none") == 0.01
 
 
 @pytest.mark.parametrize("change, message", [
     ({"settings": None}, "a plan must have settings, got NoneType"),
     ({"settings": SETTINGS | {"steps": "6"}}, "a plan must have the setting steps, got '6'"),
     ({"settings": SETTINGS | {"steps": True}}, "a plan must have the setting steps, got True"),
+    ({"settings": SETTINGS | {"seeds": 2}}, "a plan must have the setting seeds, got 2"),
+    ({"settings": {key: SETTINGS[key] for key in SETTINGS if key != "position_rate"}},
+     "a plan must have the setting position_rate, got None"),
     ({"settings": SETTINGS | {"finetune": "gpt2"}}, "a plan must be without --finetune, got both"),
     ({"fingerprint": 3}, "a plan must have the key fingerprint, got 3"),
     ({"format": 2}, "a plan must have the format 1, got 2")])
@@ -301,6 +310,8 @@ def test_examples(program: pathlib.Path, rng: np.random.Generator) -> None:
                          if target >= 0]) for row in rows]
         assert test["score"] == pytest.approx(np.mean([all(one) for one in right]))
         assert test["second"] == pytest.approx(np.mean([np.mean(one) for one in right]))
+        assert test["scores"] == [float(all(one)) for one in right]
+        assert test["seconds"] == pytest.approx([np.mean(one) for one in right])
         assert test["bits"] == pytest.approx(np.mean(bits), rel=1e-12)
         assert 0 < test["score"] < test["second"] and test["up_to"] == 4 and test["applicable"]
         assert test["chance_second"] == stretches[group]["chance_second"]
@@ -310,6 +321,15 @@ def test_examples(program: pathlib.Path, rng: np.random.Generator) -> None:
     with pytest.raises(ValueError, match="longest must be at least 5, got 4"):
         protocol.evaluate(lambda inputs: table[inputs], longest=4)
     run = json.loads(protocol.write_run(program / "out", "own:a", 1, short, CURVE, 10).read_text())
+    for change, message in (
+            (lambda one: one.pop("seconds"), "a stretch must have"),
+            (lambda one: one["scores"].pop(), "scores must have a number for each example"),
+            (lambda one: one.update(seconds=0.5), "seconds must have a number for each example"),
+            (lambda one: one["scores"].__setitem__(0, 1.5), "scores must be 0 to 1")):
+        bad = copy.deepcopy(short)
+        change(bad["stretches"][0])
+        with pytest.raises(ValueError, match=message):
+            protocol.write_run(program / "bad", "own:a", 1, bad, CURVE, 10)
     assert run["stretches"] == short["stretches"] and run["trained_tokens"] == 6 * 3 * 7
 
 

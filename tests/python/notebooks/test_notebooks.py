@@ -13,7 +13,7 @@ import gnomon.lab
 
 FOLDER = pathlib.Path(__file__).parents[3] / "docs" / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
-TINY = "encodings = ['none', 'learned', 'rotary', 'alibi']\nsteps = 3\n" \
+TINY = "encodings = ['none', 'learned', 'rotary', 'alibi']\nsteps, seeds = 3, 1\n" \
        "size = dict(layers=1, width=32, heads=2)"
 
 

@@ -60,6 +60,7 @@ def test_altair_takes_every_chart() -> None:
 
 def test_rows_make_a_data_frame() -> None:
     frame = pandas.DataFrame(gnomon.lab.load(STORED).rows())
-    assert frame["bits"].dtype == float and frame["tied_with_best"].dtype == bool
+    assert frame["bits"].dtype == float
+    assert set(frame["verdict"]) == {"best", "worse", "undecided", "excluded"}
     best = frame[frame["length"] == 64].sort_values("bits").iloc[0]
-    assert best["encoding"] == "rotary" and best["tied_with_best"]
+    assert best["encoding"] == "rotary" and best["verdict"] == "best"

@@ -1,19 +1,8 @@
-"""The lab: trains one small Transformer per encoding on a text and compares them.
-
-    import gnomon.lab
-
-    results = gnomon.lab.run("novel.txt", encodings=["rotary", "alibi", "t5"], minutes=5)
-    print(results.answer)
-    pandas.DataFrame(results.rows())
-
-The lab is the program `gnomon-lab`, which requires LibTorch and is not part of this package.
-`make lab` in the source tree builds it, `make install` installs it.
-"""
+"""The program gnomon-lab: how it is found and started."""
 
 from __future__ import annotations
 
 import contextlib
-import csv
 import json
 import os
 import pathlib
@@ -24,79 +13,10 @@ import sys
 import tempfile
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from html import escape
 from typing import Any
 
-from . import _html, _program
-from ._protocol import Protocol
-from .plot import Picture, lines
-
-__all__ = ["LabResults", "Protocol", "compare", "find", "load", "run"]
-
-
-class LabResults:
-    """The results in a folder of the lab. Made by `run` and `load`.
-
-    path: the folder. report: the report, an HTML file.
-    data: results.json, with the keys of docs/lab/results.md.
-    """
-
-    def __init__(self, path: pathlib.Path, data: Mapping[str, Any]) -> None:
-        self.path, self.report, self.data = path, path / "index.html", data
-
-    @property
-    def answer(self) -> str:
-        """The sentences at the start of the report, one per line."""
-        return "\n".join(self.data["answer"])
-
-    def rows(self) -> list[dict[str, Any]]:
-        """Returns the lines of results.csv, with numbers, True and False; None for an empty field.
-
-        A text: a row for each encoding, length and context, with `bits`, `uncertainty`, `accuracy`
-        and `tied_with_best`. A task with examples: a row for each encoding and range of lengths.
-        """
-        with open(self.path / "results.csv", newline="", encoding="utf-8") as file:
-            return [{key: _value(key, text) for key, text in row.items()}
-                    for row in csv.DictReader(file)]
-
-    def plot(self) -> Picture:
-        """Returns the chart of the results: loss or right answers by length."""
-        rows = self.rows()
-        metric = self.data["metric"]
-        by_text = bool(rows) and "bits" in rows[0]
-        if by_text:
-            rows = [row for row in rows if row["context"] == "whole"]
-        at, value = ("length", "bits") if by_text else ("to", "score")
-        unit = self.data.get("length_unit", "bytes" if by_text else "")
-        lengths = sorted({row[at] for row in rows})
-        series = {row["title"]: dict[int, float]() for row in rows}
-        for row in rows:
-            series[row["title"]][row[at]] = row[value]
-        gaps = {name: [values.get(one) for one in lengths] for name, values in series.items()}
-        return lines(lengths, gaps, log_x=by_text, points=True,
-                     x_title=("context length" if by_text else "longest length of the range")
-                     + (f" ({unit})" if unit else ""),
-                     y_title=metric["name"],
-                     title=f"{metric['name'].capitalize()} by length",
-                     caption=f"{metric['what'].capitalize()}. By chance: {metric['chance']}.")
-
-    def __repr__(self) -> str:
-        names = ", ".join(self.data["settings"]["encodings"])
-        return f"LabResults({str(self.path)!r}: {names})"
-
-    def _repr_mimebundle_(self, include: Any = None, exclude: Any = None) -> dict[str, Any]:
-        """The answer, the chart and the table of results."""
-        rows = self.rows()
-        columns = [name for name in (rows[0] if rows else ())
-                   if name != "title" and any(row[name] is not None for row in rows)]
-        cells = [[_html.text_of(row[name]) for name in columns] for row in rows]
-        answer = "".join(f"<p>{escape(one)}</p>" for one in self.data["answer"])
-        table = _html.table("", columns, cells)
-        html = (answer + _html.image(self.plot()) +
-                f"<details><summary>{len(rows)} rows</summary>{table}</details>")
-        if self.report.exists():
-            html += f"<p>Report: <code>{escape(str(self.report))}</code></p>"
-        return _html.bundle(f"{self.answer}\n{self!r}", html)
+from .. import _program
+from ._results import LabResults, load
 
 
 def find() -> str:
@@ -122,7 +42,7 @@ def find() -> str:
 
 def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None = None, *,
         encodings: Sequence[str] | None = None, minutes: float | None = None,
-        steps: int | None = None, seeds: int | None = None,
+        steps: int | None = None, seeds: int | Sequence[int] | None = None,
         out: str | os.PathLike[str] | None = None, progress: bool = True,
         **options: Any) -> LabResults:
     """Trains and compares encodings on a text. Takes minutes.
@@ -131,7 +51,7 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
         novels that the lab contains. For a task with data, its file or folder.
     encodings: names as in `gnomon.encodings()`, or schemes as 'rotary+alibi'; or ['all'].
     minutes or steps: the training budget, with equal steps for every encoding.
-    seeds: training runs for each encoding.
+    seeds: training runs for each encoding, or a list of their seeds.
     out: a new or empty folder; default: report, report-2, ... in the working folder.
     progress: shows the progress as one line on stderr.
     options: the other options of `gnomon lab` with _ for -: task="copy", tokens="bpe:1000",
@@ -142,6 +62,8 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
 
     Raises ValueError with the message of the lab, FileNotFoundError if it is not installed.
     """
+    if seeds is not None and not isinstance(seeds, int):
+        seeds = "".join(f"{one}," for one in seeds)  # "4," is a list, and "4" a number of seeds
     words = list(_words({"encodings": encodings, "minutes": minutes, "steps": steps,
                          "seeds": seeds, "out": None if out is None else os.fspath(out)} | options))
     environment = os.environ | {"GNOMON_LAB": find()}
@@ -160,20 +82,6 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
     if stopped and not (folders and (pathlib.Path(folders[0]) / "results.json").exists()):
         raise KeyboardInterrupt
     return load(folders[0])
-
-
-def load(folder: str | os.PathLike[str]) -> LabResults:
-    """Reads the results of an earlier run from its folder. Raises ValueError if there are none."""
-    path = pathlib.Path(folder)
-    try:
-        data = json.loads((path / "results.json").read_text(encoding="utf-8"))
-    except (OSError, json.JSONDecodeError) as error:
-        raise ValueError(f"[lab] folder must have the results of a run, got {path}: {error}"
-                         ) from error
-    if not isinstance(data, dict) or data.get("schema") != 3:
-        raise ValueError("[lab] results.json must have the schema 3, got "
-                         f"{data.get('schema') if isinstance(data, dict) else type(data).__name__}")
-    return LabResults(path, data)
 
 
 def compare(a: str | os.PathLike[str], b: str | os.PathLike[str]) -> dict[str, Any]:
@@ -260,15 +168,3 @@ def _watch(command: Sequence[str], environment: Mapping[str, str],
     if progress:
         print("\r" + " " * 79 + "\r", end="", file=sys.stderr, flush=True)
     return status, printed
-
-
-def _value(key: str, text: str) -> Any:
-    """A field of results.csv as a value."""
-    if key in ("encoding", "title", "context", "method"):
-        return text or None
-    if text in ("yes", "no"):
-        return text == "yes"
-    if text == "":
-        return None
-    number = float(text)
-    return int(number) if text.lstrip("-").isdigit() else number

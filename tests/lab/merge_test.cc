@@ -1,4 +1,4 @@
-// gnomon-lab --shard and --merge, and options of several machines that contradict each other.
+// gnomon-lab --merge: one report of several folders.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -16,55 +16,57 @@
 #include "apps/lab/runs/merge.h"
 #include "apps/lab/tasks/load_corpus.h"
 #include "gnomon/version.h"
-#include "lab/cluster.h"
+#include "lab/processes.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {
-namespace shards_test {
+namespace merge_test {
 
 // The files and folders that were synced, if set.
 thread_local std::optional<std::set<ino_t>> synced;
 
-}  // namespace shards_test
+}  // namespace merge_test
 }  // namespace gnomon::lab
 
 // Takes the place of fsync of the C library in this program.
 extern "C" int fsync(int file) {
   struct stat status{};
-  if (auto& synced = gnomon::lab::shards_test::synced; synced && fstat(file, &status) == 0)
+  if (auto& synced = gnomon::lab::merge_test::synced; synced && fstat(file, &status) == 0)
     synced->insert(status.st_ino);
   return static_cast<int>(syscall(SYS_fsync, file));
 }
 
 namespace gnomon::lab {
-namespace shards_test {
+namespace merge_test {
 
-using namespace cluster_test;
+using namespace processes;
 
-using ShardsOfALab = Cluster;
+using Merge = OfFolders;
 
-TEST_F(ShardsOfALab, MergedShardsAreTheWhole) {
-  const auto shard = [&](const std::string& part, const std::string& name) {
-    return Watched(tiny({"--shard", part, "--jobs", "1", "--out", out(name)}));
-  };
+TEST_F(Merge, OfPartsIsTheWhole) {
   const auto merge = [&](const Words& names) {
     Words words{"--merge", "--out", out()};
     for (const std::string& one : names) words.push_back(out(one));
     return testing::run(GNOMON_LAB_PROGRAM, words, testing::Streams::joined);
   };
-  Watched first = shard("0/2", "a"), second = shard("1/2", "b");
-  ASSERT_EQ(first.end(), 0) << first.output();
-  ASSERT_EQ(second.end(), 0) << second.output();
-  const Json part = json(out("a") + "/results.json");
-  EXPECT_EQ(part.at("shard"), "0/2");
-  EXPECT_EQ(part.at("runs").size(), 3u);
-  EXPECT_EQ(part.at("answer")[0].get<std::string>().rfind("This is part 0/2", 0), 0u);
+  Watched whole(tiny({"--out", out("a")}));
+  ASSERT_EQ(whole.end(), 0) << whole.output();
+  fs::copy(out("a"), out("b"), fs::copy_options::recursive);
+  for (const auto& [folder, runs] :
+       {std::pair<std::string, Words>{"a", {"learned-seed1", "rotary-seed2", "t5-seed2"}},
+        {"b", {"rotary-seed1", "t5-seed1", "learned-seed2"}}})
+    for (const std::string& name : runs) {
+      fs::remove(out(folder) + "/runs/" + name + ".json");
+      fs::remove_all(out(folder) + "/models/" + name);
+    }
 
   const Outcome missing = merge({"a"});
   EXPECT_EQ(missing.code, 2);
-  EXPECT_NE(missing.output.find("--merge requires the results of every run, got none of "
-                                "learned-seed1, rotary-seed2 and t5-seed2"),
-            std::string::npos)
+  EXPECT_NE(
+      missing.output.find("--merge requires the results of every run, or --partial and one "
+                          "of them, got none of "
+                          "learned-seed1, rotary-seed2 and t5-seed2"),
+      std::string::npos)
       << missing.output;
   EXPECT_FALSE(fs::exists(out()));
 
@@ -86,27 +88,27 @@ TEST_F(ShardsOfALab, MergedShardsAreTheWhole) {
       << different.output;
 }
 
-// A folder of a session in --shard 0/1, with one run.
-struct OneShard {
-  explicit OneShard(const std::string& folder) : name(folder) {
+// A folder of a session with one run.
+struct OneRun {
+  explicit OneRun(const std::string& folder) : name(folder) {
     const Outcome outcome = testing::run(
         GNOMON_LAB_PROGRAM,
         {"--layers",    "1",    "--width",        "16",  "--heads",        "2",  "--batch", "4",
          "--encodings", "none", "--train-length", "16",  "--eval-lengths", "32", "--steps", "3",
-         "--shard",     "0/1",  "--out",          folder},
+         "--seeds",     "1",    "--out",          folder},
         testing::Streams::joined);
     EXPECT_EQ(outcome.code, 0) << outcome.output;
   }
   const fs::path name;
 };
 
-TEST_F(ShardsOfALab, MergeIsOnTheDisk) {
-  const OneShard shard(out("a"));
-  const Shards shards = read_shards({shard.name});
-  const Corpus corpus = load_corpus(shards.stored.settings);
+TEST_F(Merge, MergeIsOnTheDisk) {
+  const OneRun run(out("a"));
+  const Parts parts = read_parts({run.name});
+  const Corpus corpus = load_corpus(parts.stored.settings);
   fs::create_directories(out());
   synced = std::set<ino_t>{};
-  merge_shards(shards, "", corpus, out(), stderr);
+  merge_parts(parts, "", Missing::refused, corpus, out(), stderr);
   const std::set<ino_t> found = *std::exchange(synced, std::nullopt);
   const auto expect_synced = [&](const fs::path& path) {
     struct stat status{};
@@ -122,15 +124,15 @@ TEST_F(ShardsOfALab, MergeIsOnTheDisk) {
   }
   EXPECT_EQ(files, 5);  // settings, cost, run, and the two files of the model
   EXPECT_EQ(bytes(out() + "/models/none-seed1/model.safetensors"),
-            bytes(shard.name / "models/none-seed1/model.safetensors"));
+            bytes(run.name / "models/none-seed1/model.safetensors"));
 }
 
-TEST_F(ShardsOfALab, MergeRefusesLinksAndPipes) {
-  const OneShard shard(out("a"));
+TEST_F(Merge, MergeRefusesLinksAndPipes) {
+  const OneRun run(out("a"));
   const fs::path aside = folder_ / "aside";
   const auto expect_refused = [&](const fs::path& part, const std::string& got) {
     try {
-      read_shards({shard.name});
+      read_parts({run.name});
       ADD_FAILURE() << part;
     } catch (const std::invalid_argument& error) {
       EXPECT_EQ(error.what(), "[lab] --merge requires folders of files, without links: " +
@@ -139,7 +141,7 @@ TEST_F(ShardsOfALab, MergeRefusesLinksAndPipes) {
   };
   for (const char* name : {"settings.json", "cost.json", "runs", "runs/none-seed1.json",
                            "models", "models/none-seed1", "models/none-seed1/config.json"}) {
-    const fs::path part = shard.name / name;
+    const fs::path part = run.name / name;
     fs::rename(part, aside);
     fs::create_symlink(aside, part);
     expect_refused(part, "a link");
@@ -148,12 +150,12 @@ TEST_F(ShardsOfALab, MergeRefusesLinksAndPipes) {
     fs::remove(part);
     fs::rename(aside, part);
   }
-  EXPECT_EQ(read_shards({shard.name}).folders.size(), 1u);
+  EXPECT_EQ(read_parts({run.name}).folders.size(), 1u);
 }
 
 // Settings that only some folders have in settings.json are compared, too, but not the paths of
 // the texts.
-TEST_F(ShardsOfALab, MustHaveEqualSettings) {
+TEST_F(Merge, MustHaveEqualSettings) {
   const auto store = [&](const std::string& name, const Settings& settings) {
     fs::create_directories(folder_ / name);
     std::ofstream(folder_ / name / "settings.json")
@@ -167,9 +169,9 @@ TEST_F(ShardsOfALab, MustHaveEqualSettings) {
   divided.micro_batches = micro_batch_count;
   moved.texts = {"moved.txt"};
   const std::string a = store("a", plain), b = store("b", divided), c = store("c", moved);
-  EXPECT_EQ(read_shards({a, c}).folders.size(), 2u);
+  EXPECT_EQ(read_parts({a, c}).folders.size(), 2u);
   for (const std::vector<std::string>& folders : {std::vector{a, b}, {b, a}}) try {
-      read_shards(folders);
+      read_parts(folders);
       ADD_FAILURE();
     } catch (const std::invalid_argument& error) {
       EXPECT_NE(std::string(error.what()).find("must have the micro_batches of"),
@@ -178,24 +180,17 @@ TEST_F(ShardsOfALab, MustHaveEqualSettings) {
     }
 }
 
-TEST(ClusterOptions, AreRefusedIfTheyContradict) {
-  for (const auto& [words, message] : std::map<Words, std::string>{
-           {{"--shard", "0/2"}, "--shard requires --steps, got none"},
-           {{"--shard", "2/2", "--steps", "5"}, "--shard must be I/N with 0 <= I < N, got 2/2"},
-           {{"--shard", "0/2", "--steps", "5", "--serve", "0"}, "--shard"},
-           {{"--jobs", "0"}, "--jobs must be positive, except on rank 0 with workers, got 0"},
-           {{"--join", "x"}, "--join must be HOST:PORT, got x"},
-           {{"--serve", "70000"}, "--serve must be [HOST:]PORT, got 70000"},
-           {{"--merge"}, "--merge requires folders and no settings, got none"},
-           {{"--merge", "part", "--steps", "4"}, "--merge requires folders"}}) {
-    try {
+TEST(MergeOptions, AreFoldersOnly) {
+  for (const Words& words : {Words{"--merge"}, {"--merge", "part", "--steps", "4"}}) try {
       parsed(words);
-      ADD_FAILURE() << message;
+      ADD_FAILURE();
     } catch (const std::invalid_argument& error) {
-      EXPECT_NE(std::string(error.what()).find(message), std::string::npos) << error.what();
+      EXPECT_NE(
+          std::string(error.what()).find("--merge requires folders and no settings, got "),
+          std::string::npos)
+          << error.what();
     }
-  }
 }
 
-}  // namespace shards_test
+}  // namespace merge_test
 }  // namespace gnomon::lab

@@ -1,4 +1,4 @@
-#include "apps/lab/runs/claimed_run.h"
+#include "apps/lab/runs/train_and_test.h"
 
 #include <fmt/format.h>
 
@@ -11,6 +11,9 @@
 #include "apps/lab/data/words.h"
 #include "apps/lab/runs/extend.h"
 #include "apps/lab/runs/run.h"
+#include "apps/lab/runs/threads.h"
+#include "apps/lab/tasks/stored.h"
+#include "gnomon/io/file.h"
 #include "src/core/text.h"
 
 namespace gnomon::lab {
@@ -44,61 +47,50 @@ std::string outcome(const RunResult& run) {
 
 namespace {
 
-// The work of one member of a team. Rank 0 uses the list of runs, writes the files and tests.
-// The others only train.
-std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& work,
-                                 const Settings& settings, const Corpus& corpus,
-                                 double checkpoint_seconds, Progress& progress, Team& team) {
+// The work of one member of a team. Rank 0 writes the files and tests. The others only train.
+std::optional<RunResult> train_and_test(const Job& job, const Settings& settings,
+                                        const Corpus& corpus, const std::filesystem::path& out,
+                                        double checkpoint_seconds, Progress& progress,
+                                        Team& team) {
   using Clock = std::chrono::steady_clock;
   const auto since = [](Clock::time_point start) {
     return std::chrono::duration<double>(Clock::now() - start).count();
   };
-  const std::filesystem::path checkpoint = job.checkpoint(work.folder());
+  const std::filesystem::path checkpoint = job.checkpoint(out);
   TrainingRun run(settings, corpus, job.encoding, job.seed, team);
   if (team.decide(std::filesystem::exists(checkpoint))) {
     run.load(checkpoint);
     progress.note(fmt::format("{} continues at step {}.", job.name(), run.step()));
   }
-  const auto save = [&] {
-    run.save(checkpoint);
-    work.keep(claim);
-  };
   const std::int64_t tokens = run.model().window();
   auto saved = Clock::now();
   double rate = 0;
-  while (!run.trained() && !team.decide(work.stopped())) {
+  while (!run.trained() && !team.decide(stop_asked.load())) {
     const auto start = Clock::now();
     const double bits = run.train_step();
     if (!team.leads()) continue;
     const double now = static_cast<double>(settings.batch * tokens) / since(start);
     rate = rate > 0 ? 0.9 * rate + 0.1 * now : now;
     progress.training(job.encoding, job.seed, run.step(), bits, rate);
-    work.trained(claim, run.step(), bits, rate);
     if (since(saved) > checkpoint_seconds) {
       const auto begin = Clock::now();
-      save();
+      run.save(checkpoint);
       checkpoint_seconds = std::max(checkpoint_seconds, 20 * since(begin));
       saved = Clock::now();
     }
   }
   if (!team.leads()) return {};
-  if (run.step() > 0) save();  // not of a released model, which may be large
+  if (run.step() > 0) run.save(checkpoint);  // not of a released model, which may be large
   RunResult found = run.summary();
-  const auto stop = [&] { return work.stopped(); };
-  if (!run.trained() || stop()) {
-    work.release(claim);
-    return found;
-  }
+  const auto stop = [] { return stop_asked.load(); };
+  if (!run.trained() || stop()) return found;
   progress.testing(job.encoding, job.seed);
   const auto start = Clock::now();
   const auto tested = run.model().evaluate(stop);
   if (tested && !settings.extend.empty() && extends(job.encoding))
     found.extension =
         extend(run.transformer(), sized(settings, job.encoding), corpus, job.seed, stop);
-  if (!tested || stop()) {
-    work.release(claim);
-    return found;
-  }
+  if (!tested || stop()) return found;
   found.unfinished = false;
   found.test_seconds = since(start);
   found.tests = *tested;
@@ -107,21 +99,22 @@ std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& w
   for (Sample& sample : found.samples)
     for (std::string* text : {&sample.prompt, &sample.text, &sample.expected})
       *text = internal::printable_lines(*text);
-  run.model().save(work.folder() / "models" / job.name(), found);
-  if (!work.finish(claim, found)) return {};
+  run.model().save(out / "models" / job.name(), found);
+  io::write_atomically(job.result(out), to_json(found).dump(1));
+  std::filesystem::remove(checkpoint);
   progress.finished(job.encoding, job.seed, outcome(found));
   return found;
 }
 
 }  // namespace
 
-std::optional<RunResult> work_on(const Claim& claim, const Job& job, WorkList& work,
-                                 const Settings& settings, const Corpus& corpus,
-                                 double checkpoint_seconds, RunTeam& team, Progress& progress) {
-  std::optional<RunResult> result;
+RunResult train_and_test(const Job& job, const Settings& settings, const Corpus& corpus,
+                         const std::filesystem::path& out, double checkpoint_seconds,
+                         RunTeam& team, Progress& progress) {
+  RunResult result;
   team.train(job, [&](Team& one) {
-    auto found = work_on(claim, job, work, settings, corpus, checkpoint_seconds, progress, one);
-    if (one.leads()) result = std::move(found);
+    auto found = train_and_test(job, settings, corpus, out, checkpoint_seconds, progress, one);
+    if (found) result = std::move(*found);
   });
   return result;
 }

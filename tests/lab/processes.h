@@ -1,4 +1,4 @@
-// Processes of gnomon-lab for tests: rank 0, workers, and their results.
+// Processes of gnomon-lab for tests, and their results.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -25,7 +25,7 @@
 #include "process.h"
 
 namespace gnomon::lab {
-namespace cluster_test {
+namespace processes {
 
 namespace fs = std::filesystem;
 using Words = std::vector<std::string>;
@@ -38,11 +38,8 @@ inline Words joined(Words first, const Words& second) {
   return first;
 }
 
-// Asks for more and longer rounds of kills.
-inline bool is_long() { return std::getenv("GNOMON_LONG_TESTS") != nullptr; }
-
-// Six runs of a tenth of a second, or of two seconds.
-inline Words tiny(const Words& more) {
+// Six runs of 80 steps take a tenth of a second each.
+inline Words tiny(const Words& more, const std::string& steps = "80") {
   return joined({"--layers",
                  "1",
                  "--width",
@@ -58,7 +55,7 @@ inline Words tiny(const Words& more) {
                  "--train-length",
                  "16",
                  "--steps",
-                 is_long() ? "1200" : "80",
+                 steps,
                  "--no-cost",
                  "--eval-lengths",
                  "32",
@@ -94,9 +91,8 @@ inline Json timeless(Json value) {
   return value;
 }
 
-// A port that is free together with the next one, and that the system does not give to other
-// sockets.
-inline int free_ports() {
+// A free port that the system does not give to other sockets.
+inline int free_port() {
   const auto is_free = [](int port) {
     sockaddr_in6 address{};
     address.sin6_family = AF_INET6;
@@ -116,9 +112,7 @@ inline int free_ports() {
     return all_free;
   };
   for (std::random_device random;;)
-    if (const int port = 20000 + static_cast<int>(random() % 10000);
-        is_free(port) && is_free(port + 1))
-      return port;
+    if (const int port = 20000 + static_cast<int>(random() % 10000); is_free(port)) return port;
 }
 
 // Reads the output of a process until it has printed a text.
@@ -173,9 +167,9 @@ class Watched {
   bool waited_ = false;
 };
 
-class Cluster : public ::testing::Test {
+class OfFolders : public ::testing::Test {
  protected:
-  ~Cluster() override { fs::remove_all(folder_); }
+  ~OfFolders() override { fs::remove_all(folder_); }
 
   std::string out(const std::string& name = "out") const { return folder_ / name; }
 
@@ -202,26 +196,11 @@ class Cluster : public ::testing::Test {
     ASSERT_TRUE(fs::exists(folder + "/results.json")) << output;
     EXPECT_EQ(timeless(json(folder + "/results.json")), same) << output;
     EXPECT_TRUE(bytes(folder + "/models/t5-seed2/model.safetensors") == model());
-    for (const char* rest : {"/incoming", "/checkpoints"})
-      EXPECT_FALSE(fs::exists(folder + rest)) << rest;
-  }
-
-  // Rank 0; sets port_.
-  std::unique_ptr<Watched> serve(const Words& more, const Words& settings = tiny({})) {
-    auto rank_0 = std::make_unique<Watched>(
-        joined(joined(settings, {"--out", out(), "--serve", "127.0.0.1:" + port_}), more));
-    const std::string address = rank_0->line_after("gnomon lab --join ");
-    port_ = address.substr(address.rfind(':') + 1);
-    if (port_.empty()) throw std::runtime_error("rank 0 has ended: " + rank_0->output());
-    return rank_0;
-  }
-  Words joining(const Words& more = {}) const {
-    return joined({"--join", "127.0.0.1:" + port_, "--jobs", "1"}, more);
+    EXPECT_FALSE(fs::exists(folder + "/checkpoints"));
   }
 
   const fs::path folder_ = testing::new_folder();
-  std::string port_ = "0";
 };
 
-}  // namespace cluster_test
+}  // namespace processes
 }  // namespace gnomon::lab

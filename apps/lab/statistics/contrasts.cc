@@ -1,0 +1,275 @@
+#include "apps/lab/statistics/contrasts.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+#include <numeric>
+
+#include "apps/lab/data/numbers.h"
+
+namespace gnomon::lab {
+namespace {
+
+constexpr double infinite = std::numeric_limits<double>::infinity();
+
+const std::vector<double>& units_of(const Observations& entry, std::int64_t seed) {
+  const auto at = std::find(entry.seeds.begin(), entry.seeds.end(), seed);
+  return entry.units[entry.trained ? static_cast<std::size_t>(at - entry.seeds.begin()) : 0];
+}
+
+std::vector<std::int64_t> common_seeds(const std::vector<std::int64_t>& a,
+                                       const std::vector<std::int64_t>& b) {
+  std::vector<std::int64_t> both;
+  for (const std::int64_t seed : a)
+    if (std::find(b.begin(), b.end(), seed) != b.end()) both.push_back(seed);
+  return both;
+}
+
+bool is_finite(const Observations& entry) {
+  for (const auto& units : entry.units)
+    for (const double one : units)
+      if (!std::isfinite(one)) return false;
+  return !entry.units.empty();
+}
+
+// Whether all numbers are shares, from 0 to 1.
+bool are_shares(const Observations& entry) {
+  for (const auto& units : entry.units)
+    for (const double one : units)
+      if (one < 0 || one > 1) return false;
+  return true;
+}
+
+double squared(double number) { return number * number; }
+
+double variance_of_mean(const std::vector<double>& numbers) {
+  return squared(deviation(numbers)) / static_cast<double>(numbers.size());
+}
+
+// The variance of a share of which no example, or every example, was counted: that of the share
+// that Agresti and Coull add, 2 of n + 4.
+double least_variance(std::size_t examples) {
+  const double n = static_cast<double>(examples) + 4, share = 2 / n;
+  return share * (1 - share) / n;
+}
+
+}  // namespace
+
+bool Contrast::within(double limit) const { return std::abs(difference) + margin <= limit; }
+
+const char* name(Verdict verdict) {
+  constexpr const char* names[] = {"best",  "equivalent", "undecided",
+                                   "worse", "described",  "excluded"};
+  return names[static_cast<std::size_t>(verdict) - 1];
+}
+
+Contrasts::Contrasts(std::vector<Observations> entries, Better better, std::size_t statements,
+                     std::vector<bool> usual)
+    : entries_(std::move(entries)),
+      better_(better),
+      probability_(1 - 0.025 / static_cast<double>(std::max<std::size_t>(1, statements))),
+      usual_(std::move(usual)) {
+  usual_.resize(entries_.size(), usual_.empty());
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    usual_[i] = usual_[i] && is_finite(entries_[i]);
+  std::vector<std::size_t> pool;
+  for (std::size_t i = 0; i < entries_.size(); ++i)
+    if (usual_[i] && entries_[i].trained && entries_[i].pooled) pool.push_back(i);
+  std::vector<double> sums = take_residuals(pool);
+  // Entries that deviate much more than the others, as a loss far beyond the training length,
+  // have their own variance only.
+  if (sums.empty()) return;
+  std::vector<double> sorted = sums;
+  std::sort(sorted.begin(), sorted.end());
+  const double limit = 10 * sorted[(sorted.size() - 1) / 2];
+  std::vector<std::size_t> even;
+  for (std::size_t i = 0; i < pool.size(); ++i)
+    if (sums[i] <= limit) even.push_back(pool[i]);
+  if (even.size() >= 2 && even.size() < pool.size()) take_residuals(even);
+}
+
+std::vector<double> Contrasts::take_residuals(const std::vector<std::size_t>& pool) {
+  std::vector<std::int64_t> seeds;
+  for (const std::size_t i : pool)
+    seeds = i == pool[0] ? entries_[i].seeds : common_seeds(seeds, entries_[i].seeds);
+  if (pool.size() < 2 || seeds.size() < 2) return {};
+  std::vector<std::vector<double>> table(pool.size());
+  std::vector<double> by_seed(seeds.size());
+  for (std::size_t i = 0; i < pool.size(); ++i)
+    for (std::size_t s = 0; s < seeds.size(); ++s) {
+      table[i].push_back(mean(units_of(entries_[pool[i]], seeds[s])));
+      by_seed[s] += table[i][s] / static_cast<double>(pool.size());
+    }
+  const double all = mean(by_seed);
+  std::vector<double> sums;
+  for (const std::vector<double>& row : table) {
+    double sum = 0;
+    for (std::size_t s = 0; s < seeds.size(); ++s)
+      sum += squared(row[s] - mean(row) - by_seed[s] + all);
+    sums.push_back(sum);
+  }
+  residual_degrees_ = static_cast<double>((pool.size() - 1) * (seeds.size() - 1));
+  residual_ = std::accumulate(sums.begin(), sums.end(), 0.0) / residual_degrees_;
+  return sums;
+}
+
+Contrasts::Variance Contrasts::variance(std::size_t a, std::size_t b) const {
+  const Observations &x = entries_[a], &y = entries_[b];
+  const std::vector<std::int64_t> seeds = !x.trained   ? y.seeds
+                                          : !y.trained ? x.seeds
+                                                       : common_seeds(x.seeds, y.seeds);
+  Variance found;
+  if (x.units.empty() || y.units.empty()) return found;
+  if (seeds.empty()) return unpaired(x, y);
+  const bool random = x.trained || y.trained;
+  const auto count = static_cast<double>(seeds.size());
+  std::vector<double> differences;                                       // by seed
+  std::vector<double> of_x(x.units[0].size()), of_y(y.units[0].size());  // means over seeds
+  for (const std::int64_t seed : seeds) {
+    const std::vector<double>&u = units_of(x, seed), &v = units_of(y, seed);
+    differences.push_back(mean(u) - mean(v));
+    for (std::size_t i = 0; i < std::min(u.size(), of_x.size()); ++i) of_x[i] += u[i] / count;
+    for (std::size_t i = 0; i < std::min(v.size(), of_y.size()); ++i) of_y[i] += v[i] / count;
+  }
+  found.difference = mean(differences);
+  if (random) {
+    found.count = std::ssize(seeds);
+    found.seeds = squared(deviation(differences)) / count;
+    found.seed_degrees = std::max(1.0, count - 1);
+    const double common = 2 * residual_ / count;
+    if (usual_[a] && usual_[b] && x.trained && y.trained &&
+        residual_degrees_ > found.seed_degrees) {
+      found.seeds = std::max(found.seeds, common);
+      found.seed_degrees = residual_degrees_;
+    }
+  }
+  add_units(found, of_x, of_y, x.unit_set == y.unit_set);
+  add_least(found, x, y);
+  return found;
+}
+
+Contrasts::Variance Contrasts::unpaired(const Observations& x, const Observations& y) const {
+  Variance found;
+  std::vector<double> means[2], units[2];
+  for (int k = 0; k < 2; ++k) {
+    const Observations& one = k == 0 ? x : y;
+    units[k].resize(one.units[0].size());
+    for (const std::vector<double>& here : one.units) {
+      means[k].push_back(mean(here));
+      for (std::size_t i = 0; i < std::min(here.size(), units[k].size()); ++i)
+        units[k][i] += here[i] / static_cast<double>(one.units.size());
+    }
+  }
+  found.difference = mean(means[0]) - mean(means[1]);
+  found.count = static_cast<std::int64_t>(std::min(means[0].size(), means[1].size()));
+  const double u = variance_of_mean(means[0]), v = variance_of_mean(means[1]);
+  found.seeds = u + v;
+  const auto degrees = [](const std::vector<double>& numbers) {
+    return std::max(1.0, static_cast<double>(numbers.size()) - 1);
+  };
+  if (u + v > 0)
+    found.seed_degrees =
+        squared(u + v) / (squared(u) / degrees(means[0]) + squared(v) / degrees(means[1]));
+  add_units(found, units[0], units[1], x.unit_set == y.unit_set);
+  add_least(found, x, y);
+  return found;
+}
+
+void Contrasts::add_units(Variance& found, std::vector<double> a, const std::vector<double>& b,
+                          bool same) {
+  const std::size_t n = a.size(), m = b.size();
+  if (n < 2 || m < 2) return;
+  found.unit_degrees = static_cast<double>(std::min(n, m) - 1);
+  found.units = variance_of_mean(a) + variance_of_mean(b);
+  if (!same || n != m) return;
+  for (std::size_t i = 0; i < n; ++i) a[i] -= b[i];
+  found.units = variance_of_mean(a);
+}
+
+void Contrasts::add_least(Variance& found, const Observations& x, const Observations& y) const {
+  const std::size_t n = x.units[0].size(), m = y.units[0].size();
+  if (better_ == Better::higher && n > 1 && m > 1 && are_shares(x) && are_shares(y))
+    found.units = std::max(found.units, least_variance(n) + least_variance(m));
+}
+
+double Contrasts::margin(const Variance& one) const {
+  const double all = one.seeds + one.units;
+  if (all == 0) return 0;
+  // The degrees of Welch and Satterthwaite are too many if both are few.
+  const double degrees = one.units == 0   ? one.seed_degrees
+                         : one.seeds == 0 ? one.unit_degrees
+                                          : std::min(one.seed_degrees, one.unit_degrees);
+  return student_quantile(probability_, degrees) * std::sqrt(all);
+}
+
+Contrast Contrasts::between(std::size_t a, std::size_t b) const {
+  const Variance found = variance(a, b);
+  const bool random = entries_[a].trained || entries_[b].trained;
+  if (random && found.count < least_seeds) return {found.difference, infinite};
+  return {found.difference, margin(found)};
+}
+
+std::vector<Verdict> Contrasts::verdicts(double equal_within) const {
+  const std::size_t count = entries_.size();
+  std::vector<Verdict> all(count, Verdict::excluded);
+  std::vector<std::size_t> used, candidates;
+  for (std::size_t i = 0; i < count; ++i)
+    if (usual_[i]) used.push_back(i);
+  // Whether a is measurably worse than b.
+  const auto is_worse = [&](std::size_t a, std::size_t b) {
+    const Contrast one = between(a, b);
+    return better_ == Better::lower ? one.above() : one.below();
+  };
+  std::size_t first = count;  // the best mean
+  for (const std::size_t i : used) {
+    if (first == count) first = i;
+    const double difference = variance(i, first).difference;
+    if (better_ == Better::lower ? difference < 0 : difference > 0) first = i;
+    if (std::none_of(used.begin(), used.end(),
+                     [&](std::size_t other) { return other != i && is_worse(i, other); }))
+      candidates.push_back(i);
+  }
+  bool known = used.size() < 2 && (used.empty() || !entries_[used[0]].trained ||
+                                   std::ssize(entries_[used[0]].seeds) >= least_seeds);
+  for (const std::size_t i : used)
+    known = known || (i != first && std::isfinite(between(i, first).margin));
+  for (const std::size_t i : used) {
+    if (!known) {
+      all[i] = Verdict::described;
+      continue;
+    }
+    // A difference that is measurable but within the margin of equivalence is equivalence.
+    const bool equivalent = i != first && between(i, first).within(equal_within);
+    const bool worse =
+        !equivalent &&
+        std::all_of(candidates.begin(), candidates.end(),
+                    [&](std::size_t other) { return other == i || is_worse(i, other); }) &&
+        std::find(candidates.begin(), candidates.end(), i) == candidates.end();
+    all[i] = worse ? Verdict::worse : equivalent ? Verdict::equivalent : Verdict::undecided;
+  }
+  if (!known || used.empty()) return all;
+  const auto has = [&](Verdict one) {
+    return std::find(all.begin(), all.end(), one) != all.end();
+  };
+  // The verdict of the best mean follows from those of the others.
+  all[first] = Verdict::worse;
+  all[first] = has(Verdict::undecided)    ? Verdict::undecided
+               : has(Verdict::equivalent) ? Verdict::equivalent
+                                          : Verdict::best;
+  return all;
+}
+
+std::int64_t Contrasts::seeds_needed(std::size_t a, std::size_t b) const {
+  const Variance now = variance(a, b);
+  if (now.count < 2) return 0;
+  for (std::int64_t seeds = least_seeds; seeds <= 100; ++seeds) {
+    Variance then = now;
+    const double times = static_cast<double>(seeds) / static_cast<double>(now.count);
+    then.seeds /= times;
+    then.seed_degrees *= static_cast<double>(seeds - 1) / static_cast<double>(now.count - 1);
+    if (std::abs(now.difference) > margin(then)) return seeds;
+  }
+  return 0;
+}
+
+}  // namespace gnomon::lab

@@ -1,0 +1,112 @@
+// Tasks with few facts in a long text, after RULER (Hsieh et al. 2024, arXiv:2404.06654):
+//
+//   needle     old sun QX=493 the sea was PB=118 far ?QX=493
+//              keys with a value each among words, then one of the keys
+//   variables  the D=417 sky B=D was J=902 A=B day K=J ?417>DBA
+//              chains of assignments among words, then the names that have a value, in order
+//
+// A length is the number of words, of 4 bytes each. The facts stand at random places between
+// the words, so the depth of each fact is uniform.
+#include "apps/lab/tasks/letters.h"
+
+namespace gnomon::lab {
+namespace haystack {
+
+constexpr std::int64_t needles = 4, chains = 2, names = 3;  // names of a chain
+constexpr std::int64_t digits = 3;                          // of a value
+constexpr const char* words[] = {"the", "and", "old", "new", "sun", "sea", "sky", "red",
+                                 "was", "far", "but", "how", "who", "all", "day", "men"};
+constexpr std::int64_t word_bytes = 4;  // with the space
+
+TaskDefaults defaults() { return {32, 16, 4, {2, 4}, default_encodings, 2, 64, 4, 4e-3}; }
+
+// `length` random words with the facts between them, in their order.
+std::string text_of(std::int64_t length, const std::vector<std::string>& facts, Draws& draws) {
+  std::vector<std::int64_t> words_before;
+  for (std::size_t i = 0; i < facts.size(); ++i)
+    words_before.push_back(draws.below(length + 1));
+  std::sort(words_before.begin(), words_before.end());
+  std::string text;
+  std::size_t next = 0;
+  for (std::int64_t word = 0; word <= length; ++word) {
+    for (; next < facts.size() && words_before[next] == word; ++next) text += facts[next];
+    if (word < length) text += words[draws.below(std::ssize(words))] + std::string(" ");
+  }
+  return text;
+}
+
+std::vector<char> capitals(std::int64_t count, Draws& draws) {
+  std::vector<char> all;
+  for (char c = 'A'; c <= 'Z'; ++c) all.push_back(c);
+  letters::shuffle(all, static_cast<std::size_t>(count), draws);
+  return all;
+}
+
+Example found(std::int64_t length, Draws& draws) {
+  // The first letters of the keys differ.
+  const std::vector<char> first = capitals(needles, draws);
+  std::vector<std::string> keys, values, facts;
+  for (std::size_t i = 0; i < needles; ++i) {
+    keys.push_back({first[i], static_cast<char>('A' + draws.below(letters::alphabet)), '='});
+    values.push_back(letters::digits_of(digits, draws));
+    facts.push_back(keys[i] + values[i] + " ");
+  }
+  const auto asked = static_cast<std::size_t>(draws.below(needles));
+  return letters::asked(text_of(length, facts, draws) + "?" + keys[asked], values[asked]);
+}
+std::int64_t needle_bytes(std::int64_t length) {
+  return word_bytes * length + needles * (digits + 4) + 4 + digits;
+}
+Chance needle_chance(std::int64_t) { return {0.1, 0.001}; }  // three uniform digits
+
+Example traced(std::int64_t length, Draws& draws) {
+  const std::vector<char> name = capitals(chains * names, draws);
+  std::vector<std::string> values, answers(chains), facts;
+  while (std::ssize(values) < chains) {  // different ones
+    const std::string value = letters::digits_of(digits, draws);
+    if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
+  }
+  // The chains alternate at random, and the assignments of each are in order.
+  std::vector<std::size_t> order;
+  for (std::size_t chain = 0; chain < chains; ++chain) order.insert(order.end(), names, chain);
+  letters::shuffle(order, order.size(), draws);
+  for (std::size_t i = 0; i < order.size(); ++i) {
+    std::string& before = answers[order[i]];
+    facts.push_back({name[i], '='});
+    facts.back() +=
+        (before.empty() ? values[order[i]] : before.substr(before.size() - 1)) + " ";
+    before += name[i];
+  }
+  const auto asked = static_cast<std::size_t>(draws.below(chains));
+  return letters::asked(
+      text_of(length, facts, draws) + "?" + values[asked] + letters::separator, answers[asked]);
+}
+std::int64_t variables_bytes(std::int64_t length) {
+  return word_bytes * length + chains * ((digits + 3) + (names - 1) * 4) + digits + 2 + names;
+}
+Chance variables_chance(std::int64_t) {  // different letters
+  return {1.0 / 26, 1.0 / (26 * 25 * 24)};
+}
+
+}  // namespace haystack
+
+constexpr Task needle_task = letters::with_scores({
+    .name = "needle",
+    .title = "Needle in a haystack",
+    .summary = "keys with values among words, then the value of one key",
+    .unit = "words",
+    .defaults = haystack::defaults,
+    .letters = {haystack::found, haystack::needle_bytes, haystack::needle_chance, std::nullopt,
+                17},
+});
+constexpr Task variables_task = letters::with_scores({
+    .name = "variables",
+    .title = "Variable tracking",
+    .summary = "chains of assignments among words, then the names that have a value",
+    .unit = "words",
+    .defaults = haystack::defaults,
+    .letters = {haystack::traced, haystack::variables_bytes, haystack::variables_chance,
+                std::nullopt, 18},
+});
+
+}  // namespace gnomon::lab
