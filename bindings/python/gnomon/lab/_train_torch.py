@@ -5,15 +5,12 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
-
-if TYPE_CHECKING:
-    from ._protocol import Protocol
 
 
 class Block(nn.Module):
@@ -36,9 +33,12 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """The lab's Transformer. Its parameters have the names of docs/lab/models.md."""
+    """The lab's Transformer. Its parameters have the names of docs/lab/models.md.
 
-    def __init__(self, protocol: Protocol, position: nn.Module | None, seed: int,
+    protocol: a Protocol, whose module imports this one.
+    """
+
+    def __init__(self, protocol: Any, position: nn.Module | None, seed: int,
                  sizes: tuple[int, int, int]) -> None:
         super().__init__()
         (layers, width, heads), count = sizes, protocol.vocabulary
@@ -92,7 +92,7 @@ def optimizer_of(model: nn.Module) -> torch.optim.AdamW:
                              betas=(0.9, 0.95))
 
 
-def train(protocol: Protocol, make_model: Callable[[int], nn.Module], encoding: str, seed: int,
+def train(protocol: Any, make_model: Callable[[int], nn.Module], encoding: str, seed: int,
           device: str, longest: int | None) -> dict[str, Any]:
     """Protocol.train_torch."""
     torch.manual_seed(protocol.initial_seed(seed) + 1)
