@@ -16,10 +16,13 @@
 #include "apps/lab/data/batches.h"
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/runs/options.h"
+#include "apps/lab/runs/plan.h"
 #include "apps/lab/tasks/load_corpus.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
+#include "gnomon/io/file.h"
 #include "gnomon/version.h"
+#include "src/core/json.h"
 
 namespace gnomon::lab {
 
@@ -117,6 +120,18 @@ Json token_bytes(const Settings& settings, const Corpus& corpus) {
   return all;
 }
 
+// A plan of --list-runs, or settings.json. Both have settings and the hash of the texts.
+Plan read_plan_or_settings(const std::string& path) {
+  const io::MappedFile file{std::filesystem::path(path)};
+  const Json json = internal::parse_json<Json>(file.text(), "batches", "PLAN");
+  if (json.is_object() && json.value("protocol", Json()).is_number()) return read_plan(path);
+  const StoredSettings stored = read_settings(std::filesystem::path(path));
+  if (stored.gnomon != GNOMON_VERSION)
+    refuse("batches", path + " must be of version " GNOMON_VERSION,
+           stored.gnomon.value_or("an earlier version"));
+  return {.settings = stored.settings, .fingerprint = stored.fingerprint};
+}
+
 }  // namespace
 
 int batches_command(int argc, char** argv) {
@@ -133,17 +148,14 @@ int batches_command(int argc, char** argv) {
   if (seed.has_value() != (part == "train"))
     refuse("batches", "either --seed or --part validation or test must be given",
            seed ? "both" : "neither");
-  const StoredSettings plan = read_settings(std::filesystem::path(path));
-  if (plan.gnomon != GNOMON_VERSION)
-    refuse("batches", path + " must be of version " GNOMON_VERSION,
-           plan.gnomon.value_or("an earlier version"));
+  const Plan plan = read_plan_or_settings(path);
   Settings settings = plan.settings;
   check_portable(settings, "gnomon batches");
   if (!texts.empty()) settings.texts = texts;
   if (from > settings.steps)
     refuse("batches", fmt::format("--from must be at most {}", settings.steps), from);
-  const Corpus corpus = load_corpus(settings);
-  if (fingerprint(corpus) != plan.fingerprint)
+  const Corpus corpus = load_corpus(settings, plan.tokenizer);
+  if (!plan.fingerprint.empty() && fingerprint(corpus) != plan.fingerprint)
     refuse("batches", "TEXT must be the texts of " + path, "different texts");
 
   const bool test = part == "test", examples = settings.task->has_examples();

@@ -8,9 +8,8 @@
 // Files that a command reads are put into its folder by their names. Not run:
 //
 //   bench                             takes long; its options and NAME are checked
-//   lab, generate, evaluate, compare  train models or read trained ones; their options must be
-//   in
-//                                     the help of the command
+//   lab, generate, evaluate,          train models or read what a training wrote; their options
+//   compare, batches                  must be in the help of the command
 //   check --all                       takes long (check_test.cc); runs without --all
 //   images (.png, .svg)               require vl-convert
 //   words in capitals, "..."          stand for other words

@@ -12,6 +12,7 @@
 
 #include "apps/lab/data/batches.h"
 #include "apps/lab/data/run_json.h"
+#include "apps/lab/runs/plan.h"
 #include "apps/lab/tasks/load_corpus.h"
 #include "gnomon/version.h"
 #include "io/temporary.h"
@@ -134,6 +135,48 @@ TEST_F(Batches, OfBytePairsCountTheirBytes) {
   fs::rename(folder_ / "text.txt", moved / "text.txt");
   EXPECT_EQ(run({"--seed", "1"}).code, 2);
   EXPECT_EQ(stream({moved / "text.txt", "--seed", "1"}).records.size(), 8u);
+}
+
+// A plan of --list-runs has the tokenizer, so SentencePiece is not trained again.
+TEST_F(Batches, OfAPlanHaveItsTokens) {
+  const std::string text = testing::put(
+      folder_ / "text.txt", load_corpus(settings_of("text")).train[0].bytes.substr(0, 40000));
+  const testing::Outcome listed = testing::run(GNOMON_LAB_PROGRAM,
+                                               {"lab",
+                                                text,
+                                                "--encodings",
+                                                "none,own:mine",
+                                                "--tokens",
+                                                "bpe:512",
+                                                "--layers",
+                                                "1",
+                                                "--width",
+                                                "16",
+                                                "--heads",
+                                                "2",
+                                                "--train-length",
+                                                "16",
+                                                "--eval-lengths",
+                                                "32",
+                                                "--steps",
+                                                "5",
+                                                "--seeds",
+                                                "1",
+                                                "--list-runs"},
+                                               testing::Streams::separate);
+  ASSERT_EQ(listed.code, 0) << listed.errors;
+  testing::put(folder_ / "plan.json", listed.output);
+  const Plan plan = read_plan(folder_ / "plan.json");
+  EXPECT_EQ(plan.runs.at(1).name(), "own.mine-seed1");
+  const Stream train = stream({"--seed", "1"});
+  ASSERT_EQ(train.records.size(), 5u);
+  expect_equal(
+      train.records[4],
+      batch_of(plan.settings, load_corpus(plan.settings, plan.tokenizer), Part::train, 1, 4));
+  Json changed = Json::parse(listed.output);
+  changed["tokenizer"] = "AAAA";
+  testing::put(folder_ / "plan.json", changed.dump());
+  EXPECT_EQ(run({"--seed", "1"}).code, 2);
 }
 
 // The tail of the segments has the same targets at every length, each once, and so have the

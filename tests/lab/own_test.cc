@@ -192,6 +192,25 @@ TEST_F(OwnRuns, AreNotTrainedByTheLab) {
       std::string::npos)
       << outcome.output;
   EXPECT_FALSE(fs::exists(out("new")));
+
+  const auto list = [&](const std::string& entries) {
+    return testing::run(GNOMON_LAB_PROGRAM,
+                        {"lab", "--encodings", entries, "--layers", "1", "--width", "16",
+                         "--heads", "2", "--minutes", "0.1", "--seeds", "1", "--list-runs"},
+                        testing::Streams::separate);
+  };
+  const Outcome listed = list("none,own:mine");
+  ASSERT_EQ(listed.code, 0) << listed.errors;
+  EXPECT_EQ(Json::parse(listed.output).at("runs").at(1).at("name"), "own.mine-seed1");
+  EXPECT_NE(list("own:mine").errors.find("require an encoding that the lab trains"),
+            std::string::npos);
+  testing::put(folder_ / "plan.json", listed.output);
+  const Outcome one = run({"lab", "--protocol", folder_ / "plan.json", "--run",
+                           "own.mine-seed1", "--out", out("new")});
+  EXPECT_EQ(one.code, 2);
+  EXPECT_NE(one.output.find("own encodings must be trained by another program"),
+            std::string::npos)
+      << one.output;
 }
 
 }  // namespace own_test

@@ -214,7 +214,13 @@ Plan plan_session(const Options& options, const Corpus& corpus, std::FILE* strea
   SessionResult usable;
   usable.settings = options.settings;
   remove_unusable_encodings(usable, corpus, stream);
+  // The speed and the rates of encodings that another program trains are unknown.
+  const std::vector<std::string> entries = usable.settings.encodings;
+  std::erase_if(usable.settings.encodings, is_own);
+  if (usable.settings.encodings.empty() && (options.minutes || !options.sweep.empty()))
+    refuse("lab", "--minutes and --sweep require an encoding that the lab trains", entries[0]);
   calibrate(usable.settings, plan.settings, options, corpus, stream);
+  usable.settings.encodings = entries;
   plan.runs = runs_of(options.plan.value_or(Plan{}), usable.settings);
   return plan;
 }

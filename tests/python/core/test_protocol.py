@@ -1,4 +1,4 @@
-"""gnomon.lab.Protocol: the batches of a plan, the numbers of the tests, the files of a run.
+"""gnomon.lab.Protocol: the batches of a plan, and the numbers of the tests.
 
 A small script takes the place of gnomon-lab and writes invented batches. The tests of torch start
 the real one. The oracles are loops over single targets, from docs/lab/run-format.md.
@@ -13,11 +13,11 @@ import os
 import pathlib
 import sys
 import time
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import pytest
+from invented_plan import CURVE, PLAN, SETTINGS
 
 import gnomon.lab
 
@@ -35,15 +35,6 @@ if (folder / "forever").exists():
     (folder / "pid").write_text(str(os.getpid()))
     time.sleep(600)
 """
-
-SETTINGS = {
-    "preset": "default", "task": "text", "encodings": ["none", "rotary"], "extend": [],
-    "texts": ["a.txt"], "tokens": "bytes", "train_length": 4, "eval_lengths": [4, 8], "layers": 2,
-    "width": 16, "heads": 2, "seeds": [1, 2], "steps": 6, "batch": 3, "learning_rate": 0.01,
-    "position_rate": 10, "eval_segments": 5, "device": "cpu"}
-PLAN = {"settings": SETTINGS, "fingerprint": "0123", "command": "gnomon lab", "gnomon": "0.1.0"}
-CURVE = [{"step": 3, "train_bits": 7.5}, {"step": 6, "train_bits": 6.5, "validation_bits": 6.0}]
-
 
 def stream(records: list[tuple[int, int, list[np.ndarray]]], **header: Any) -> bytes:
     header = {"format": 1, "vocabulary": 256, "window_tokens": 4,
@@ -75,7 +66,9 @@ def words_of(program: pathlib.Path) -> list[str]:
 
 
 def test_batches_are_those_of_the_program(program: pathlib.Path) -> None:
-    protocol = gnomon.lab.Protocol(PLAN, texts=[pathlib.Path("b.txt"), "-c.txt"])
+    plan = program.parent / "listed.json"
+    plan.write_text(json.dumps(PLAN | {"protocol": 1, "tokenizer": "AAAA"}))
+    protocol = gnomon.lab.Protocol(plan, texts=[pathlib.Path("b.txt"), "-c.txt"])
     batches = list(protocol.batches(2, start=1))
     words = words_of(program)
     assert words[:6] == ["batches", "--seed", "2", "--from", "1", "--"]
@@ -87,7 +80,7 @@ def test_batches_are_those_of_the_program(program: pathlib.Path) -> None:
         assert inputs.dtype == np.int32 and inputs.shape == targets.shape == (3, 4)
         assert inputs.flags.writeable  # PyTorch warns of others
         np.testing.assert_array_equal(row[4:], np.concatenate([inputs, targets]).ravel())
-    assert json.loads((program / "plan.json").read_text())["fingerprint"] == "0123"
+    assert json.loads((program / "plan.json").read_text()) == json.loads(plan.read_text())
     assert len(list(protocol.validation())) == 4 == len(list(protocol.validation()))
     with pytest.raises(ValueError, match=r"^\[protocol\] seed must be one of \[1, 2\], got 3$"):
         protocol.batches(3)
@@ -100,8 +93,7 @@ def test_what_a_plan_says(program: pathlib.Path, tmp_path: pathlib.Path) -> None
     assert protocol.settings["encodings"] == protocol.entries and protocol.causal
     assert protocol.sizes("own:a") == (2, 16, 2) and protocol.sizes("own:b@4x32") == (4, 32, 4)
     assert SETTINGS["encodings"] == ["none", "rotary"]  # the caller's dict stays as it is
-    listed = PLAN | {"settings": SETTINGS | {"seeds": [4, 7]}, "protocol": 1, "runs": []}
-    assert gnomon.lab.Protocol(listed).seeds == [4, 7] and protocol.seeds == [1, 2]
+    assert protocol.seeds == [1, 2]
     assert protocol.initial_seed(3) == 6
     rates = [protocol.learning_rate(step) for step in range(6)]
     assert rates[0] == 0.01 and rates[-1] == pytest.approx(0.0002)
@@ -126,6 +118,7 @@ def test_what_a_plan_says(program: pathlib.Path, tmp_path: pathlib.Path) -> None
     ({"settings": {key: SETTINGS[key] for key in SETTINGS if key != "position_rate"}},
      "a plan must have the setting position_rate, got None"),
     ({"settings": SETTINGS | {"finetune": "gpt2"}}, "a plan must be without --finetune, got both"),
+    ({"fingerprint": ""}, "a plan must have the key fingerprint, got "),
     ({"fingerprint": 3}, "a plan must have the key fingerprint, got 3"),
     ({"format": 2}, "a plan must have the format 1, got 2")])
 def test_plans_are_refused(change: dict[str, Any], message: str) -> None:
@@ -352,95 +345,3 @@ def test_losses_of_any_array(program: pathlib.Path, rng: np.random.Generator) ->
         protocol.evaluate(lambda inputs: table[inputs], longest=3)
     with pytest.raises(ValueError, match=r"predict must return the shape \(4, 4, 256\), got"):
         protocol.evaluate(lambda inputs: table[inputs][..., :255])
-
-
-# The files.
-
-def evaluation() -> dict[str, Any]:
-    def test(length: int, *bits: float) -> dict[str, Any]:
-        return {"length": length, "applicable": True, "tail_bits": float(np.mean(bits)),
-                "window_bits": 4.0, "accuracy": 0.25, "windows": 2 * 8 // length,
-                "tail_by_segment": list(bits)}
-    return {"lengths": [test(4, 3.0, 4.0), test(8, 5.0, math.inf)],
-            "by_position": {"length": 8, "positions": [1.0, 2.0], "bits": [5.0, math.nan]}}
-
-
-def test_a_run_is_written_once(tmp_path: pathlib.Path) -> None:
-    protocol = gnomon.lab.Protocol(PLAN, add=["own:a"])
-    path = protocol.write_run(tmp_path / "mine", "own:a", 2, evaluation(), CURVE, 1000,
-                              position_parameters=10, train_seconds=2.0, test_seconds=1.0,
-                              specification={"kind": "a", "slope": 2}, trainer="Trainer 1")
-    assert path == tmp_path / "mine" / "runs" / "own.a-seed2.json"
-    run = json.loads(path.read_text())
-    assert run["lengths"][1]["tail_bits"] is None
-    assert run["lengths"][1]["tail_by_segment"] == [5, None]
-    assert run["by_position"]["bits"] == [5, None]
-    assert {key: run[key] for key in run if key not in ("lengths", "by_position")} == {
-        "format": 1, "trainer": "Trainer 1", "encoding": "own:a", "seed": 2,
-        "specification": {"kind": "a", "slope": 2}, "parameters": 1000, "position_parameters": 10,
-        "steps": 6, "trained_tokens": 6 * 3 * 4, "train_seconds": 2.0, "tokens_per_second": 36.0,
-        "curve": CURVE, "test_seconds": 1.0, "picture": {}}
-    stored = json.loads((tmp_path / "mine" / "settings.json").read_text())
-    assert stored == {"settings": SETTINGS | {"encodings": ["none", "rotary", "own:a"]},
-                      "fingerprint": "0123", "gnomon": "0.1.0", "format": 1}
-    before = path.read_bytes()
-    with pytest.raises(ValueError, match=r"a run must be new, got .*own\.a-seed2\.json"):
-        protocol.write_run(tmp_path / "mine", "own:a", 2, evaluation(), CURVE, 999)
-    assert path.read_bytes() == before
-    protocol.write_run(tmp_path / "mine", "rotary", 2, evaluation(), CURVE, 1000)
-    other = gnomon.lab.Protocol(PLAN | {"fingerprint": "4567"}, add=["own:a"])
-    with pytest.raises(ValueError, match="must have the fingerprint of the plan, got 0123"):
-        other.write_run(tmp_path / "mine", "own:a", 1, evaluation(), CURVE, 1000)
-    with pytest.raises(ValueError, match="must have the settings of the plan, got others"):
-        gnomon.lab.Protocol(PLAN).write_run(tmp_path / "mine", "none", 1, evaluation(), CURVE, 1)
-    assert sorted(one.name for one in (tmp_path / "mine").rglob("*")) == [
-        "own.a-seed2.json", "rotary-seed2.json", "runs", "settings.json"]
-
-
-def changed(change: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
-    found = evaluation()
-    change(found)
-    return found
-
-
-@pytest.mark.parametrize("change, message", [
-    ({"encoding": "alibi"}, "encoding must be one of"),
-    ({"seed": 3}, "seed must be one of"),
-    ({"parameters": 0}, "parameters must be a positive integer, got 0"),
-    ({"parameters": 1e6}, "parameters must be a positive integer"),
-    ({"position_parameters": 2000}, "position_parameters must be 0 to parameters"),
-    ({"position_parameters": True}, "position_parameters must be 0 to parameters"),
-    ({"train_seconds": math.nan}, "train_seconds must be seconds, got nan"),
-    ({"test_seconds": -1}, "test_seconds must be seconds, got -1"),
-    ({"trainer": "two\nlines"}, "trainer must be one line"),
-    ({"curve": []}, "curve must have points"),
-    ({"curve": CURVE[:1]}, "curve must end at step 6, got 3"),
-    ({"curve": CURVE[::-1]}, "steps of curve must ascend to 6"),
-    ({"curve": [CURVE[0], CURVE[1] | {"step": 7}]}, "steps of curve must ascend to 6, got 7"),
-    ({"curve": [{"step": 6}]}, "a point of curve must have"),
-    ({"curve": [CURVE[1] | {"loss": 1}]}, "a point of curve must have"),
-    ({"curve": [{"step": 6, "train_bits": "1"}]}, "train_bits must be a number"),
-    ({"evaluation": {"stretches": []}}, "evaluation must be that of the task text"),
-    ({"evaluation": changed(lambda e: e.pop("by_position"))}, "evaluation must be that of"),
-    ({"evaluation": changed(lambda e: e["lengths"].pop())}, r"lengths must be \[4, 8\]"),
-    ({"evaluation": changed(lambda e: e["lengths"].reverse())}, r"lengths must be \[4, 8\]"),
-    ({"evaluation": changed(lambda e: e["lengths"][0].update(applicable=False))},
-     "the first length must be applicable"),
-    ({"evaluation": changed(lambda e: e["lengths"][1].update(applicable=False))},
-     "a length without positions must be empty"),
-    ({"evaluation": changed(lambda e: e["lengths"][1].pop("accuracy"))}, "a length must have"),
-    ({"evaluation": changed(lambda e: e["lengths"][1].update(accuracy=1.5))}, "accuracy must be"),
-    ({"evaluation": changed(lambda e: e["lengths"][1].update(tail_bits=-1.0))}, "losses must be"),
-    ({"evaluation": changed(lambda e: e["lengths"][1].update(windows=3))}, "windows must be"),
-    ({"evaluation": changed(lambda e: e["lengths"][1]["tail_by_segment"].pop())},
-     "every length must have the same segments"),
-    ({"evaluation": changed(lambda e: e["by_position"]["bits"].pop())}, "by_position must have a"),
-])
-def test_runs_are_refused(tmp_path: pathlib.Path, change: dict[str, Any], message: str) -> None:
-    protocol = gnomon.lab.Protocol(PLAN, add=["own:a"])
-    arguments = {"encoding": "own:a", "seed": 1, "evaluation": evaluation(), "curve": CURVE,
-                 "parameters": 1000}
-    with pytest.raises(ValueError, match=message):
-        protocol.write_run(tmp_path / "mine", **arguments | change)
-    assert not (tmp_path / "mine").exists()
-    protocol.write_run(tmp_path / "mine", **arguments)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import pathlib
+import subprocess
 from collections.abc import Iterator
 from typing import Any
 
@@ -137,6 +138,30 @@ def test_training_is_that_of_the_lab(real_lab: str, tmp_path: pathlib.Path) -> N
     assert rows["own:slopes"]["bits"] == pytest.approx(rows["alibi"]["bits"], abs=1e-3)
     assert rows["own:slopes"]["verdict"] == rows["alibi"]["verdict"] == "excluded"  # 60 steps
     assert "PyTorch " + torch.__version__ in both.report.read_text()
+
+
+def test_a_plan_has_the_runs_of_both_programs(real_lab: str, tmp_path: pathlib.Path) -> None:
+    words = [real_lab, "lab", str(text(tmp_path)), "--encodings", "none,own:slopes", "--tokens",
+             "bpe:512", "--train-length", "16", "--eval-lengths", "32", "--layers", "1", "--width",
+             "16", "--heads", "2", "--batch", "4", "--steps", "4", "--seeds", "3,5", "--list-runs"]
+    listed = subprocess.run(words, check=True, capture_output=True, text=True)
+    plan = tmp_path / "plan.json"
+    plan.write_text(listed.stdout)
+    protocol = gnomon.lab.Protocol(plan)
+    assert protocol.entries == ["none", "own:slopes"] and protocol.seeds == [3, 5]
+    for run in json.loads(listed.stdout)["runs"]:
+        if run["encoding"] == "none":
+            subprocess.run([real_lab, "lab", "--protocol", str(plan), "--run", run["name"],
+                            "--out", str(tmp_path / "lab")], check=True, capture_output=True)
+        else:
+            found = protocol.train_torch(lambda seed: protocol.transformer(Alibi(), seed),
+                                         run["encoding"], run["seed"])
+            path = protocol.write_run(tmp_path / "own", **found)
+            assert path.stem == run["name"]
+    both = gnomon.lab.run([tmp_path / "lab", tmp_path / "own"], merge=True, out=tmp_path / "both",
+                          progress=False)
+    assert [(one["encoding"], one["seed"]) for one in both.data["runs"]] == [
+        ("none", 3), ("own:slopes", 3), ("none", 5), ("own:slopes", 5)]
 
 
 def test_parameters_of_the_encoding(real_lab: str, tmp_path: pathlib.Path) -> None:

@@ -12,12 +12,13 @@ The lab is the program `gnomon-lab`, which requires LibTorch and is not part of 
 
 from __future__ import annotations
 
-from .._protocol import Protocol
 from ._export import export_model
+from ._find import find
 from ._leaderboard import leaderboard
+from ._protocol import Protocol
 from ._results import LabResults, load
-from ._run import compare, find, run
+from ._run import compare, run
 from ._tensorboard import to_tensorboard
 
-__all__ = ["LabResults", "Protocol", "compare", "export_model", "find", "leaderboard", "load", "run",
-           "to_tensorboard"]
+__all__ = ["LabResults", "Protocol", "compare", "export_model", "find", "leaderboard", "load",
+           "run", "to_tensorboard"]

@@ -14,8 +14,9 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from .. import _program, _ray
-from .._lab_program import find
+from .. import _program
+from . import _ray
+from ._find import find
 from ._results import LabResults, load
 
 
@@ -43,9 +44,9 @@ def run(text: str | os.PathLike[str] | Sequence[str | os.PathLike[str]] | None =
 
     Raises ValueError with the message of the lab, FileNotFoundError if it is not installed.
     """
-    if seeds is not None and not isinstance(seeds, int):
-        seeds = "".join(f"{one}," for one in seeds)  # "4," is a list, and "4" a number of seeds
-    given = {"encodings": encodings, "minutes": minutes, "steps": steps, "seeds": seeds}
+    # "4," is a list, and "4" a number of seeds.
+    which = seeds if seeds is None or isinstance(seeds, int) else "".join(f"{one}," for one in seeds)
+    given = {"encodings": encodings, "minutes": minutes, "steps": steps, "seeds": which}
     if cluster is not None:
         return load(_ray.run(cluster, find(), lambda folder: _files(text, folder), given | options,
                              _words, out=out, progress=progress))

@@ -23,7 +23,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, TextIO
 
-from ._lab_program import find
+from ._find import find
 
 # Of a launcher that has started Ray, as `srun ray symmetric-run`: a run is one process.
 _LAUNCHER = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID",

@@ -6,7 +6,7 @@ import os
 import shutil
 from collections.abc import Iterator
 
-from . import _program
+from .. import _program
 
 
 def find() -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import os
@@ -38,17 +39,24 @@ def file_name(encoding: str, seed: int) -> str:
     return f"{encoding.replace('/', ',').replace(':', '.')}-seed{seed}.json"
 
 
-def read_json(path: pathlib.Path) -> dict[str, Any]:
+def read_json(path: pathlib.Path) -> tuple[dict[str, Any], str]:
+    """Returns an object and the SHA-256 of its file."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        data = path.read_bytes()
+        found = json.loads(data.decode("utf-8"))
     except (OSError, ValueError, RecursionError) as error:
         raise ValueError(f"[protocol] {path} must be JSON, got {error}") from error
     need(isinstance(found, dict), f"{path} must be an object", type(found).__name__)
-    return dict(found)
+    return dict(found), hashlib.sha256(data).hexdigest()
 
 
-def checked_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Returns what settings.json has of a plan."""
+def is_plan(content: Mapping[str, Any]) -> bool:
+    """Whether it is a plan of --list-runs. In settings.json, `protocol` has the hash of a plan."""
+    return isinstance(content.get("protocol"), int)
+
+
+def checked_plan(plan: Mapping[str, Any], sha256: str | None) -> dict[str, Any]:
+    """Returns what the settings.json of its runs has. sha256: of the file."""
     settings = plan.get("settings")
     need(isinstance(settings, dict), "a plan must have settings", type(settings).__name__)
     for key, kind in _SETTINGS.items():
@@ -57,11 +65,17 @@ def checked_plan(plan: Mapping[str, Any]) -> dict[str, Any]:
              f"a plan must have the setting {key}", repr(value))
     need(not settings.get("finetune"), "a plan must be without --finetune", "both")
     for key in ("fingerprint", "gnomon"):
-        need(isinstance(plan.get(key), str), f"a plan must have the key {key}", plan.get(key))
+        need(isinstance(plan.get(key), str) and plan[key] != "",
+             f"a plan must have the key {key}", plan.get(key))
     need(plan.get("format", FORMAT) == FORMAT, f"a plan must have the format {FORMAT}",
          plan.get("format"))
-    kept = {key: plan[key] for key in ("fingerprint", "gnomon", "tokenizer") if key in plan}
-    return {"settings": json.loads(json.dumps(settings)), **kept, "format": FORMAT}
+    stored = {"settings": json.loads(json.dumps(settings)), "fingerprint": plan["fingerprint"],
+              "gnomon": plan["gnomon"], "format": FORMAT}
+    if is_plan(plan):
+        stored["protocol"] = {"sha256": sha256}
+    elif "protocol" in plan:
+        stored["protocol"] = plan["protocol"]
+    return stored
 
 
 def trainers() -> str:
@@ -98,13 +112,12 @@ def check(run: Mapping[str, Any], settings: Mapping[str, Any]) -> None:
 def write(folder: pathlib.Path, run: Mapping[str, Any], plan: Mapping[str, Any]) -> pathlib.Path:
     """Writes settings.json, unless the folder has the same, and the run."""
     (folder / "runs").mkdir(parents=True, exist_ok=True)
-    stored = {key: plan[key] for key in ("settings", "fingerprint", "gnomon", "format")}
     try:
-        _create(folder / "settings.json", stored)
+        _create(folder / "settings.json", plan)
     except FileExistsError:
-        found = read_json(folder / "settings.json")
-        for key, value in stored.items():
-            need(found.get(key) == value, f"{folder} must have the {key} of the plan",
+        found, _ = read_json(folder / "settings.json")
+        for key in ("settings", "fingerprint", "gnomon", "format", "protocol"):
+            need(found.get(key) == plan.get(key), f"{folder} must have the {key} of the plan",
                  "others" if key == "settings" else found.get(key))
     path = folder / "runs" / file_name(run["encoding"], run["seed"])
     try:

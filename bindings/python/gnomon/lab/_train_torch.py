@@ -33,7 +33,10 @@ class Block(nn.Module):
 
 
 class Transformer(nn.Module):
-    """The lab's Transformer. Its parameters have the names of docs/lab/models.md."""
+    """The lab's Transformer. Its parameters have the names of docs/lab/models.md.
+
+    protocol: a Protocol, whose module imports this one.
+    """
 
     def __init__(self, protocol: Any, position: nn.Module | None, seed: int,
                  sizes: tuple[int, int, int]) -> None:

@@ -7,20 +7,19 @@ from __future__ import annotations
 
 import contextlib
 import json
-import math
 import os
 import pathlib
 import re
 import subprocess
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from . import _protocol_run as _run
-from ._lab_program import find
-from ._protocol_evaluate import Guesses, bits_of, evaluate_examples, evaluate_texts
+from . import _run_files as files
+from ._evaluate import Guesses, bits_of, evaluate_examples, evaluate_texts
+from ._find import find
 
 if TYPE_CHECKING:
     import torch
@@ -49,13 +48,17 @@ class Protocol:
 
     def __init__(self, plan: _Path | Mapping[str, Any],
                  texts: _Path | Sequence[_Path] | None = None, add: Sequence[str] = ()) -> None:
-        if not isinstance(plan, Mapping):
+        if isinstance(plan, Mapping):
+            files.need(not files.is_plan(plan), "a plan of --list-runs must be a path", "a dict")
+            self._source, sha256 = dict(plan), None
+        else:
             path = pathlib.Path(plan)
-            plan = _run.read_json(path / "settings.json" if path.is_dir() else path)
-        self._plan = _run.checked_plan(plan)
+            self._source, sha256 = files.read_json(
+                path / "settings.json" if path.is_dir() else path)
+        self._plan = files.checked_plan(self._source, sha256)
         self.settings: dict[str, Any] = self._plan["settings"]
         for entry in add:
-            _run.need(_run.is_own(entry), "entries of add must be own:NAME", entry)
+            files.need(files.is_own(entry), "entries of add must be own:NAME", entry)
         self.entries: list[str] = list(dict.fromkeys([*self.settings["encodings"], *add]))
         self.settings["encodings"] = self.entries
         self.seeds: list[int] = self.settings["seeds"]
@@ -112,7 +115,7 @@ class Protocol:
 
         Targets of -1 have no loss. The loss of a step is the mean over all others.
         """
-        _run.need(seed in self.seeds, f"seed must be one of {self.seeds}", seed)
+        files.need(seed in self.seeds, f"seed must be one of {self.seeds}", seed)
         return self._pairs("--seed", str(seed), "--from", str(start))
 
     def validation(self) -> _Batches:
@@ -176,15 +179,15 @@ class Protocol:
         specification: describes the encoding, as JSON.
         trainer: the program that trained, for the report; default: the versions of PyTorch and JAX.
         """
-        _run.need(encoding in self.entries, f"encoding must be one of {self.entries}", encoding)
-        _run.need(seed in self.seeds, f"seed must be one of {self.seeds}", seed)
+        files.need(encoding in self.entries, f"encoding must be one of {self.entries}", encoding)
+        files.need(seed in self.seeds, f"seed must be one of {self.seeds}", seed)
         window = self.settings["train_length"]
         if self.settings["task"] not in ("text", "masked"):
             window = self._known("window_tokens", window)
         tokens = self.settings["steps"] * self.settings["batch"] * window
         run = {
-            "format": _run.FORMAT,
-            "trainer": _run.trainers() if trainer is None else trainer,
+            "format": files.FORMAT,
+            "trainer": files.trainers() if trainer is None else trainer,
             "encoding": encoding, "seed": seed,
             "specification": dict(specification or {"kind": encoding.split("@")[0]}),
             "parameters": parameters, "position_parameters": position_parameters,
@@ -193,8 +196,8 @@ class Protocol:
             "tokens_per_second": tokens / train_seconds if train_seconds else 0.0,
             "curve": [dict(one) for one in curve], "test_seconds": test_seconds,
             **evaluation, "picture": {}}
-        _run.check(run, self.settings)
-        return _run.write(pathlib.Path(folder), run, self._plan)
+        files.check(run, self.settings)
+        return files.write(pathlib.Path(folder), run, self._plan)
 
     def transformer(self, position: torch.nn.Module | None, seed: int,
                     encoding: str = "") -> torch.nn.Module:
@@ -204,7 +207,7 @@ class Protocol:
             [B, H, T, D], as gnomon.torch.PositionEncoding; None: no position. All layers share it.
         encoding: the entry, for its size if it has one.
         """
-        from ._protocol_torch import Transformer
+        from ._train_torch import Transformer
 
         return Transformer(self, position, seed, self.sizes(encoding))
 
@@ -215,7 +218,7 @@ class Protocol:
         make_model: returns a model that returns logits [B, T, V] for int64 [B, T], given the seed.
             Parameters of a submodule `position` are those of the encoding: without weight decay.
         """
-        from ._protocol_torch import train
+        from ._train_torch import train
 
         return train(self, make_model, encoding, seed, device, longest)
 
@@ -231,11 +234,11 @@ class Protocol:
             self.validation()
         return self._header.get(key, default)
 
-    def _stream(self, *words: str) -> Iterator[Any]:
+    def _stream(self, *words: str) -> Generator[Any, None, None]:
         """Yields the header of `gnomon batches`, then (index, group, arrays...) of each record."""
         with tempfile.TemporaryDirectory() as folder:
             plan, errors = pathlib.Path(folder) / "plan.json", pathlib.Path(folder) / "errors"
-            plan.write_text(json.dumps(self._plan), encoding="utf-8")
+            plan.write_text(json.dumps(self._source), encoding="utf-8")
             command = [find(), "batches", *words, "--", str(plan), *self._texts]
             with open(errors, "wb") as file, subprocess.Popen(
                     command, stdout=subprocess.PIPE, stderr=file) as process:
@@ -243,8 +246,8 @@ class Protocol:
                 try:
                     if line := process.stdout.readline():
                         header = json.loads(line)
-                        _run.need(header["format"] == _run.FORMAT,
-                                  f"batches must have the format {_run.FORMAT}", header["format"])
+                        files.need(header["format"] == files.FORMAT,
+                                  f"batches must have the format {files.FORMAT}", header["format"])
                         self._header = header
                         yield header
                         while record := _record(process.stdout, len(header["arrays"])):
@@ -262,9 +265,9 @@ class Protocol:
 def _array(stream: Any, shape: tuple[int, ...]) -> np.ndarray | None:
     """The next int32 numbers; None at the end of the stream."""
     array = np.empty(shape, "<i4")
-    wanted = memoryview(array.reshape(-1).view(np.uint8))
+    wanted = array.reshape(-1).view(np.uint8).data
     read = stream.readinto(wanted)
-    _run.need(read in (0, len(wanted)), "a record of gnomon batches must be whole", read)
+    files.need(read in (0, len(wanted)), "a record of gnomon batches must be whole", read)
     return array if read else None
 
 
