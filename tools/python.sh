@@ -6,6 +6,7 @@
 #   tools/python.sh wheel [FOLDER]   the wheel, from the objects of a build folder (build/release), installed
 #                                    into an environment with NumPy, pytest and hypothesis
 #   tools/python.sh core             with that wheel, runs the tests that require NumPy only
+#   tools/python.sh cluster [OPTION...]  the same for tests/python/cluster, with Ray
 #   tools/python.sh all [OPTION...]  installs PyTorch, JAX, transformers and others, runs all tests
 #   tools/python.sh release          writes a manylinux wheel and the source distribution to build/python/dist
 #   tools/python.sh generated        writes the specs and the stubs from the module of build/release
@@ -70,6 +71,11 @@ case ${1-} in
     ;;
   core)
     exec "$work/core/bin/python" -m pytest -q tests/python/core
+    ;;
+  cluster)
+    build_wheel build/release
+    install_wheel cluster
+    exec "$work/cluster/bin/python" -m pytest -q tests/python/cluster "${@:2}"
     ;;
   all)
     build_wheel build/release

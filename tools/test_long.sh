@@ -2,9 +2,8 @@
 # Usage: test_long.sh BUILD_FOLDER FUZZ_FOLDER. Runs the whole test binary on each instruction set
 # that this machine supports, with 1, 2 and 7 threads, in shuffled order. Then compiles the CUDA
 # kernels for all devices and checks them, if the component cuda is built. Then adds an encoding and a
-# family of models to a copy of the tree. Then
-# runs the benchmarks of the lab, if it is built. Then runs each fuzzer for GNOMON_FUZZ_SECONDS (60), one on each core
-# at a time.
+# family of models to a copy of the tree. Then kills 20 nodes of a cluster that trains runs of the lab, if
+# the lab is built. Then runs each fuzzer for GNOMON_FUZZ_SECONDS (60), one on each core at a time.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tests=$1/tests/gnomon_tests
@@ -38,6 +37,8 @@ if [ -x "$lab_tests" ]; then
   echo "== benchmarks of the lab"
   cmake --build "$1" --target gnomon_parallel >/dev/null
   OPENBLAS_NUM_THREADS=1 "$1/bench/gnomon_parallel" 2
+  echo "== lost nodes of a cluster"
+  GNOMON_LONG_TESTS=1 tools/python.sh cluster -k lost_nodes
 fi
 
 # A fuzzer keeps new inputs in its folder for the next run. An input that fails is stored there,

@@ -37,7 +37,7 @@ namespace internal = gnomon::internal;
 // The texts of the settings, which may be at other paths.
 Corpus corpus_of(const Options& options) {
   Settings settings = options.settings;
-  if (!options.texts.empty() && options.texts != settings.texts) {
+  if (!options.texts.empty()) {
     settings.texts = options.texts;
     check_settings(settings);
   }

@@ -153,6 +153,7 @@ void take_plan(Options& options, const std::string& path, bool has_workers) {
       refuse("lab", "--protocol must be without other settings", key);
   options.plan = read_plan(path);
   options.settings = options.plan->settings;
+  if (options.settings.texts.empty()) options.settings.texts = options.texts;
   if ((has_workers || options.world.size > 1) && !options.settings.micro_batches)
     refuse("lab",
            "--protocol requires micro_batches in its settings for several workers of a run",

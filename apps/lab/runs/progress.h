@@ -31,8 +31,8 @@ class LossCurve {
 
 class Progress {
  public:
-  // Draws on `stream` until destroyed. `events`: a file for lines of JSON
-  // (docs/lab/cluster.md), or null.
+  // Draws on `stream` until destroyed. `events`: a file for lines of JSON, or null
+  // (docs/lab/cluster.md).
   Progress(const Settings& settings, std::FILE* stream, std::FILE* events = nullptr);
   ~Progress();
   Progress(const Progress&) = delete;

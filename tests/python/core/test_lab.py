@@ -6,6 +6,7 @@ tests of the notebooks start the real one.
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import pathlib
@@ -91,6 +92,47 @@ def test_run_passes_every_kind_of_option(script: pathlib.Path, tmp_path: pathlib
     assert words_of(results) == [
         "lab", "--steps", "5", "--out", "r", "--finetune", str(tmp_path / "tiny"), "--extend",
         "yarn,ntk", "--tokens", "bpe:1000", "--task", "image-text", "--workers-per-run", "2"]
+
+
+def test_a_cluster_requires_ray(script: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(ValueError, match=r"^\[lab\] cluster must be 'ray', got 'slurm'$"):
+        gnomon.lab.run(cluster="slurm")
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ImportError, match="requires the package ray: pip install ray"):
+        gnomon.lab.run(cluster="ray")
+
+
+def test_the_runs_of_a_cluster_are_a_table_or_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    training = {"event": "training", "run": "t5-seed1", "step": 7, "steps": 60, "bits": 2.5,
+                "tokens_per_second": 900.4, "node": "n1"}
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    for stream, shown in ((Terminal(), True), (io.StringIO(), True), (io.StringIO(), False)):
+        monkeypatch.setattr(sys, "stderr", stream)
+        view = gnomon.lab._run._ray._View(3, 1, shown)
+        view.show([training, training | {"run": "none-seed1", "bits": None}])
+        view.ended("t5-seed1", "2.1 at 16")
+        view.show([training, training | {"run": "none-seed1", "event": "testing"}])
+        view.failed("none-seed1", "WorkerCrashedError")
+        view.show([])
+        view.close()
+        text = stream.getvalue()
+        if not shown:
+            assert text == ""
+            continue
+        assert "t5-seed1  2.1 at 16\n" in text
+        assert "none-seed1  failed: WorkerCrashedError\n" in text
+        if stream.isatty():
+            table = text.split("\x1b[3A\x1b[J")  # three lines up, and the rest erased
+            first = table[0].splitlines()[0]
+            assert first.split() == "none-seed1 step 7 of 60 diverged 900 tokens/s on n1".split()
+            assert "1 of 3 runs finished, 2 in training, 1801 tokens/s\n" in table[0]
+            # A late event of a run that has ended is not shown.
+            assert "2 of 3 runs finished, 1 in training" in text
+            assert text.endswith("\x1b[J")
 
 
 def test_a_text_is_written_to_a_file(script: pathlib.Path) -> None:

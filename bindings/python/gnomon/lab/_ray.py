@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import hashlib
 import json
 import os
 import pathlib
@@ -21,14 +22,12 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, TextIO
-
-from ._find import find
+from typing import IO, Any
 
 # Of a launcher that has started Ray, as `srun ray symmetric-run`: a run is one process.
 _LAUNCHER = ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT", "SLURM_PROCID",
              "SLURM_STEP_NUM_TASKS")
-_EVENT_SECONDS = 1.0  # between two events of a run that are sent
+_EVENTS = 200  # of all runs in a second, at most; one in a second of each run
 _LINE_SECONDS = 15.0  # between two lines of a driver without a terminal
 
 Files = dict[str, bytes]
@@ -62,9 +61,9 @@ def run(cluster: str, program: str, files: Callable[[pathlib.Path], list[str]],
     folder = pathlib.Path(os.fspath(out or "report") + ".runs")
     folder.mkdir(parents=True, exist_ok=True)
     texts = [os.path.abspath(one) for one in files(folder)]
-    plan, own = _plan(program, list(words(options)), texts, protocol, folder)
-    settings = json.loads(own)["settings"]
-    names = [one["name"] for one in json.loads(own)["runs"]]
+    plan, digest = _plan(program, list(words(options)), texts, protocol, folder)
+    settings = json.loads(plan)["settings"]
+    names = [one["name"] for one in json.loads(plan)["runs"]]
     if not ray.is_initialized():
         _connect(ray)
     node = ray.util.scheduling_strategies.NodeAffinitySchedulingStrategy(
@@ -76,7 +75,9 @@ def run(cluster: str, program: str, files: Callable[[pathlib.Path], list[str]],
                                       max_retries=max_retries, retry_exceptions=[LabFailed])
     shared = ray.put((plan, [_packed(pathlib.Path(one)) for one in texts or settings["texts"]]))
     left = {name for name in names if not (folder / "runs" / f"{name}.json").exists()}
-    pending = {task.remote(program, name, shared, keeper, checkpoint_seconds, workers): name
+    runs = ray.cluster_resources().get("CPU", 1) / num_cpus  # at the same time
+    pauses = (max(1.0, runs / _EVENTS), checkpoint_seconds)
+    pending = {task.remote(program, name, shared, keeper, pauses, workers): name
                for name in names if name in left}
     failures: dict[str, str] = {}
     view = _View(len(names), len(names) - len(left), progress)
@@ -87,8 +88,8 @@ def run(cluster: str, program: str, files: Callable[[pathlib.Path], list[str]],
                 for one in ready:
                     name = pending.pop(one)
                     try:
-                        files, outcome = ray.get(one)
-                        _store(folder, name, files, keep_protocol=protocol is not None)
+                        stored, outcome = ray.get(one)
+                        _store(folder, name, stored, digest)
                         view.ended(name, outcome)
                     except ray.exceptions.RayTaskError as error:
                         cause = error.cause if isinstance(error.cause, Exception) else error
@@ -150,10 +151,11 @@ def _connect(ray: Any) -> None:
 
 
 def _plan(program: str, words: Sequence[str], texts: Sequence[str],
-          protocol: str | os.PathLike[str] | None, folder: pathlib.Path) -> tuple[bytes, bytes]:
-    """The bytes of the protocol, and the plan with all of its runs.
+          protocol: str | os.PathLike[str] | None, folder: pathlib.Path
+          ) -> tuple[bytes, str | None]:
+    """The plan with all of its runs, and the SHA-256 of the protocol, if one is given.
 
-    An interrupted call has stored them in `folder`, so that the same call has the same steps.
+    An interrupted call has stored the plan in `folder`, so that the same call has the same steps.
     """
     written = None if protocol is None else pathlib.Path(protocol).read_bytes()
     call = json.dumps([list(words), list(texts), written and written.decode(errors="replace")])
@@ -170,9 +172,9 @@ def _plan(program: str, words: Sequence[str], texts: Sequence[str],
             raise ValueError(done.stderr.decode(errors="replace").strip()
                              .removeprefix("gnomon: "))
         _write(folder / "plan.json", done.stdout)
-        _write(folder / "protocol.json", written or done.stdout)
         _write(folder / "call.json", call.encode())
-    return (folder / "protocol.json").read_bytes(), (folder / "plan.json").read_bytes()
+    return ((folder / "plan.json").read_bytes(),
+            None if written is None else hashlib.sha256(written).hexdigest())
 
 
 def _environment() -> dict[str, str]:
@@ -193,15 +195,16 @@ def _is_part(name: str, path: str) -> bool:
         re.fullmatch(rf"models/{re.escape(name)}/[A-Za-z0-9_][A-Za-z0-9_.]*", path) is not None)
 
 
-def _store(folder: pathlib.Path, name: str, files: Files, *, keep_protocol: bool = True) -> None:
-    """Stores the files of a run, its result last."""
+def _store(folder: pathlib.Path, name: str, files: Files, protocol: str | None) -> None:
+    """Stores the files of a run, its result last. protocol: the SHA-256 of that of the call."""
     for path, data in sorted(files.items(), key=lambda one: one[0].startswith("runs/")):
         if not _is_part(name, path):
             raise ValueError(f"[lab] a task must send files of its run {name}, got {path}")
-        if path == "settings.json" and not keep_protocol:
-            # The plan of this call is not a protocol that a person wrote before.
+        if path == "settings.json":
             settings = json.loads(data)
-            settings.pop("protocol", None)
+            settings.pop("protocol")  # the plan of this call
+            if protocol is not None:
+                settings["protocol"] = {"sha256": protocol}
             data = json.dumps(settings, indent=1).encode()
         _write(folder / path, data)
     shutil.rmtree(folder / "state" / name, ignore_errors=True)
@@ -257,12 +260,17 @@ def _program(path: str) -> str:
     """The program at the path of the driver, or that of this node."""
     if os.access(path, os.X_OK):
         return path
+    from ._find import find
+
     return find()
 
 
 def _train(program: str, name: str, shared: tuple[bytes, list[dict[str, bytes]]], keeper: Any,
-           checkpoint_seconds: float, workers: int) -> tuple[Files, str]:
-    """The task: trains one run, and returns the files of its folder and its result in words."""
+           pauses: tuple[float, float], workers: int) -> tuple[Files, str]:
+    """The task: trains one run, and returns the files of its folder and its result in words.
+
+    pauses: seconds between two events, and between two checkpoints, that are sent.
+    """
     import ray
 
     plan, texts = shared
@@ -274,7 +282,7 @@ def _train(program: str, name: str, shared: tuple[bytes, list[dict[str, bytes]]]
         _write(here / "plan.json", plan)
         paths = [_unpacked(one, here / str(i)) for i, one in enumerate(texts)]
         command = [_program(program), "lab", "--protocol", str(here / "plan.json"), "--run", name,
-                   "--out", str(out), "--json", "--checkpoint", str(checkpoint_seconds)]
+                   "--out", str(out), "--json", "--checkpoint", str(pauses[1])]
         if workers > 1:
             command += ["--workers-per-run", str(workers)]
         with open(here / "errors", "w+", encoding="utf-8", errors="replace") as errors:
@@ -282,7 +290,7 @@ def _train(program: str, name: str, shared: tuple[bytes, list[dict[str, bytes]]]
                                   env=_environment(), encoding="utf-8",
                                   preexec_fn=_end_with_parent) as process:
                 assert process.stdout is not None
-                last = _forward(process.stdout, out, name, keeper, checkpoint_seconds)
+                last = _forward(process.stdout, out, name, keeper, pauses)
             errors.seek(0)
             said = [one.rstrip("\n") for one in errors if one.startswith("gnomon: ")]
         message = "\n".join(said).removeprefix("gnomon: ")
@@ -297,28 +305,32 @@ def _train(program: str, name: str, shared: tuple[bytes, list[dict[str, bytes]]]
                 last.get("outcome", ""))
 
 
-def _forward(lines: TextIO, out: pathlib.Path, name: str, keeper: Any,
-             checkpoint_seconds: float) -> dict[str, Any]:
-    """Sends the events of a run, and each new checkpoint, to the driver. Returns the last event."""
+def _forward(lines: IO[str], out: pathlib.Path, name: str, keeper: Any,
+             pauses: tuple[float, float]) -> dict[str, Any]:
+    """Sends events of a run, and new checkpoints, to the driver. Returns the last event.
+
+    Checkpoints are rarer if the driver needs long for one: they take a twentieth of the time.
+    """
     import ray
 
     file = out / "checkpoints" / f"{name}.safetensors"
     stored = file.stat().st_mtime_ns if file.exists() else 0
-    sent = kept = 0.0
+    sent = next_checkpoint = 0.0
     event: dict[str, Any] = {}
     for line in lines:
         event = json.loads(line)
         now = time.monotonic()
-        if now - sent >= _EVENT_SECONDS or event["event"] != "training":
+        if now - sent >= pauses[0] or event["event"] != "training":
             keeper.event.remote(event | {"node": os.uname().nodename})
             sent = now
         with contextlib.suppress(FileNotFoundError):  # the run has just finished
             made = file.stat().st_mtime_ns
-            if made == stored or now - kept < checkpoint_seconds:
+            if made == stored or now < next_checkpoint:
                 continue
             paths = ["settings.json", str(file.relative_to(out))]
             ray.get(keeper.keep.remote(name, {one: (out / one).read_bytes() for one in paths}))
-            stored, kept = made, now
+            stored = made
+            next_checkpoint = now + max(pauses[1], 20 * (time.monotonic() - now))
     return event
 
 
@@ -392,10 +404,11 @@ class _View:
                 f"{steps:.0f} tokens/s")
 
     def _lines(self) -> Iterator[str]:
+        width = max(map(len, self._events), default=0)
         for name, event in sorted(self._events.items()):
             if event["event"] != "training":
-                yield f"{name:<28} {event['event']}  on {event['node']}"
+                yield f"{name:<{width}}  {event['event']}  on {event['node']}"
                 continue
             bits = "diverged" if event["bits"] is None else f"{event['bits']:.3f} bits"
-            yield (f"{name:<28} step {event['step']:>6} of {event['steps']}  {bits:>12} "
+            yield (f"{name:<{width}}  step {event['step']:>6} of {event['steps']}  {bits:>12} "
                    f"{event['tokens_per_second']:>8.0f} tokens/s  on {event['node']}")
