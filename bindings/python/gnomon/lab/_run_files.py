@@ -57,7 +57,7 @@ def is_plan(content: Mapping[str, Any]) -> bool:
 
 def checked_plan(plan: Mapping[str, Any], sha256: str | None) -> dict[str, Any]:
     """Returns what the settings.json of its runs has. sha256: of the file."""
-    settings = plan.get("settings")
+    settings: Any = plan.get("settings")
     need(isinstance(settings, dict), "a plan must have settings", type(settings).__name__)
     for key, kind in _SETTINGS.items():
         value = settings.get(key)
