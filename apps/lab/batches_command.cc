@@ -1,4 +1,4 @@
-#include "apps/lab/batches_command.h"
+#include "apps/lab/commands.h"
 
 #include <fmt/format.h>
 

@@ -1,5 +1,5 @@
 #include "apps/lab/runs/extend.h"
-#include "apps/lab/statistics/extension_results.h"
+#include "apps/lab/statistics/answer.h"
 #include "apps/lab/tasks/load_corpus.h"
 
 #include <gtest/gtest.h>

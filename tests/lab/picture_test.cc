@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/model/shuffle.h"
+#include "apps/lab/model/evaluate.h"
 #include "apps/lab/runs/run.h"
 #include "lab/tiny.h"
 

@@ -16,12 +16,12 @@ inline std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// FNV-1a, mixed.
-inline std::uint64_t hash_of(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325;
+// FNV-1a of bytes that follow those with the hash `hash`.
+inline std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 0xcbf29ce484222325) {
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return mixed(hash);
+  return hash;
 }
+inline std::uint64_t hash_of(std::string_view bytes) { return mixed(fnv1a(bytes)); }
 
 class Draws {
  public:

@@ -2,22 +2,16 @@
 
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/data/run_json.h"
+#include "apps/lab/model/layers.h"
 #include "gnomon/io/file.h"
 #include "gnomon/io/safetensors.h"
 
 namespace gnomon::lab {
 
-std::int64_t TaskModel::parameter_count() {
-  std::int64_t count = 0;
-  for (const at::Tensor& one : module().parameters()) count += one.numel();
-  return count;
-}
+std::int64_t TaskModel::parameter_count() { return lab::parameter_count(module()); }
 
 std::int64_t TaskModel::position_parameter_count() {
-  std::int64_t count = 0;
-  for (const auto& item : module().named_parameters())
-    if (item.key().rfind("position", 0) == 0) count += item.value().numel();
-  return count;
+  return lab::parameter_count(module(), "position");
 }
 
 void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module) {

@@ -7,9 +7,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <string>
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_result.h"
@@ -47,7 +45,7 @@ class TaskModel {
   virtual LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) = 0;
 
   // The tests. Calls `stop` between groups of examples, and returns nothing if it returns true.
-  virtual std::optional<Evaluation> evaluate(const std::function<bool()>& stop) = 0;
+  virtual std::optional<Evaluation> evaluate(const Stop& stop) = 0;
 
   // Sets `picture`, `samples` and `attention` of a trained model, those that the task has.
   virtual void describe(RunResult&) {}

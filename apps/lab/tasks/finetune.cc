@@ -143,11 +143,11 @@ std::uint64_t hash_of(std::uint64_t hash, std::string_view bytes) {
 }  // namespace
 
 void add_data(const Settings& settings, Corpus& corpus) {
-  check(settings);
   auto data = std::make_shared<Data>();
+  data->config = read_config(settings.finetune);
+  check(settings, data->config);
   std::shared_ptr<const io::Checkpoint> checkpoint;
   try {
-    data->config = read_config(settings.finetune);
     checkpoint = std::make_shared<io::Checkpoint>(settings.finetune);
     checkpoint->check();
     data->tokenizer = read_tokenizer(settings.finetune, data->config.vocabulary);
@@ -221,9 +221,7 @@ Model::Model(const Settings& settings, const Corpus& corpus, const std::string& 
       entry_(parse_entry(entry)) {
   Config config = data_.config;
   if (entry_.method != "released")
-    config = parse_config(
-        extended(config, entry_.method, settings.longest() / data_.config.length()),
-        "config.json for " + entry_.method);
+    config = extended(config, entry_.method, settings.longest() / config.length());
   // A checkpoint must not be shared by threads.
   network_ = std::make_unique<Network>(std::move(config),
                                        std::make_shared<io::Checkpoint>(settings.finetune));
