@@ -19,7 +19,7 @@
 #include "apps/lab/model/shuffle.h"
 #include "apps/lab/runs/process.h"
 #include "apps/lab/statistics/results_json.h"
-#include "apps/lab/tasks/model_file.h"
+#include "apps/lab/tasks/make_model.h"
 #include "gnomon/error.h"
 #include "src/core/text.h"
 

@@ -4,6 +4,7 @@
 #include "apps/lab/data/run_json.h"
 #include "gnomon/io/file.h"
 #include "gnomon/io/safetensors.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab {
 
@@ -18,6 +19,13 @@ std::int64_t TaskModel::position_parameter_count() {
   for (const auto& item : module().named_parameters())
     if (item.key().rfind("position", 0) == 0) count += item.value().numel();
   return count;
+}
+
+Json json_of_scheme(const model::Scheme& scheme) {
+  const model::Mixture& first = scheme.layers[0];
+  const bool plain =
+      first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
+  return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
 }
 
 void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module) {

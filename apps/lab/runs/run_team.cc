@@ -12,7 +12,7 @@
 #include "apps/lab/runs/process_team.h"
 #include "apps/lab/runs/run.h"
 #include "apps/lab/runs/threads.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "src/core/json.h"

@@ -6,7 +6,6 @@
 
 #include "apps/lab/data/json_fields.h"
 #include "apps/lab/data/run_json.h"
-#include "apps/lab/tasks/results_check.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "apps/lab/tasks/stored.h"
 
