@@ -23,7 +23,7 @@
 #include "apps/lab/runs/session.h"
 #include "apps/lab/statistics/compare.h"
 #include "apps/lab/statistics/results_json.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "apps/lab/tasks/stored.h"
 #include "src/core/text.h"

@@ -16,7 +16,7 @@
 #include "apps/lab/model/evaluate.h"
 #include "apps/lab/model/generate.h"
 #include "apps/lab/runs/options.h"
-#include "apps/lab/tasks/model_file.h"
+#include "apps/lab/tasks/make_model.h"
 #include "gnomon/error.h"
 #include "src/core/text.h"
 

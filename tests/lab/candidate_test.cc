@@ -1,6 +1,5 @@
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/data/task.h"
-#include "apps/lab/tasks/load_corpus.h"
 #include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>

@@ -16,7 +16,7 @@
 #include "apps/lab/runs/process.h"
 #include "apps/lab/runs/run.h"
 #include "apps/lab/tasks/finetune.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "gnomon/io/safetensors.h"
 #include "lab/finetune_models.h"

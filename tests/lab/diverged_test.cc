@@ -2,7 +2,7 @@
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/statistics/training.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -1,4 +1,4 @@
-#include "apps/lab/tasks/finetune_network.h"
+#include "apps/lab/tasks/finetune.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

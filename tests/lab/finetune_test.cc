@@ -1,5 +1,5 @@
 #include "apps/lab/tasks/finetune.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "apps/lab/runs/run.h"
-#include "apps/lab/tasks/results_check.h"
+#include "apps/lab/tasks/stored.h"
 #include "lab/finetune_models.h"
 
 namespace gnomon::lab {

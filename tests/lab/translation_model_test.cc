@@ -1,4 +1,4 @@
-#include "apps/lab/tasks/translation_model.h"
+#include "apps/lab/tasks/translation.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"

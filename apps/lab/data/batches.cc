@@ -22,8 +22,6 @@ Batch examples_of(const Settings& settings, Part part, std::uint64_t seed, std::
   return batch_of(examples);
 }
 
-constexpr std::uint64_t test_seed = 0x74657374;
-
 // The examples of a test are distributed evenly over the lengths of a stretch.
 std::int64_t test_length(const Stretch& stretch, std::int64_t number) {
   return stretch.from + number * (stretch.to + 1 - stretch.from) / stretch.examples;

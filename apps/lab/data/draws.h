@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace gnomon::lab {
 
@@ -37,5 +39,14 @@ class Draws {
  private:
   std::uint64_t state_ = 0, counter_ = 0;
 };
+
+// Moves `count` of the elements, chosen without replacement, to the front in a random order
+// (Fisher and Yates).
+template <typename T>
+void shuffle(std::vector<T>& from, std::size_t count, Draws& draws) {
+  for (std::size_t i = 0; i < count; ++i)
+    std::swap(from[i], from[i + static_cast<std::size_t>(
+                                    draws.below(static_cast<std::int64_t>(from.size() - i)))]);
+}
 
 }  // namespace gnomon::lab

@@ -8,16 +8,11 @@
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
-namespace {
 
-Part part_of(const Example& one) {
-  std::size_t end = 0;
-  while (end < one.bytes.size() && one.bytes[end] != '>' && !one.answer[end]) ++end;
-  const std::uint64_t sixteenth = hash_of({one.bytes.data(), end}) % 16;
+Part part_of(std::string_view prompt) {
+  const std::uint64_t sixteenth = hash_of(prompt) % 16;
   return sixteenth == 0 ? Part::test : sixteenth == 1 ? Part::validation : Part::train;
 }
-
-}  // namespace
 
 const Task& find_task(std::string_view name) {
   for (const Task* one : tasks())
@@ -53,7 +48,10 @@ Example example(const Task& task, std::int64_t length, Part part, std::uint64_t 
   // One in sixteen prompts belongs to the smallest part, and each part has a prompt.
   for (;;) {
     Example one = task.letters.draw(length, draws);
-    if (part_of(one) == part) return one;
+    const auto answer = std::find(one.answer.begin(), one.answer.end(), true);
+    const std::string_view before(one.bytes.data(),
+                                  static_cast<std::size_t>(answer - one.answer.begin()));
+    if (part_of(before.substr(0, before.find('>'))) == part) return one;
   }
 }
 

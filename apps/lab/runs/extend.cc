@@ -9,7 +9,7 @@
 #include "apps/lab/model/extension.h"
 #include "apps/lab/model/transformer.h"
 #include "apps/lab/runs/run.h"
-#include "apps/lab/tasks/sequence_model.h"
+#include "apps/lab/tasks/make_model.h"
 #include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab {
@@ -87,8 +87,8 @@ std::optional<ExtensionMethod> outcome_of(const std::string& method, Transformer
   const auto without = bits_at_lengths(trained, rotary, method, settings, corpus, stop);
   if (without.empty()) return {};
   TrainingRun run(tuned,
-                  std::make_unique<SequenceModel>(tuned, corpus, find_candidate("rotary"),
-                                                  with_encoding(trained, settings, encoding)),
+                  sequence_model(tuned, corpus, find_candidate("rotary"),
+                                 with_encoding(trained, settings, encoding)),
                   static_cast<std::int64_t>(tune_seed) + seed);
   while (!run.trained()) {
     if (stop()) return {};

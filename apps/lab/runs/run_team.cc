@@ -18,7 +18,7 @@
 #include "apps/lab/runs/process.h"
 #include "apps/lab/runs/process_team.h"
 #include "apps/lab/runs/run.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"

@@ -4,7 +4,7 @@
 //   OUT/checkpoints/NAME-seedN.safetensors  the state of an unfinished run (checkpoint.h)
 //   OUT/cost.json                           the cost of each encoding
 //   OUT/runs/NAME-seedN.json                the results of a finished run
-//   OUT/models/NAME-seedN/                  the model of a finished run (model_file.h)
+//   OUT/models/NAME-seedN/                  the model of a finished run (make_model.h)
 //   OUT/index.html, results.json, ...       the report, which report.cc writes from the
 //                                           SessionResult
 #pragma once

@@ -5,7 +5,6 @@
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/data/task.h"
-#include "apps/lab/tasks/results_check.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "apps/lab/tasks/stored.h"
 
