@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results.h"
 #include "apps/lab/statistics/training.h"
-#include "apps/lab/statistics/rankings.h"
 
 namespace gnomon::testing {
 

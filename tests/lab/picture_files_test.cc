@@ -1,5 +1,5 @@
-#include "apps/lab/tasks/image.h"
 #include "apps/lab/data/task.h"
+#include "apps/lab/tasks/image.h"
 
 #include <gtest/gtest.h>
 #include <png.h>

@@ -27,10 +27,11 @@ std::optional<std::vector<double>> tail_by_segment(Transformer& model, const Set
                                                    const Stop& stop);
 
 // The loss of a causal model if the order of its context is destroyed (Haviv et al. 2022,
-// arXiv:2203.16634, section 5): the mean loss of `targets` tokens, each predicted from the L tokens before it, at one length
-// L, in bits per token, as they are in the text and with all but the last `kept` of them in
-// random order. The permutations are the same for all models. margin: half of the width of the
-// 95 % confidence interval of the difference, over the targets (Student's t).
+// arXiv:2203.16634, section 5): the mean loss of `targets` tokens, each predicted from the L
+// tokens before it, at one length L, in bits per token, as they are in the text and with all
+// but the last `kept` of them in random order. The permutations are the same for all models.
+// margin: half of the width of the 95 % confidence interval of the difference, over the targets
+// (Student's t).
 struct ShuffledLoss {
   std::int64_t length = 0, kept = 0, targets = 0;
   double bits = 0, shuffled_bits = 0, margin = 0;

@@ -49,8 +49,9 @@ std::vector<std::int64_t> memory_lengths(const std::vector<EncodingCost>& cost);
 std::string grouped(std::int64_t number);  // 1234567 as "1 234 567"
 std::string duration_in_words(double seconds);
 
-// The losses or answers as a table for spreadsheets and scripts. Text: a line for each encoding, length and context (whole, cut, extended, tuned). Examples: a
-// line for each encoding and range of lengths. docs/lab/results.md lists the columns.
+// The losses or answers as a table for spreadsheets and scripts. Text: a line for each
+// encoding, length and context (whole, cut, extended, tuned). Examples: a line for each
+// encoding and range of lengths. docs/lab/results.md lists the columns.
 std::string to_csv(const Results& results);
 
 }  // namespace gnomon::lab

@@ -1,6 +1,6 @@
-// The number of seeds and steps of a session, from the measured speed and the time limit, and the
-// learning rate of each encoding: one short run for each rate of --sweep, and the rate with the
-// lowest validation loss. Test data play no part.
+// The number of seeds and steps of a session, from the measured speed and the time limit, and
+// the learning rate of each encoding: one short run for each rate of --sweep, and the rate with
+// the lowest validation loss. Test data play no part.
 #pragma once
 
 #include <cstdint>

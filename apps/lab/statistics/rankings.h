@@ -1,5 +1,5 @@
-// Rankings of encodings at each length or in each range, and of all ways to use them; their order
-// with the verdicts as a part of a sentence.
+// Rankings of encodings at each length or in each range, and of all ways to use them; their
+// order with the verdicts as a part of a sentence.
 #pragma once
 
 #include <functional>

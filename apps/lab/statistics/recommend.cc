@@ -34,8 +34,8 @@ void add_choices(Recommendation& one, const Ranking& at, const Results& results)
   }
 }
 
-// Sets `decided`, and `next`, `difference` and `margin` from the best way of an encoding that is
-// no choice.
+// Sets `decided`, and `next`, `difference` and `margin` from the best way of an encoding that
+// is no choice.
 void compare_with_next(Recommendation& one, const std::vector<Way>& order,
                        const Contrasts& contrasts) {
   one.decided = one.choices.size() == 1 || !find_by(order, &Way::verdict, Verdict::undecided);

@@ -36,9 +36,9 @@ std::optional<std::string> diverged_sentence(const Results& results);
 // Sets `training` and `fall` of each encoding from its lengths or ranges, and the runs.
 void judge_training(Results& results);
 
-// Whether a share is above chance by its interval, and by that of the best of as many encodings.
-// (Of six encodings that guess, one is above chance by its own interval in a seventh of all
-// sessions.)
+// Whether a share is above chance by its interval, and by that of the best of as many
+// encodings. (Of six encodings that guess, one is above chance by its own interval in a seventh
+// of all sessions.)
 bool is_above_chance(double share, double chance, const Interval& interval,
                      std::int64_t examples, std::size_t encodings);
 

@@ -143,7 +143,7 @@ void add_data(const Settings& settings, Corpus& corpus) {
   for (const std::string& name : checkpoint->names()) {
     const io::Array array = checkpoint->tensor(name);
     hash = fnv1a({reinterpret_cast<const char*>(array.bytes().data()), array.bytes().size()},
-               fnv1a(name, hash));
+                 fnv1a(name, hash));
   }
   if (!data->tokenizer->of_bytes()) {
     const auto counts = [&](const std::vector<Tokens>& some) {

@@ -112,8 +112,8 @@ std::optional<libtorch::PositionScheme> at_side(const libtorch::PositionScheme& 
                                                 std::int64_t from, std::int64_t to,
                                                 Tables tables);
 
-// A folder of pictures with one subfolder for each class (picture_files.cc): reading, checks and
-// the split.
+// A folder of pictures with one subfolder for each class (picture_files.cc): reading, checks
+// and the split.
 
 // Limits of a user's files.
 constexpr std::int64_t most_file_bytes = 64 << 20, most_picture_side = 4096,

@@ -129,9 +129,9 @@ struct DecoderCache {
   std::vector<CrossBlock::Memory> source;
 };
 
-// The model: an encoder and a decoder, pre-norm, GELU. The position encoding enters the encoder,
-// whose attention is bidirectional, and the decoder, whose attention to its own tokens is
-// causal. The attention of the decoder to the encoder has no positions.
+// The model: an encoder and a decoder, pre-norm, GELU. The position encoding enters the
+// encoder, whose attention is bidirectional, and the decoder, whose attention to its own tokens
+// is causal. The attention of the decoder to the encoder has no positions.
 //
 // Letters: B sentences, S source tokens, T target tokens, C width, H heads, D head_dim.
 class TranslatorImpl : public torch::nn::Module {
