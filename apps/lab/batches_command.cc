@@ -1,4 +1,4 @@
-#include "apps/lab/batches_command.h"
+#include "apps/lab/commands.h"
 
 #include <fmt/format.h>
 
@@ -17,7 +17,7 @@
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/runs/options.h"
 #include "apps/lab/runs/plan.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"

@@ -9,24 +9,23 @@
 #include <stdexcept>
 #include <string>
 
-#include "apps/lab/batches_command.h"
+#include "apps/lab/commands.h"
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_json.h"
+#include "apps/lab/data/words.h"
 #include "apps/lab/report/report.h"
 #include "apps/lab/report/terminal.h"
 #include "apps/lab/runs/folder.h"
 #include "apps/lab/runs/merge.h"
-#include "apps/lab/runs/one_run.h"
 #include "apps/lab/runs/options.h"
 #include "apps/lab/runs/process.h"
 #include "apps/lab/runs/run_team.h"
 #include "apps/lab/runs/session.h"
 #include "apps/lab/statistics/compare.h"
 #include "apps/lab/statistics/results_json.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "apps/lab/tasks/stored.h"
-#include "apps/lab/use_model.h"
 #include "src/core/text.h"
 
 namespace {
@@ -128,9 +127,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "gnomon: {}\n", internal::printable_lines(error.what()));
     return 2;
   } catch (const std::exception& error) {
-    // LibTorch appends a stack trace.
-    const std::string what = internal::printable_lines(error.what());
-    fmt::print(stderr, "gnomon: [lab] unexpected error: {}\n", what.substr(0, what.find('\n')));
+    fmt::print(stderr, "gnomon: [lab] unexpected error: {}\n",
+               first_line(internal::printable_lines(error.what())));
     return 2;
   }
 }

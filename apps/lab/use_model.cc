@@ -1,25 +1,22 @@
-#include "apps/lab/use_model.h"
-#include "apps/lab/data/run_json.h"
+#include "apps/lab/commands.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstdio>
 #include <optional>
 
 #include "apps/command_line/command_line.h"
+#include "apps/lab/data/run_json.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/windows.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/evaluate.h"
 #include "apps/lab/model/generate.h"
-#include "apps/lab/model/shuffle.h"
-#include "apps/lab/runs/process.h"
-#include "apps/lab/statistics/results_json.h"
-#include "apps/lab/tasks/model_file.h"
+#include "apps/lab/runs/options.h"
+#include "apps/lab/tasks/make_model.h"
 #include "gnomon/error.h"
 #include "src/core/text.h"
 
@@ -58,6 +55,11 @@ a synthetic task, without TEXT: its answers by length.
 Example: gnomon evaluate report/models/rotary-seed1 book.txt --lengths 64,512
 )";
 
+void describe(auto& f, ShuffledLoss& s) {
+  f("length", s.length)("kept", s.kept)("targets", s.targets)("bits", s.bits);
+  f("shuffled_bits", s.shuffled_bits)("margin", s.margin);
+}
+
 namespace {
 
 // The entropy of the bytes: the loss of a model that knows the byte frequencies of these texts.
@@ -91,13 +93,6 @@ Settings evaluation_settings(const Settings& trained, const std::string& lengths
   return s;
 }
 
-Json losses_json(const Evaluation& found) {
-  Json all = Json::array();
-  for (const LengthLoss& one : found.lengths) all.push_back(to_json(one));
-  for (const Stretch& one : found.stretches) all.push_back(to_json(one));
-  return all;
-}
-
 void print_losses(const Settings& s, const Evaluation& found) {
   if (!found.stretches.empty()) {
     fmt::print("{:>12}{:>16}{:>14}\n", "length", "whole answers", "right bytes");
@@ -118,18 +113,6 @@ void print_losses(const Settings& s, const Evaluation& found) {
       fmt::print("{:>12}{:>16.3f}{:>12.1f} %\n", one.length, one.tail_bits, 100 * one.accuracy);
     else
       fmt::print("{:>12}{:>16}{:>14}\n", one.length, "n/a", "n/a");
-}
-
-Json shuffled_json(const std::vector<ShuffledLoss>& shuffled) {
-  Json all = Json::array();
-  for (const ShuffledLoss& one : shuffled)
-    all.push_back({{"length", one.length},
-                   {"kept", one.kept},
-                   {"targets", one.targets},
-                   {"bits", one.bits},
-                   {"shuffled_bits", one.shuffled_bits},
-                   {"margin", one.margin}});
-  return all;
 }
 
 void print_shuffled(const Settings& s, const std::vector<ShuffledLoss>& shuffled,
@@ -254,8 +237,8 @@ int evaluate_command(int argc, char** argv) {
              {"task", std::string(s.task->name)},
              {"train_length", s.train_length}};
     if (!examples) all["byte_entropy"] = entropy(corpus.test);
-    all["lengths"] = losses_json(*found);
-    if (kept) all["shuffled"] = shuffled_json(shuffled);
+    all["lengths"] = examples ? to_json(found->stretches) : to_json(found->lengths);
+    if (kept) all["shuffled"] = to_json(shuffled);
     fmt::print("{}\n", all.dump(-1, ' ', /*ensure_ascii=*/true));
     return 0;
   }

@@ -129,7 +129,7 @@ void print_row(const Scenario& scenario, std::int64_t seeds, int sessions) {
     for (std::size_t at = 0; at < results.rankings.size(); ++at) {
       old_rule.push_back(worse_before(results, at));
       std::vector<bool>& worse = rule.emplace_back(scenario.expected.size());
-      for (const RankedEncoding& one : results.rankings[at].order)
+      for (const Way& one : results.rankings[at].order)
         worse[static_cast<std::size_t>(std::find(results.settings.encodings.begin(),
                                                  results.settings.encodings.end(), one.name) -
                                        results.settings.encodings.begin())] =

@@ -6,8 +6,8 @@
 #include <utility>
 
 #include "apps/lab/data/numbers.h"
+#include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/recommend.h"
-#include "apps/lab/statistics/ways.h"
 #include "lab/invented.h"
 
 namespace gnomon::lab {
@@ -150,7 +150,7 @@ TEST(Answer, LeavesOutAnEncodingWhoseLossFallsFast) {
   for (RunResult& run : results.runs)
     if (run.encoding == "t5") run.curve = {{240, 0, 3.1}, {480, 0, 2.8}, {600, 0, 2.7}};
   judge_training(results);
-  rank_ways(results);
+  rank(results);
   results.recommendations = recommendations(results);
   const std::string text = joined(answer(results));
   EXPECT_NE(
@@ -185,7 +185,7 @@ TEST(Answer, ComparesTheWaysOfAnExtensionToo) {
           .methods = {
               {.method = "yarn", .without = {2.5, 2.6, 3.0}, .after = {2.46, 2.38, 2.35}},
               {.method = "control", .without = {2.46, 2.95, 4.43}, .after = {2.4, 2.5, 2.9}}}};
-  rank_ways(results);
+  rank(results);
   results.recommendations = recommendations(results);
   const std::string text = joined(answer(results));
   for (const char* part : {"A longer context gains 0.11 ± 0.006 bits: at 1024 bytes, Rotary "

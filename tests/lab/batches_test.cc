@@ -13,7 +13,7 @@
 #include "apps/lab/data/batches.h"
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/runs/plan.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "gnomon/version.h"
 #include "io/temporary.h"
 #include "lab/tiny.h"

@@ -1,5 +1,5 @@
 // The choice of seeds and steps, with invented speeds.
-#include "apps/lab/runs/budget.h"
+#include "apps/lab/runs/calibration.h"
 #include "apps/lab/tasks/tasks.h"
 
 #include <gtest/gtest.h>

@@ -1,6 +1,5 @@
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/data/task.h"
-#include "apps/lab/tasks/load_corpus.h"
 #include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
@@ -94,7 +93,7 @@ TEST(TransformerFor, AMemoryOfTextHasASecondSegment) {
 TEST(TransformerFor, ABidirectionalBiasTellsWhatLiesAhead) {
   Settings settings = tiny();
   const auto parameters = [&](const char* name) {
-    return transformer_for(settings, find_candidate(name), 16, 1)->position_parameter_count();
+    return parameter_count(*transformer_for(settings, find_candidate(name), 16, 1), "position");
   };
   const std::int64_t before = parameters("clipped");
   settings.task = &find_task("masked");

@@ -1,5 +1,5 @@
 #include "apps/lab/runs/checkpoint.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

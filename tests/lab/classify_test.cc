@@ -10,7 +10,6 @@
 #include "apps/lab/model/task_model.h"
 #include "apps/lab/runs/run.h"
 #include "apps/lab/tasks/classify_data.h"
-#include "apps/lab/tasks/load_corpus.h"
 #include "apps/lab/tasks/make_model.h"
 #include "io/temporary.h"
 #include "lab/tiny.h"

@@ -127,7 +127,7 @@ Results copies(double share, int examples, bool other = false) {
   one.seeds = 3;
   add_example_lengths(one, runs);
   judge_training(results);
-  rank_examples(results);
+  rank(results);
   return results;
 }
 

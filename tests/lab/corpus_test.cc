@@ -1,5 +1,5 @@
 #include "apps/lab/data/corpus.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

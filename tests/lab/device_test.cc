@@ -16,7 +16,7 @@
 #include "apps/lab/runs/process.h"
 #include "apps/lab/runs/run.h"
 #include "apps/lab/tasks/finetune.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "gnomon/io/safetensors.h"
 #include "lab/finetune_models.h"
@@ -194,7 +194,7 @@ TEST_P(TunedOnAnotherDevice, TrainsAndTestsAsOnTheCpu) {
   on_cpu.finetune = folder.path().string();
   on_cpu.texts = {(folder.path() / "text").string()};
   on_cpu.train_length = 0;
-  finetune::take_sizes(on_cpu);
+  finetune::take_sizes(on_cpu, finetune::read_config(on_cpu.finetune));
   on_cpu.eval_lengths = {on_cpu.train_length};
   on_cpu.steps = 3, on_cpu.batch = 4, on_cpu.eval_segments = 2;
   on_cpu.learning_rate = 1e-3;

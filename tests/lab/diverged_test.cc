@@ -1,8 +1,8 @@
 // Results with numbers that are not finite: every field of a run in turn, and the sentences.
-#include "apps/lab/statistics/diverged.h"
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/data/words.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/statistics/training.h"
+#include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -19,8 +19,8 @@
 #include "apps/lab/report/report.h"
 #include "apps/lab/report/terminal.h"
 #include "apps/lab/runs/run.h"
+#include "apps/lab/runs/run_team.h"
 #include "apps/lab/runs/session.h"
-#include "apps/lab/runs/train_and_test.h"
 #include "apps/lab/statistics/answer.h"
 #include "apps/lab/statistics/compare.h"
 #include "apps/lab/statistics/recommend.h"
@@ -209,9 +209,9 @@ TEST_P(EveryField, ThatIsNotFiniteIsRefusedOrDiverged) {
         EXPECT_EQ(shown_number(comparison_text(compare(*a, *b, Texts::same))), "") << path;
       // A number from which the rankings follow.
       for (std::size_t i = 0; i < results.rankings.size(); ++i) {
-        const std::vector<RankedEncoding>& order = results.rankings[i].order;
-        for (const RankedEncoding& one : order)
-          if (!std::isfinite(one.bits.value_or(one.score))) {
+        const std::vector<Way>& order = results.rankings[i].order;
+        for (const Way& one : order)
+          if (!std::isfinite(one.value)) {
             ++diverged;
             EXPECT_EQ(&one, &order.back()) << path;
             EXPECT_EQ(one.name, "rotary") << path;

@@ -1,6 +1,6 @@
 #include "apps/lab/runs/extend.h"
-#include "apps/lab/statistics/extension_results.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/statistics/answer.h"
+#include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

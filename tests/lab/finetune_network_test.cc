@@ -1,4 +1,4 @@
-#include "apps/lab/tasks/finetune_network.h"
+#include "apps/lab/tasks/finetune.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -193,8 +193,7 @@ TEST(FinetuneConfig, AMethodGivesTheFrequenciesOfItsScaling) {
   const Rotary rotary{.rotary_dim = 4, .pairing = Pairing::halves, .base = 100};
   const auto check = [&](const std::string& method, const RopeScaling& scaling,
                          std::int64_t length) {
-    const finetune::Config changed =
-        finetune::parse_config(finetune::extended(config, method, 4), "config.json");
+    const finetune::Config changed = finetune::extended(config, method, 4);
     const auto got = model::rotary_frequencies(changed.scheme.layers[1][0], length);
     const auto want =
         lower(ScaledRotary{.rotary = rotary, .scaling = scaling, .length = length});
@@ -208,7 +207,7 @@ TEST(FinetuneConfig, AMethodGivesTheFrequenciesOfItsScaling) {
   check("dynamic-ntk", DynamicNtkScaling{.factor = 2, .trained_length = 8}, 8);
   check("dynamic-ntk", DynamicNtkScaling{.factor = 2, .trained_length = 8}, 32);
   // The keys of transformers, and those of before version 5.
-  EXPECT_EQ(finetune::extended(config, "yarn", 4)["rope_parameters"],
+  EXPECT_EQ(finetune::extended(config, "yarn", 4).json["rope_parameters"],
             (Json{{"rope_theta", 100.0},
                   {"rope_type", "yarn"},
                   {"factor", 4.0},
@@ -217,10 +216,11 @@ TEST(FinetuneConfig, AMethodGivesTheFrequenciesOfItsScaling) {
   older.erase("rope_parameters");
   older["rope_theta"] = 100.0;
   const finetune::Config old_config = finetune::parse_config(older, "config.json");
-  const Json linear = finetune::extended(old_config, "linear", 4);
+  const Json linear = finetune::extended(old_config, "linear", 4).json;
   EXPECT_EQ(linear["rope_scaling"], (Json{{"rope_type", "linear"}, {"factor", 4.0}}));
   EXPECT_EQ(linear["max_position_embeddings"], 32);
-  EXPECT_NEAR(finetune::extended(old_config, "ntk", 4)["rope_theta"].get<double>(), 1600, 1e-9);
+  EXPECT_NEAR(finetune::extended(old_config, "ntk", 4).json["rope_theta"].get<double>(), 1600,
+              1e-9);
   EXPECT_THROW(finetune::extended(config, "drope", 4), std::invalid_argument);
 }
 

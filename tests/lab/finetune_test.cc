@@ -1,5 +1,5 @@
 #include "apps/lab/tasks/finetune.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"
 
 #include <gmock/gmock.h>
@@ -10,7 +10,7 @@
 #include <numeric>
 
 #include "apps/lab/runs/run.h"
-#include "apps/lab/tasks/results_check.h"
+#include "apps/lab/tasks/stored.h"
 #include "lab/finetune_models.h"
 
 namespace gnomon::lab {
@@ -37,7 +37,7 @@ class Finetune : public ::testing::TestWithParam<std::string> {
     settings_.finetune = folder_.path().string();
     settings_.texts = {(folder_.path() / "text").string()};
     settings_.train_length = 0;
-    finetune::take_sizes(settings_);
+    finetune::take_sizes(settings_, finetune::read_config(settings_.finetune));
     settings_.eval_lengths = {settings_.train_length, 2 * settings_.train_length};
     settings_.steps = 30;
     settings_.batch = 4;
@@ -142,7 +142,7 @@ TEST_F(FinetuneOfLlama, AMethodIsTunedAtTheLongestLength) {
   settings_.encodings = finetune::entries(settings_.extend);
   EXPECT_THAT(settings_.encodings,
               ElementsAre("released", "released@tuned", "yarn", "yarn@tuned"));
-  finetune::check(settings_);
+  finetune::check(settings_, finetune::read_config(settings_.finetune));
   const Corpus corpus = load_corpus(settings_);
   finetune::Model model(settings_, corpus, "yarn@tuned");
   EXPECT_EQ(model.window(), 16);
@@ -181,7 +181,7 @@ TEST(FinetuneDefaults, AreNotBeyondATable) {
     Settings settings;
     settings.finetune = folder.path().string();
     settings.train_length = 0;
-    return finetune::take_sizes(settings).times;
+    return finetune::take_sizes(settings, finetune::read_config(settings.finetune)).times;
   };
   EXPECT_THAT(times("llama"), ElementsAre(2, 4));
   EXPECT_THAT(times("gpt2"), ElementsAre());
@@ -199,14 +199,17 @@ TEST_F(FinetuneOfLlama, RefusesSettingsThatDoNotFit) {
   Settings wrong = settings_;
   wrong.train_length = 16;
   wrong.eval_lengths = {16, 32};
-  EXPECT_THAT(error([&] { finetune::check(wrong); }), HasSubstr("at most the trained context"));
+  EXPECT_THAT(error([&] { finetune::check(wrong, finetune::read_config(wrong.finetune)); }),
+              HasSubstr("at most the trained context"));
   wrong = settings_;
   wrong.extend = {"yarn"};
   wrong.eval_lengths = {8};
-  EXPECT_THAT(error([&] { finetune::check(wrong); }), HasSubstr("--eval-lengths"));
+  EXPECT_THAT(error([&] { finetune::check(wrong, finetune::read_config(wrong.finetune)); }),
+              HasSubstr("--eval-lengths"));
   wrong = settings_;
   wrong.finetune = "/nonexistent";
-  EXPECT_THAT(error([&] { finetune::check(wrong); }), HasSubstr("/nonexistent/config.json"));
+  EXPECT_THAT(error([&] { finetune::check(wrong, finetune::read_config(wrong.finetune)); }),
+              HasSubstr("/nonexistent/config.json"));
   folder_.write_text("model.safetensors", "short");
   EXPECT_THAT(error([&] { load_corpus(settings_); }), HasSubstr("model.safetensors"));
 }

@@ -1,4 +1,4 @@
-#include "apps/lab/tasks/finetune_tokens.h"
+#include "apps/lab/tasks/finetune.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

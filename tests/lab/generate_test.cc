@@ -1,6 +1,5 @@
 // The KV cache, the stored model, attention weights and samples, for every encoding.
 #include "apps/lab/model/generate.h"
-#include "apps/lab/tasks/load_corpus.h"
 #include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
@@ -17,7 +16,6 @@
 #include "apps/lab/model/picture.h"
 #include "apps/lab/runs/folder.h"
 #include "apps/lab/runs/run.h"
-#include "apps/lab/tasks/model_file.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {

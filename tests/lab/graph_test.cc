@@ -10,7 +10,7 @@
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/task_model.h"
 #include "apps/lab/runs/run.h"
-#include "apps/lab/tasks/graph_transformer.h"
+#include "apps/lab/tasks/graph.h"
 #include "apps/lab/tasks/make_model.h"
 #include "gnomon/bias/graphormer.h"
 #include "gnomon/embedding/random_walk.h"

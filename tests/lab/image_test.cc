@@ -1,5 +1,4 @@
 #include "apps/lab/tasks/image.h"
-#include "apps/lab/tasks/load_corpus.h"
 #include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"
 
@@ -10,7 +9,6 @@
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/tasks/drawing.h"
 #include "gnomon/embedding/grid.h"
 #include "gnomon/position/positions.h"
 

@@ -7,10 +7,10 @@
 #include <utility>
 #include <vector>
 
+#include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results.h"
 #include "apps/lab/statistics/training.h"
-#include "apps/lab/statistics/ways.h"
 
 namespace gnomon::testing {
 
@@ -78,7 +78,7 @@ inline lab::Results results_of(std::vector<Found> all) {
     }
   }
   lab::judge_training(results);
-  lab::rank_ways(results);
+  lab::rank(results);
   results.recommendations = lab::recommendations(results);
   return results;
 }

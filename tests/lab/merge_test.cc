@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "apps/lab/runs/merge.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "gnomon/version.h"
 #include "lab/processes.h"
 #include "lab/tiny.h"

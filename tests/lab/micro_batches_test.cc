@@ -1,6 +1,5 @@
 // Runs that are trained by 1, 2, 4 and 8 workers have the same bits.
 #include "apps/lab/runs/micro_batches.h"
-#include "apps/lab/tasks/load_corpus.h"
 #include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"
 

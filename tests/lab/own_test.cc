@@ -7,8 +7,8 @@
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/tasks/results_check.h"
 #include "apps/lab/tasks/settings_check.h"
+#include "apps/lab/tasks/stored.h"
 #include "lab/processes.h"
 #include "lab/tiny.h"
 

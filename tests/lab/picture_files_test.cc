@@ -1,5 +1,5 @@
-#include "apps/lab/tasks/picture_files.h"
 #include "apps/lab/data/task.h"
+#include "apps/lab/tasks/image.h"
 
 #include <gtest/gtest.h>
 #include <png.h>
@@ -10,8 +10,7 @@
 #include <fstream>
 
 #include "apps/lab/data/corpus.h"
-#include "apps/lab/tasks/image.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 
 namespace gnomon::lab {
 namespace picture_files_test {

@@ -1,7 +1,7 @@
 // What the report shows of a trained model: attention by head, encodings before training, and
 // the loss with a shuffled context.
 #include "apps/lab/model/picture.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -11,7 +11,7 @@
 #include <tuple>
 
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/model/shuffle.h"
+#include "apps/lab/model/evaluate.h"
 #include "apps/lab/runs/run.h"
 #include "lab/tiny.h"
 

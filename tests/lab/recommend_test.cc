@@ -111,7 +111,7 @@ Results results_of_examples(const std::vector<Answered>& all) {
     results.runs.insert(results.runs.end(), runs.begin(), runs.end());
   }
   judge_training(results);
-  rank_examples(results);
+  rank(results);
   return results;
 }
 

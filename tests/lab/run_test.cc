@@ -1,6 +1,6 @@
 #include "apps/lab/runs/run.h"
 #include "apps/lab/data/task.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

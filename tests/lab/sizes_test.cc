@@ -8,8 +8,9 @@
 #include <vector>
 
 #include "apps/lab/data/model_size.h"
+#include "apps/lab/report/curves.h"
 #include "apps/lab/report/report.h"
-#include "apps/lab/report/size_tables.h"
+#include "apps/lab/report/report_tables.h"
 #include "apps/lab/statistics/results_by_size.h"
 #include "lab/invented.h"
 #include "lab/processes.h"

@@ -1,7 +1,7 @@
 #include "apps/lab/statistics/task_results.h"
 #include "apps/lab/data/task.h"
-#include "apps/lab/runs/train_and_test.h"
-#include "apps/lab/statistics/cost_results.h"
+#include "apps/lab/runs/run_team.h"
+#include "apps/lab/statistics/results.h"
 #include "apps/lab/statistics/training.h"
 
 #include <gtest/gtest.h>
@@ -77,10 +77,10 @@ TEST(ExampleRankings, SortTieAndLeaveOutWhatHasNoPosition) {
   }
   results.settings.seeds = {1, 2, 3};
   judge_training(results);
-  rank_examples(results);
+  rank(results);
   ASSERT_EQ(results.rankings.size(), 2u);
   EXPECT_EQ(results.rankings[0].order.size(), 4u);
-  const std::vector<RankedEncoding>& beyond = results.rankings[1].order;
+  const std::vector<Way>& beyond = results.rankings[1].order;
   ASSERT_EQ(beyond.size(), 3u);
   EXPECT_EQ(beyond[0].name, "none");
   EXPECT_EQ(beyond[1].name, "t5");
@@ -110,7 +110,7 @@ Results session_of(const char* task, std::vector<RunResult> runs) {
   results.runs = std::move(runs);
   for (const RunResult& run : results.runs) results.encodings.push_back(encoding_of({run}));
   judge_training(results);
-  rank_examples(results);
+  rank(results);
   return results;
 }
 
@@ -189,7 +189,7 @@ TEST(ExampleAnswer, RecommendsHardlyEverFromGuessesAlone) {
       results.encodings.push_back(encoding_of({run}));
     }
     judge_training(results);
-    rank_examples(results);
+    rank(results);
     const bool as_in_training =
         std::any_of(results.encodings.begin(), results.encodings.end(),
                     [](const EncodingResult& one) { return one.training == Training::enough; });
@@ -258,9 +258,12 @@ TEST(CostTable, ClaimsNoCostThatTheMeasurementDoesNotShow) {
   EXPECT_EQ(step_time_text(cost), none);
   cost.relative_step.reset();
   EXPECT_EQ(step_time_text(cost), "n/a");
-  EXPECT_EQ(extra_memory_text({.tokens = 1024, .bytes = 5}), none);
-  EXPECT_EQ(extra_memory_text({.tokens = 1024, .bytes = 5, .extra_bytes = NAN}), none);
-  EXPECT_EQ(extra_memory_text({.tokens = 1024, .bytes = 5, .extra_bytes = 8 * mebibyte}), "+8");
+  cost.memory = {{.tokens = 1024, .bytes = 5},
+                 {.tokens = 2048, .bytes = 5, .extra_bytes = NAN},
+                 {.tokens = 4096, .bytes = 5, .extra_bytes = 8 * mebibyte}};
+  EXPECT_EQ(memory_text(cost, 0), none);
+  EXPECT_EQ(memory_text(cost, 1), none);
+  EXPECT_EQ(memory_text(cost, 2), "+8");
 }
 
 // Ratios of equal models on a machine with load: pairs deviate by up to 40 %.

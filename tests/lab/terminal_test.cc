@@ -8,7 +8,7 @@
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/runs/session.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "lab/tiny.h"
 
 namespace gnomon::lab {

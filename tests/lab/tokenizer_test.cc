@@ -1,5 +1,5 @@
 #include "apps/lab/data/tokenizer.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>
@@ -18,7 +18,6 @@
 #include "apps/lab/runs/run.h"
 #include "apps/lab/runs/session.h"
 #include "apps/lab/statistics/results.h"
-#include "apps/lab/tasks/model_file.h"
 #include "gnomon/io/file.h"
 #include "lab/tiny.h"
 

@@ -1,7 +1,7 @@
-#include "apps/lab/tasks/translation_model.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"
+#include "apps/lab/tasks/translation.h"
 
 #include <gtest/gtest.h>
 #include <torch/torch.h>

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "apps/lab/data/draws.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
 
 namespace gnomon::lab {
@@ -20,8 +21,6 @@ Batch examples_of(const Settings& settings, Part part, std::uint64_t seed, std::
   }
   return batch_of(examples);
 }
-
-constexpr std::uint64_t test_seed = 0x74657374;
 
 // The examples of a test are distributed evenly over the lengths of a stretch.
 std::int64_t test_length(const Stretch& stretch, std::int64_t number) {
@@ -69,17 +68,16 @@ std::vector<Example> test_examples(const Settings& settings, const Stretch& stre
 
 void count_examples(const Settings& settings, Stretch& stretch) {
   stretch.examples = 2 * settings.eval_segments;
-  std::vector<double> byte, whole;
-  Chance chance;
+  std::vector<Chance> chances;
   std::int64_t chance_length = 0;  // some tasks compute it by enumeration
   for (std::int64_t i = 0; i < stretch.examples; ++i) {
     const std::int64_t length = test_length(stretch, i);
-    if (length != chance_length) chance = settings.task->letters.chance(length);
+    chances.push_back(length == chance_length ? chances.back()
+                                              : settings.task->letters.chance(length));
     chance_length = length;
-    byte.push_back(chance.byte);
-    whole.push_back(chance.whole);
   }
-  stretch.chance_score = mean(whole), stretch.chance_second = mean(byte);
+  stretch.chance_score = mean(mapped(chances, &Chance::whole));
+  stretch.chance_second = mean(mapped(chances, &Chance::byte));
 }
 
 Visibility visibility(const Settings& settings) {

@@ -20,6 +20,8 @@ Batch batch_of(const std::vector<Example>& examples);
 // The validation batches of all runs: batch_of with this seed and the steps 0, 1, ...
 constexpr std::uint64_t validation_seed = 0x76616c6964;
 constexpr std::int64_t validation_batches = 4;
+// The seeds of the examples of the tests and of the report, the same for all runs.
+constexpr std::uint64_t test_seed = 0x74657374, sample_seed = 0x73616d706c65;
 
 // The examples of the tests are the same for all runs. These are the examples `begin`,
 // begin + 1, ... of a stretch, at most `examples_at_once`.

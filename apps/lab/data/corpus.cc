@@ -3,14 +3,15 @@
 #include <algorithm>
 #include <cerrno>
 #include <cmath>
-#include <cstdio>
 #include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <string_view>
 
-#include "apps/lab/data/task.h"
+#include <fmt/format.h>
+
+#include "apps/lab/data/draws.h"
+#include "apps/lab/data/lists.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
@@ -39,42 +40,43 @@ fs::path novels_folder() {
   return fs::is_directory(installed, ignored) ? installed : fs::path(GNOMON_NOVELS);
 }
 
+[[noreturn]] void refuse_text(const std::string& rule, const fs::path& path,
+                              const std::string& got) {
+  refuse("lab", "a text must " + rule, path.string() + ": " + got);
+}
+
 // Returns the bytes of the file. Throws with the reason.
 std::string read(const fs::path& path) {
   std::error_code error;
   // A settings.json of another user may name a pipe, which blocks, or a device without an end.
   if (const fs::file_status status = fs::status(path, error); fs::is_directory(status))
-    refuse("lab", "a text must be a file", path.string() + ": a folder");
+    refuse_text("be a file", path, "a folder");
   else if (fs::exists(status) && !fs::is_regular_file(status))
-    refuse("lab", "a text must be a file", path.string() + ": a pipe or device");
+    refuse_text("be a file", path, "a pipe or device");
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
   std::string bytes{std::istreambuf_iterator<char>(stream), {}};
-  if (!stream.is_open() || stream.bad())
-    refuse("lab", "a text must be readable", path.string() + ": " + std::strerror(errno));
+  if (!stream.is_open() || stream.bad()) refuse_text("be readable", path, std::strerror(errno));
   return bytes;
 }
 
 // Throws if the bytes cannot be used as training text.
 void check_text(const std::string& path, const std::string& bytes, std::int64_t least) {
-  if (bytes.empty()) refuse("lab", "a text must not be empty", path + ": 0 bytes");
+  if (bytes.empty()) refuse_text("not be empty", path, "0 bytes");
   if (const std::size_t zero = bytes.find('\0'); zero != std::string::npos)
-    refuse("lab", "a text must not be binary",
-           path + ": a zero byte at " + std::to_string(zero));
+    refuse_text("not be binary", path, fmt::format("a zero byte at {}", zero));
   const auto control = std::count_if(bytes.begin(), bytes.end(), [](char c) {
     const auto byte = static_cast<unsigned char>(c);
     return (byte < 32 && byte != '\n' && byte != '\r' && byte != '\t' && byte != '\f') ||
            byte == 127;
   });
-  if (control * 20 > static_cast<std::int64_t>(bytes.size()))
-    refuse("lab", "a text must not be binary",
-           path + ": " + std::to_string(control) + " control characters in " +
-               std::to_string(bytes.size()) + " bytes");
-  if (static_cast<std::int64_t>(bytes.size()) < least)
-    refuse("lab",
-           "a text must have at least " + std::to_string(least) +
-               " bytes, one training window and the byte after it",
-           path + ": " + std::to_string(bytes.size()) + " bytes");
+  if (control * 20 > std::ssize(bytes))
+    refuse_text("not be binary", path,
+                fmt::format("{} control characters in {} bytes", control, bytes.size()));
+  if (std::ssize(bytes) < least)
+    refuse_text(
+        fmt::format("have at least {} bytes, one training window and the byte after it", least),
+        path, fmt::format("{} bytes", bytes.size()));
 }
 
 Corpus bundled_corpus() {
@@ -83,16 +85,13 @@ Corpus bundled_corpus() {
     return Text{novel.title, read(folder / novel.file)};
   };
   Corpus corpus;
-  std::string names;
-  for (const Novel& novel : train_novels) {
-    corpus.train.push_back(one(novel));
-    names += (names.empty() ? "" : ", ") + corpus.train.back().name;
-  }
+  corpus.train = mapped(train_novels, one);
   corpus.validation = {one(validation_novel)};
   corpus.test = {one(test_novel)};
   corpus.source = "the six novels of Jane Austen";
-  corpus.split = "by book: " + names + " train; " + corpus.validation[0].name + " validates; " +
-                 corpus.test[0].name + " tests";
+  corpus.split = fmt::format("by book: {} train; {} validates; {} tests",
+                             fmt::join(mapped(corpus.train, &Text::name), ", "),
+                             corpus.validation[0].name, corpus.test[0].name);
   return corpus;
 }
 
@@ -103,8 +102,9 @@ Corpus split_by_file(std::vector<Text> texts) {
   corpus.validation = {std::move(texts.back())};
   texts.pop_back();
   corpus.train = std::move(texts);
-  corpus.split = "by file: the last (" + corpus.test[0].name + ") tests, the one before it (" +
-                 corpus.validation[0].name + ") validates, the others train";
+  corpus.split = fmt::format(
+      "by file: the last ({}) tests, the one before it ({}) validates, the others train",
+      corpus.test[0].name, corpus.validation[0].name);
   return corpus;
 }
 
@@ -131,11 +131,10 @@ bool holds(const std::vector<Text>& texts, std::int64_t tokens) {
 
 // Encodes all texts. Without a tokenizer, trains one on the training texts.
 void add_tokens(Corpus& corpus, std::int64_t size, std::shared_ptr<const Tokenizer> tokenizer) {
-  std::vector<std::string_view> texts;
-  for (const Text& text : corpus.train) texts.push_back(text.bytes);
-  corpus.tokenizer = tokenizer ? std::move(tokenizer) : Tokenizer::train(texts, size);
+  corpus.tokenizer = tokenizer ? std::move(tokenizer)
+                               : Tokenizer::train(mapped(corpus.train, &Text::bytes), size);
   if (corpus.tokenizer->size() != size)
-    refuse("lab", "the tokenizer must have " + std::to_string(size) + " tokens",
+    refuse("lab", fmt::format("the tokenizer must have {} tokens", size),
            corpus.tokenizer->size());
   for (auto* part : {&corpus.train, &corpus.validation, &corpus.test})
     encode(*part, *corpus.tokenizer);
@@ -159,11 +158,11 @@ void check_parts(const Corpus& corpus, const Settings& settings) {
   for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test})
     for (const Text& text : *part) total += text.size();
   refuse("lab",
-         "the test part, a tenth of the texts, must have a window of " +
-             std::to_string(settings.longest()) + " " + unit +
-             " and half a window before it, about " + std::to_string(10 * segment) + " " +
-             unit + " of text (or use shorter --eval-lengths)",
-         std::to_string(total) + " " + unit + " in total");
+         fmt::format("the test part, a tenth of the texts, must have a window of {0} {1} and "
+                     "half a window before it, about {2} {1} of text (or use shorter "
+                     "--eval-lengths)",
+                     settings.longest(), unit, 10 * segment),
+         fmt::format("{} {} in total", total, unit));
 }
 
 }  // namespace
@@ -184,7 +183,7 @@ std::vector<Text> read_texts(const std::vector<std::string>& paths, std::int64_t
 
 std::int64_t Corpus::bytes(const std::vector<Text>& texts) {
   std::int64_t sum = 0;
-  for (const Text& text : texts) sum += static_cast<std::int64_t>(text.bytes.size());
+  for (const Text& text : texts) sum += std::ssize(text.bytes);
   return sum;
 }
 
@@ -238,11 +237,8 @@ Corpus load_texts(const Settings& settings, std::shared_ptr<const Tokenizer> tok
 }
 
 std::string fingerprint(const Corpus& corpus) {
-  // FNV-1a.
-  std::uint64_t hash = 0xcbf29ce484222325;
-  const auto add = [&](std::string_view bytes) {
-    for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  };
+  std::uint64_t hash = fnv1a("");
+  const auto add = [&](std::string_view bytes) { hash = fnv1a(bytes, hash); };
   for (const auto* part : {&corpus.train, &corpus.validation, &corpus.test})
     for (const Text& text : *part) {
       add(text.name);
@@ -255,9 +251,7 @@ std::string fingerprint(const Corpus& corpus) {
     add(std::string_view("", 1));
   }
   add(corpus.digest);
-  char digits[17];
-  std::snprintf(digits, sizeof digits, "%016llx", static_cast<unsigned long long>(hash));
-  return digits;
+  return fmt::format("{:016x}", hash);
 }
 
 }  // namespace gnomon::lab

@@ -5,6 +5,8 @@
 #include <cstdint>
 #include <initializer_list>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace gnomon::lab {
 
@@ -16,12 +18,12 @@ inline std::uint64_t mixed(std::uint64_t x) {
   return x ^ (x >> 31);
 }
 
-// FNV-1a, mixed.
-inline std::uint64_t hash_of(std::string_view bytes) {
-  std::uint64_t hash = 0xcbf29ce484222325;
+// FNV-1a of bytes that follow those with the hash `hash`.
+inline std::uint64_t fnv1a(std::string_view bytes, std::uint64_t hash = 0xcbf29ce484222325) {
   for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return mixed(hash);
+  return hash;
 }
+inline std::uint64_t hash_of(std::string_view bytes) { return mixed(fnv1a(bytes)); }
 
 class Draws {
  public:
@@ -37,5 +39,14 @@ class Draws {
  private:
   std::uint64_t state_ = 0, counter_ = 0;
 };
+
+// Moves `count` of the elements, chosen without replacement, to the front in a random order
+// (Fisher and Yates).
+template <typename T>
+void shuffle(std::vector<T>& from, std::size_t count, Draws& draws) {
+  for (std::size_t i = 0; i < count; ++i)
+    std::swap(from[i], from[i + static_cast<std::size_t>(
+                                    draws.below(static_cast<std::int64_t>(from.size() - i)))]);
+}
 
 }  // namespace gnomon::lab

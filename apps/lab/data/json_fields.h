@@ -32,11 +32,8 @@ class Writer {
   Writer& optional(const char* key, const std::optional<T>& value) {
     return value ? (*this)(key, *value) : *this;
   }
-  Writer& optional(const char* key, const std::string& value) {
-    return value.empty() ? *this : (*this)(key, value);
-  }
-  template <typename T>
-  Writer& optional(const char* key, const std::vector<T>& value) {
+  template <typename List>
+  Writer& optional(const char* key, const List& value) {
     return value.empty() ? *this : (*this)(key, value);
   }
   Writer& seeds(const char* key, const std::vector<std::int64_t>& value) {

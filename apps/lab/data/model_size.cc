@@ -1,8 +1,8 @@
 #include "apps/lab/data/model_size.h"
 
-#include <algorithm>
 #include <charconv>
 
+#include "apps/lab/data/lists.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
@@ -38,7 +38,7 @@ std::vector<ModelSize> parse_sizes(const std::vector<std::string>& texts) {
   for (const std::string& text : texts) {
     const auto size = parse_size(text);
     if (!size) refuse("lab", rule, text);
-    if (std::find(sizes.begin(), sizes.end(), *size) == sizes.end()) sizes.push_back(*size);
+    add_once(sizes, *size);
   }
   return sizes;
 }
@@ -82,10 +82,7 @@ Settings sized(const Settings& settings, const std::string& entry) {
 
 std::vector<ModelSize> sizes_of(const Settings& settings) {
   std::vector<ModelSize> sizes;
-  for (const std::string& entry : settings.encodings) {
-    const ModelSize size = size_of(settings, entry);
-    if (std::find(sizes.begin(), sizes.end(), size) == sizes.end()) sizes.push_back(size);
-  }
+  for (const std::string& entry : settings.encodings) add_once(sizes, size_of(settings, entry));
   return sizes;
 }
 

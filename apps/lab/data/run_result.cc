@@ -2,6 +2,7 @@
 
 #include <map>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
 
 namespace gnomon::lab {
@@ -31,11 +32,8 @@ Stretch joined(const std::vector<Stretch>& parts) {
   }
   if (!all.scores.empty()) all.examples = std::ssize(all.scores);
   for (double Stretch::* number : {&Stretch::score, &Stretch::second, &Stretch::bits,
-                                   &Stretch::chance_score, &Stretch::chance_second}) {
-    std::vector<double> numbers;
-    for (const Stretch& one : parts) numbers.push_back(one.*number);
-    all.*number = mean(numbers);
-  }
+                                   &Stretch::chance_score, &Stretch::chance_second})
+    all.*number = mean(mapped(parts, number));
   return all;
 }
 

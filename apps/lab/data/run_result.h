@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -12,6 +13,9 @@
 #include "apps/lab/data/settings.h"
 
 namespace gnomon::lab {
+
+// Whether work must end: it is called between parts of the work.
+using Stop = std::function<bool()>;
 
 // The test at one length of settings.eval_lengths, for a task with text. If the encoding has no
 // positions for the length, `applicable` is false and the fields after it are unset.
@@ -228,6 +232,23 @@ struct MeasuredCost {
   std::vector<MemoryUse> memory = {};
   std::optional<double> step_seconds = {};         // median; empty: not measurable
   std::optional<RelativeTime> relative_step = {};  // empty: too slow to measure
+};
+
+// The measurements of a session.
+struct SessionResult {
+  // The settings after --resume, --minutes and the removal of encodings that cannot take part,
+  // which are in `left_out`.
+  Settings settings = {};
+  std::string command = {};  // the command line that began the run
+  std::vector<SweptRate> sweep = {};
+  std::optional<Protocol> protocol = {};
+  std::vector<std::string> missing = {};  // runs that --merge --partial has not found
+  std::vector<LeftOut> left_out = {};
+  std::vector<RunResult> runs = {};        // finished, by seed, then by encoding
+  std::vector<RunResult> unfinished = {};  // summaries of runs that were stopped
+  std::vector<MeasuredCost> measured_cost = {};
+  bool stopped = false;  // stopped by Ctrl-C
+  double seconds = 0;
 };
 
 }  // namespace gnomon::lab

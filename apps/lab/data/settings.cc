@@ -1,29 +1,24 @@
 #include "apps/lab/data/settings.h"
 
-#include <algorithm>
 #include <numeric>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/tokenizer.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
-namespace {
-
-constexpr Preset presets[] = {{"default", 3, 600, 48, 8.5}, {"full", 5, 1200, 96, 58}};
-
-}  // namespace
 
 const Preset& find_preset(const std::string& name) {
+  static constexpr Preset presets[] = {{"default", 3, 600, 48, 8.5}, {"full", 5, 1200, 96, 58}};
   for (const Preset& one : presets)
     if (name == one.name) return one;
   refuse("lab", "--preset must be default or full", name);
 }
 
 double learning_rate_of(const Settings& settings, const std::string& encoding) {
-  for (const EntryRate& one : settings.rates)
-    if (one.encoding == encoding) return one.learning_rate;
-  return settings.learning_rate;
+  const EntryRate* one = find_by(settings.rates, &EntryRate::encoding, encoding);
+  return one ? one->learning_rate : settings.learning_rate;
 }
 
 std::vector<std::int64_t> seeds_up_to(std::int64_t count) {

@@ -4,28 +4,22 @@
 
 #include <algorithm>
 
+#include "apps/lab/data/lists.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
-namespace {
 
-Part part_of(const Example& one) {
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (std::size_t i = 0; i < one.bytes.size() && one.bytes[i] != '>' && !one.answer[i]; ++i)
-    hash = (hash ^ static_cast<unsigned char>(one.bytes[i])) * 0x100000001b3;
-  const std::uint64_t sixteenth = mixed(hash) % 16;
+Part part_of(std::string_view prompt) {
+  const std::uint64_t sixteenth = hash_of(prompt) % 16;
   return sixteenth == 0 ? Part::test : sixteenth == 1 ? Part::validation : Part::train;
 }
 
-}  // namespace
-
 const Task& find_task(std::string_view name) {
-  std::string names;
-  for (const Task* one : tasks()) {
+  for (const Task* one : tasks())
     if (one->name == name) return *one;
-    names += (names.empty() ? "" : ", ") + std::string(one->name);
-  }
-  refuse("lab", "--task must be one of " + names, name);
+  refuse("lab",
+         fmt::format("--task must be one of {}", fmt::join(mapped(tasks(), &Task::name), ", ")),
+         name);
 }
 
 std::string task_list() {
@@ -54,18 +48,22 @@ Example example(const Task& task, std::int64_t length, Part part, std::uint64_t 
   // One in sixteen prompts belongs to the smallest part, and each part has a prompt.
   for (;;) {
     Example one = task.letters.draw(length, draws);
-    if (part_of(one) == part) return one;
+    const auto answer = std::find(one.answer.begin(), one.answer.end(), true);
+    const std::string_view before(one.bytes.data(),
+                                  static_cast<std::size_t>(answer - one.answer.begin()));
+    if (part_of(before.substr(0, before.find('>'))) == part) return one;
   }
 }
 
 void check_portable(const Settings& settings, std::string_view use) {
   if (!settings.finetune.empty())
-    refuse("lab", std::string(use) + " must be without --finetune", "both");
+    refuse("lab", fmt::format("{} must be without --finetune", use), "both");
   if (!settings.task->model) return;
-  std::string names;
+  std::vector<std::string_view> names;
   for (const Task* one : tasks())
-    if (!one->model) names += (names.empty() ? "" : ", ") + std::string(one->name);
-  refuse("lab", std::string(use) + " requires --task " + names, settings.task->name);
+    if (!one->model) names.push_back(one->name);
+  refuse("lab", fmt::format("{} requires --task {}", use, fmt::join(names, ", ")),
+         settings.task->name);
 }
 
 std::int64_t training_window(const Settings& settings) {

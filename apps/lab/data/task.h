@@ -133,10 +133,11 @@ std::int64_t training_window(const Settings& settings);
 
 // The parts have no prompt in common.
 enum class Part { train = 1, validation, test };
+// By the hash of a prompt: of sixteen values, one tests, one validates, and the others train.
+Part part_of(std::string_view prompt);
 
-// An example of a task with letters. A pure function of the arguments. The FNV-1a hash of the
-// prompt, up to > if it has one, decides its part: of sixteen values, one tests, one validates,
-// and the others train.
+// An example of a task with letters. A pure function of the arguments. The prompt, up to > if
+// it has one, decides its part.
 Example example(const Task& task, std::int64_t length, Part part, std::uint64_t seed,
                 std::uint64_t number);
 

@@ -99,10 +99,10 @@ Tokenizer::Tokenizer(std::string serialized) : serialized_(std::move(serialized)
   }
 }
 
-std::shared_ptr<const Tokenizer> Tokenizer::train(const std::vector<std::string_view>& texts,
+std::shared_ptr<const Tokenizer> Tokenizer::train(const std::vector<std::string>& texts,
                                                   std::int64_t size) {
   std::string all;
-  for (const std::string_view text : texts) (all += text) += '\n';
+  for (const std::string& text : texts) (all += text) += '\n';
   return load(run({"train", std::to_string(size)}, all));
 }
 

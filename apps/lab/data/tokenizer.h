@@ -22,7 +22,7 @@ class Tokenizer {
   // Trains `size` tokens on the texts. The same texts give the same tokens. Throws
   // std::invalid_argument if the texts have too few or too many different characters.
   // Cost: seconds for some MB.
-  static std::shared_ptr<const Tokenizer> train(const std::vector<std::string_view>& texts,
+  static std::shared_ptr<const Tokenizer> train(const std::vector<std::string>& texts,
                                                 std::int64_t size);
   // Reads what `serialized` returned. Throws std::invalid_argument if it is damaged.
   static std::shared_ptr<const Tokenizer> load(std::string serialized);

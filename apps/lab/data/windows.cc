@@ -110,21 +110,6 @@ std::vector<std::int64_t> random_ids(std::int64_t count, std::int64_t below, std
   return {ids.begin(), ids.end()};
 }
 
-std::vector<Segment> test_segments(const std::vector<Text>& texts, const Settings& settings) {
-  const std::int64_t context = settings.longest() / 2 + 1, stride = settings.longest();
-  std::vector<Segment> all;
-  for (const Text& text : texts) {
-    for (std::int64_t target = context; target + settings.longest() <= text.size();
-         target += stride)
-      all.push_back({&text, target});
-  }
-  const auto wanted =
-      std::min<std::size_t>(all.size(), static_cast<std::size_t>(settings.eval_segments));
-  std::vector<Segment> chosen;
-  for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(all[i * all.size() / wanted]);
-  return chosen;
-}
-
 Batch segment_windows(const Segment& segment, std::int64_t length, std::int64_t longest) {
   const std::int64_t windows = 2 * longest / length;
   Batch batch = empty_batch(windows, length);

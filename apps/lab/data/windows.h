@@ -5,6 +5,7 @@
 
 #include <torch/types.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <vector>
 
@@ -41,15 +42,30 @@ Batch masked_batch(const std::vector<Text>& texts, std::int64_t windows, std::in
 std::vector<std::int64_t> random_ids(std::int64_t count, std::int64_t below, std::uint64_t seed,
                                      std::uint64_t step);
 
-// A test segment. Its targets are text->token(first_target) and the following longest() - 1
-// tokens. Half a longest window of context and one token precede the targets.
-struct Segment {
-  const Text* text;
+// A test segment of a text, which is a Text or has a size(), too. Its targets are the tokens
+// first_target and the following longest() - 1 tokens. Half a longest window of context and one
+// token precede the targets.
+template <typename T>
+struct SegmentOf {
+  const T* text;
   std::int64_t first_target;
 };
+using Segment = SegmentOf<Text>;
 
 // Up to settings.eval_segments segments, distributed evenly over the texts, without overlap.
-std::vector<Segment> test_segments(const std::vector<Text>& texts, const Settings& settings);
+template <typename T>
+std::vector<SegmentOf<T>> test_segments(const std::vector<T>& texts, const Settings& settings) {
+  const std::int64_t longest = settings.longest();
+  std::vector<SegmentOf<T>> all, chosen;
+  for (const T& text : texts)
+    for (std::int64_t target = longest / 2 + 1; target + longest <= text.size();
+         target += longest)
+      all.push_back({&text, target});
+  const auto wanted =
+      std::min<std::size_t>(all.size(), static_cast<std::size_t>(settings.eval_segments));
+  for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(all[i * all.size() / wanted]);
+  return chosen;
+}
 
 // The windows of `length` tokens that contain each target of the segment in their second half
 // exactly once. Window w, of 2 longest / length windows, begins w length / 2 tokens after the

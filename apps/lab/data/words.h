@@ -32,6 +32,11 @@ inline std::string either(const std::vector<std::string>& names) {
   return listed(names, " or ");
 }
 
+// The first line of an error message: LibTorch appends a stack trace.
+inline std::string first_line(const std::string& message) {
+  return message.substr(0, message.find('\n'));
+}
+
 inline std::string capitalized(std::string text) {
   text[0] = static_cast<char>(std::toupper(static_cast<unsigned char>(text[0])));
   return text;

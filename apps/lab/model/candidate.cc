@@ -6,6 +6,7 @@
 #include <cctype>
 
 #include "apps/lab/data/batches.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/segment_reader.h"
@@ -24,15 +25,14 @@ std::vector<std::string> names_in(const std::string& scheme) {
     const std::size_t end = std::min(scheme.find_first_of("+*/", begin), scheme.size());
     const std::string part = scheme.substr(begin, end - begin);
     const bool number = part.find_first_not_of("0123456789") == std::string::npos;
-    if (!number && std::find(names.begin(), names.end(), part) == names.end())
-      names.push_back(part);
+    if (!number) add_once(names, part);
     begin = end + 1;
   }
   return names;
 }
 
 struct Suffix {
-  const char *name, *title, *summary, *source;
+  std::string_view name, title, summary, source;
 };
 constexpr Suffix suffixes[] = {
     {"random", "random positions", "trained with random positions in ascending order",
@@ -53,18 +53,11 @@ constexpr Suffix suffixes[] = {
     {"window", "one segment", "only one segment of tokens is visible", ""}};
 
 const Suffix& find_suffix(const std::string& name) {
-  std::string names;
-  for (const Suffix& one : suffixes) {
-    if (one.name == name) return one;
-    names += (names.empty() ? "" : ", ") + std::string(one.name);
-  }
-  refuse("lab", "the suffix after @ in --encodings must be one of " + names, name);
-}
-
-std::string joined(const std::vector<std::string>& parts, const char* between) {
-  std::string all;
-  for (const std::string& part : parts) all += (all.empty() ? "" : between) + part;
-  return all;
+  if (const Suffix* one = find_by(suffixes, &Suffix::name, name)) return *one;
+  refuse("lab",
+         fmt::format("the suffix after @ in --encodings must be one of {}",
+                     fmt::join(mapped(suffixes, &Suffix::name), ", ")),
+         name);
 }
 
 constexpr std::string_view own_prefix = "own:";
@@ -121,12 +114,12 @@ Candidate find_candidate(const std::string& name) {
   if (suffix) {
     one.title += ", " + std::string(suffix->title);
     summaries.emplace_back(suffix->summary);
-    if (*suffix->source) sources.emplace_back(suffix->source);
+    if (!suffix->source.empty()) sources.emplace_back(suffix->source);
   }
   if (parts.size) one.title += ", " + parts.size->text();
   one.enters = model::name(enters);
-  one.summary = joined(summaries, "; ");
-  one.source = joined(sources, "; ");
+  one.summary = fmt::format("{}", fmt::join(summaries, "; "));
+  one.source = fmt::format("{}", fmt::join(sources, "; "));
   return one;
 }
 

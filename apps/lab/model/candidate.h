@@ -17,7 +17,6 @@
 //   own:NAME         trained by another program (docs/lab/run-format.md), never by this one
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "apps/lab/data/corpus.h"

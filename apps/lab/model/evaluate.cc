@@ -2,30 +2,23 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
-#include <optional>
+#include <span>
+#include <utility>
 
 #include "apps/lab/data/batches.h"
+#include "apps/lab/data/draws.h"
 #include "apps/lab/data/numbers.h"
 
 namespace gnomon::lab {
 namespace {
 
-constexpr double none = std::numeric_limits<double>::quiet_NaN();
-
-// Each target's bits, whether it was the most likely token (1 or 0), and its number of bytes.
-// NaN if the target is uncounted.
-struct Guesses {
-  std::vector<double> bits, right, bytes;
-
-  void append(const Guesses& from, std::int64_t begin, std::int64_t end) {
-    for (const auto part : {&Guesses::bits, &Guesses::right, &Guesses::bytes})
-      (this->*part)
-          .insert((this->*part).end(), (from.*part).begin() + begin,
-                  (from.*part).begin() + end);
-  }
+// A target: its bits, whether it was the most likely token (1 or 0), and its number of bytes.
+struct Guess {
+  bool counted = false;  // false: the fields after it are 0
+  double bits = 0, right = 0, bytes = 0;
 };
+using Guesses = std::vector<Guess>;
 // The targets of a segment.
 struct Losses {
   Guesses tail;    // predicted from the second half of a window
@@ -57,14 +50,13 @@ Guesses guesses(const Forward& forward, const Batch& batch, const Settings& sett
   const at::Tensor here = counted.to(at::kCPU).contiguous();
   const at::Tensor on_cpu = batch.targets.contiguous();
   const auto* target = on_cpu.data_ptr<std::int64_t>();
-  Guesses all;
-  for (std::int64_t i = 0; i < bits.numel(); ++i) {
-    const bool counts = here.data_ptr<bool>()[i];
-    // `none` is NaN. The loss of a model that diverged, which is NaN too, counts as infinite.
+  Guesses all(static_cast<std::size_t>(bits.numel()));
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (!here.data_ptr<bool>()[i]) continue;
+    // The loss of a model that diverged, which is NaN, counts as infinite.
     const double loss = bits.data_ptr<double>()[i];
-    all.bits.push_back(!counts ? none : std::isnan(loss) ? INFINITY : loss);
-    all.right.push_back(counts ? right.data_ptr<double>()[i] : none);
-    all.bytes.push_back(counts ? static_cast<double>(corpus.bytes_of(target[i])) : none);
+    all[i] = {true, std::isnan(loss) ? INFINITY : loss, right.data_ptr<double>()[i],
+              static_cast<double>(corpus.bytes_of(target[i]))};
   }
   return all;
 }
@@ -75,9 +67,9 @@ Losses text_losses(const Forward& forward, const Segment& segment, std::int64_t 
   const Guesses all = guesses(forward, batch, settings, corpus);
   Losses result;
   for (std::int64_t w = 0; w < batch.inputs.size(0); ++w) {
-    const std::int64_t begin = w * length;
-    result.tail.append(all, begin + length / 2, begin + length);
-    if (w % 2) result.window.append(all, begin, begin + length);
+    const auto begin = all.begin() + w * length, end = begin + length;
+    result.tail.insert(result.tail.end(), begin + length / 2, end);
+    if (w % 2) result.window.insert(result.window.end(), begin, end);
   }
   return result;
 }
@@ -89,59 +81,41 @@ Losses masked_losses(const Forward& forward, const Segment& segment, std::int64_
   return {all, all};
 }
 
-double sum_of_counted(const std::vector<double>& numbers) {
+double sum_of(std::span<const Guess> guesses, double Guess::* number) {
   double sum = 0;
-  for (const double number : numbers)
-    if (!std::isnan(number)) sum += number;
+  for (const Guess& one : guesses) sum += one.*number;
   return sum;
 }
 
-double mean_of_counted(const std::vector<double>& numbers) {
-  std::vector<double> counted;
-  for (const double number : numbers)
-    if (!std::isnan(number)) counted.push_back(number);
-  return mean(counted);
+double mean_of(std::span<const Guess> guesses, double Guess::* number) {
+  const auto counted = std::ranges::count(guesses, true, &Guess::counted);
+  return sum_of(guesses, number) / static_cast<double>(std::max<std::ptrdiff_t>(1, counted));
 }
 
 double bits_per_byte(const Guesses& guesses) {
-  return sum_of_counted(guesses.bits) / sum_of_counted(guesses.bytes);
+  return sum_of(guesses, &Guess::bits) / sum_of(guesses, &Guess::bytes);
 }
 
-// Sums over segments for each target: bits and bytes.
-struct Places {
-  std::vector<double> sums, counts;
-
-  void add(const Guesses& guesses) {
-    sums.resize(guesses.bits.size());
-    counts.resize(guesses.bits.size());
-    for (std::size_t i = 0; i < sums.size(); ++i)
-      if (!std::isnan(guesses.bits[i])) {
-        sums[i] += guesses.bits[i];
-        counts[i] += guesses.bytes[i];
-      }
+// Adds the bits and bytes of each target. With a length: to those of its position in a window.
+void add_to(Guesses& sums, const Guesses& guesses, std::int64_t length = 0) {
+  const std::size_t size = length ? static_cast<std::size_t>(length) : guesses.size();
+  sums.resize(std::max(sums.size(), size));
+  for (std::size_t i = 0; i < guesses.size(); ++i) {
+    sums[i % size].bits += guesses[i].bits;
+    sums[i % size].bytes += guesses[i].bytes;
   }
-  // Adds the targets of windows of `length` by their position in the window.
-  void add_windows(const Places& windows, std::int64_t length) {
-    const auto size = static_cast<std::size_t>(length);
-    sums.resize(std::max(sums.size(), size));
-    counts.resize(sums.size());
-    for (std::size_t i = 0; i < windows.sums.size(); ++i) {
-      sums[i % size] += windows.sums[i];
-      counts[i % size] += windows.counts[i];
-    }
-  }
-};
+}
 
 // The results of the segments at one length.
 struct Sums {
   std::vector<double> tail_by_segment, window_by_segment, right_by_segment;
-  Places window;
+  Guesses window;  // sums over the segments
 
   void add(const Losses& losses) {
     tail_by_segment.push_back(bits_per_byte(losses.tail));
     window_by_segment.push_back(bits_per_byte(losses.window));
-    right_by_segment.push_back(mean_of_counted(losses.tail.right));
-    window.add(losses.window);
+    right_by_segment.push_back(mean_of(losses.tail, &Guess::right));
+    add_to(window, losses.window);
   }
 };
 
@@ -156,17 +130,14 @@ std::vector<std::size_t> stretches(std::size_t length) {
 }
 
 // Loss by position in a window: means over ranges, smoothed with the weights 1, 2, 1.
-PositionLoss by_position(const Places& positions, std::int64_t length) {
+PositionLoss by_position(const Guesses& positions, std::int64_t length) {
   const std::vector<std::size_t> bounds = stretches(static_cast<std::size_t>(length));
   std::vector<double> sums, counts;
   PositionLoss loss{.length = length};
   for (std::size_t i = 0; i + 1 < bounds.size(); ++i) {
-    const auto range = [&](const std::vector<double>& numbers) {
-      return std::accumulate(numbers.begin() + static_cast<std::ptrdiff_t>(bounds[i]),
-                             numbers.begin() + static_cast<std::ptrdiff_t>(bounds[i + 1]), 0.0);
-    };
-    sums.push_back(range(positions.sums));
-    counts.push_back(range(positions.counts));
+    const std::span range(positions.data() + bounds[i], bounds[i + 1] - bounds[i]);
+    sums.push_back(sum_of(range, &Guess::bits));
+    counts.push_back(sum_of(range, &Guess::bytes));
     loss.positions.push_back(0.5 * static_cast<double>(bounds[i] + 1 + bounds[i + 1]));
   }
   for (std::size_t i = 0; i < sums.size(); ++i) {
@@ -178,7 +149,7 @@ PositionLoss by_position(const Places& positions, std::int64_t length) {
       sum += weight * sums[k] / counts[k];
       count += weight;
     }
-    loss.bits.push_back(count > 0 ? sum / count : none);
+    loss.bits.push_back(count > 0 ? sum / count : NAN);
   }
   return loss;
 }
@@ -186,7 +157,7 @@ PositionLoss by_position(const Places& positions, std::int64_t length) {
 // Empty if `stop` returns true.
 std::optional<Sums> sums_at(const Forward& forward, const std::vector<Segment>& segments,
                             std::int64_t length, const Settings& settings, const Corpus& corpus,
-                            const std::function<bool()>& stop) {
+                            const Stop& stop) {
   const auto losses = settings.task->is_masked() ? masked_losses : text_losses;
   Sums sums;
   for (const Segment& segment : segments) {
@@ -197,8 +168,8 @@ std::optional<Sums> sums_at(const Forward& forward, const std::vector<Segment>& 
 }
 
 std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& settings,
-                                           const Corpus& corpus,
-                                           const std::function<bool()>& stop, Reading reading) {
+                                           const Corpus& corpus, const Stop& stop,
+                                           Reading reading) {
   SegmentReader by_segments(settings);
   const Forward forward =
       reading == Reading::memory
@@ -208,7 +179,7 @@ std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& s
   const auto most = model::capacity(model->scheme());
   const bool masked = settings.task->is_masked();
   std::vector<LengthLoss> lengths;
-  Places positions;
+  Guesses positions;
   std::int64_t longest = 0;
   for (std::int64_t length : settings.eval_lengths) {
     const std::int64_t seen =
@@ -226,15 +197,15 @@ std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& s
     // A causal model predicts the byte at position i from i bytes in windows of every length.
     // So all of them count, and short contexts, of which a long window has few, have more
     // bytes.
-    if (masked) positions = {};
-    positions.add_windows(sums.window, seen);
+    if (masked) positions.clear();
+    add_to(positions, sums.window, seen);
     longest = seen;
   }
   return Evaluation{lengths, by_position(positions, longest), {}};
 }
 
 std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& settings,
-                                            const std::function<bool()>& stop) {
+                                            const Stop& stop) {
   const Task& task = *settings.task;
   const auto most = model::capacity(model->scheme());
   Evaluation all;
@@ -250,12 +221,9 @@ std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& 
       const Guesses found = guesses(forward_of(model, settings), batch, settings, {});
       const auto tokens = static_cast<std::size_t>(batch.inputs.size(1));
       for (std::size_t row = 0; row < examples.size(); ++row) {
-        const auto of_row = [&](const std::vector<double>& numbers) {
-          const auto first = numbers.begin() + static_cast<std::ptrdiff_t>(row * tokens);
-          return mean_of_counted({first, first + static_cast<std::ptrdiff_t>(tokens)});
-        };
-        bits.push_back(of_row(found.bits));
-        right.push_back(of_row(found.right));
+        const std::span targets(found.data() + row * tokens, tokens);
+        bits.push_back(mean_of(targets, &Guess::bits));
+        right.push_back(mean_of(targets, &Guess::right));
         whole.push_back(right.back() == 1 ? 1 : 0);
       }
     }
@@ -265,11 +233,36 @@ std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& 
   return all;
 }
 
+constexpr std::uint64_t shuffling_seed = 0x73687566;
+
+// A permutation of 0 to count - 1 (Fisher and Yates), the others up to length - 1 in order.
+std::vector<std::int64_t> permutation(std::int64_t count, std::int64_t length,
+                                      std::uint64_t number) {
+  std::vector<std::int64_t> order(static_cast<std::size_t>(length));
+  std::iota(order.begin(), order.end(), std::int64_t{0});
+  Draws draws{shuffling_seed, number};
+  for (std::int64_t i = count - 1; i > 0; --i)
+    std::swap(order[static_cast<std::size_t>(i)],
+              order[static_cast<std::size_t>(draws.below(i + 1))]);
+  return order;
+}
+
+// The loss in bits of the last target of each window. inputs, targets: [B, L].
+std::vector<double> last_bits(Transformer& model, const at::Tensor& inputs,
+                              const at::Tensor& targets) {
+  const at::Tensor logits = model->forward(inputs).select(1, inputs.size(1) - 1);
+  const at::Tensor last = targets.select(1, targets.size(1) - 1);
+  const at::Tensor bits = at::cross_entropy_loss(logits, last, {}, at::Reduction::None)
+                              .to(at::kDouble)
+                              .mul(bits_per_nat)
+                              .contiguous();
+  return {bits.data_ptr<double>(), bits.data_ptr<double>() + bits.numel()};
+}
+
 }  // namespace
 
 std::optional<Evaluation> evaluate(Transformer& model, const Settings& settings,
-                                   const Corpus& corpus, const std::function<bool()>& stop,
-                                   Reading reading) {
+                                   const Corpus& corpus, const Stop& stop, Reading reading) {
   const at::NoGradGuard no_grad;
   return settings.task->has_examples()
              ? evaluate_examples(model, settings, stop)
@@ -278,12 +271,42 @@ std::optional<Evaluation> evaluate(Transformer& model, const Settings& settings,
 
 std::optional<std::vector<double>> tail_by_segment(Transformer& model, const Settings& settings,
                                                    const Corpus& corpus, std::int64_t length,
-                                                   const std::function<bool()>& stop) {
+                                                   const Stop& stop) {
   const at::NoGradGuard no_grad;
   const auto found = sums_at(forward_of(model, settings), test_segments(corpus.test, settings),
                              length, settings, corpus, stop);
   if (!found) return std::nullopt;
   return found->tail_by_segment;
+}
+
+std::vector<ShuffledLoss> shuffled_losses(Transformer& model, const Settings& settings,
+                                          const Corpus& corpus, std::int64_t kept) {
+  const at::NoGradGuard no_grad;
+  const auto most = model::capacity(model->scheme());
+  const std::vector<Segment> segments = test_segments(corpus.test, settings);
+  std::vector<ShuffledLoss> all;
+  for (const std::int64_t length : settings.eval_lengths) {
+    if ((most && length > *most) || length <= kept) continue;
+    std::vector<double> whole, shuffled, differences;
+    std::uint64_t number = 0;
+    for (const Segment& segment : segments) {
+      const Batch batch = segment_windows(segment, length, settings.longest());
+      at::Tensor inputs = batch.inputs.clone();
+      for (std::int64_t w = 0; w < inputs.size(0); ++w) {
+        const auto order = permutation(length - kept, length, number++);
+        inputs[w].copy_(batch.inputs[w].index_select(0, at::tensor(order, at::kLong)));
+      }
+      for (const double bits : last_bits(model, batch.inputs, batch.targets))
+        whole.push_back(bits);
+      for (const double bits : last_bits(model, inputs, batch.targets))
+        shuffled.push_back(bits);
+    }
+    for (std::size_t i = 0; i < whole.size(); ++i)
+      differences.push_back(shuffled[i] - whole[i]);
+    all.push_back({length, kept, std::ssize(whole), mean(whole), mean(shuffled),
+                   mean_margin(differences)});
+  }
+  return all;
 }
 
 }  // namespace gnomon::lab

@@ -1,5 +1,8 @@
 #include "apps/lab/model/extension.h"
 
+#include <fmt/format.h>
+
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/model_size.h"
 #include "gnomon/error.h"
 
@@ -19,12 +22,11 @@ constexpr ExtensionInfo list[] = {
 std::span<const ExtensionInfo> extensions() { return list; }
 
 const ExtensionInfo& find_extension(std::string_view name) {
-  std::string names;
-  for (const ExtensionInfo& one : list) {
-    if (one.name == name) return one;
-    names += (names.empty() ? "" : ", ") + std::string(one.name);
-  }
-  refuse("lab", "--extend must be one of " + names, name);
+  if (const ExtensionInfo* one = find_by(list, &ExtensionInfo::name, name)) return *one;
+  refuse("lab",
+         fmt::format("--extend must be one of {}",
+                     fmt::join(mapped(list, &ExtensionInfo::name), ", ")),
+         name);
 }
 
 std::string extension_title(const std::string& method) {

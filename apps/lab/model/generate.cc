@@ -87,8 +87,6 @@ std::vector<Sample> masked_samples(Transformer& model, const Settings& s,
   return {sample};
 }
 
-constexpr std::uint64_t sample_seed = 0x73616d706c65;
-
 std::vector<Sample> example_samples(Transformer& model, const Settings& s) {
   const Task& task = *s.task;
   const auto most = model::capacity(model->scheme());

@@ -19,6 +19,13 @@ at::Generator seeded_generator(std::uint64_t seed) {
   return at::make_generator<at::CPUGeneratorImpl>(seed);
 }
 
+std::int64_t parameter_count(const torch::nn::Module& module, std::string_view prefix) {
+  std::int64_t count = 0;
+  for (const auto& item : module.named_parameters())
+    if (item.key().starts_with(prefix)) count += item.value().numel();
+  return count;
+}
+
 torch::nn::LayerNorm layer_norm(std::int64_t width) {
   return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}));
 }

@@ -8,6 +8,7 @@
 #include <torch/nn.h>
 
 #include <cstdint>
+#include <string_view>
 
 #include "gnomon/torch/position.h"
 
@@ -16,6 +17,9 @@ namespace gnomon::lab {
 // A generator that depends on `seed` only. LibTorch's default generator is shared by all
 // threads.
 at::Generator seeded_generator(std::uint64_t seed);
+
+// The number of parameters whose names begin with `prefix`.
+std::int64_t parameter_count(const torch::nn::Module& module, std::string_view prefix = "");
 
 torch::nn::LayerNorm layer_norm(std::int64_t width);
 // A linear layer without a bias, or a table, with normally distributed weights.

@@ -2,22 +2,24 @@
 
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/data/run_json.h"
+#include "apps/lab/model/layers.h"
 #include "gnomon/io/file.h"
 #include "gnomon/io/safetensors.h"
+#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab {
 
-std::int64_t TaskModel::parameter_count() {
-  std::int64_t count = 0;
-  for (const at::Tensor& one : module().parameters()) count += one.numel();
-  return count;
-}
+std::int64_t TaskModel::parameter_count() { return lab::parameter_count(module()); }
 
 std::int64_t TaskModel::position_parameter_count() {
-  std::int64_t count = 0;
-  for (const auto& item : module().named_parameters())
-    if (item.key().rfind("position", 0) == 0) count += item.value().numel();
-  return count;
+  return lab::parameter_count(module(), "position");
+}
+
+Json json_of_scheme(const model::Scheme& scheme) {
+  const model::Mixture& first = scheme.layers[0];
+  const bool plain =
+      first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
+  return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
 }
 
 void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module) {

@@ -7,13 +7,12 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
-#include <memory>
 #include <optional>
-#include <string>
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_result.h"
 #include "apps/lab/data/task.h"
+#include "gnomon/model/scheme.h"
 
 namespace gnomon::lab {
 
@@ -47,7 +46,7 @@ class TaskModel {
   virtual LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) = 0;
 
   // The tests. Calls `stop` between groups of examples, and returns nothing if it returns true.
-  virtual std::optional<Evaluation> evaluate(const std::function<bool()>& stop) = 0;
+  virtual std::optional<Evaluation> evaluate(const Stop& stop) = 0;
 
   // Sets `picture`, `samples` and `attention` of a trained model, those that the task has.
   virtual void describe(RunResult&) {}
@@ -71,6 +70,16 @@ class TaskModel {
   explicit TaskModel(const Settings& settings) : settings_(settings) {}
   const Settings settings_;  // settings with the size of this model
 };
+
+// Task::model of a class.
+template <typename Model>
+std::unique_ptr<TaskModel> made(const Settings& settings, const Corpus& corpus,
+                                const std::string& encoding, std::int64_t seed) {
+  return std::make_unique<Model>(settings, corpus, encoding, seed);
+}
+
+// The JSON of the encoding if every layer has the same one, else of the scheme.
+Json json_of_scheme(const model::Scheme& scheme);
 
 // Writes model.safetensors with all parameters of a module.
 void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module);

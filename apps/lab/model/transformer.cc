@@ -131,16 +131,4 @@ at::Tensor TransformerImpl::forward(const at::Tensor& tokens, const ForwardOptio
   return head_(norm_(x));
 }
 
-std::int64_t TransformerImpl::parameter_count() const {
-  std::int64_t count = 0;
-  for (const at::Tensor& one : parameters()) count += one.numel();
-  return count;
-}
-
-std::int64_t TransformerImpl::position_parameter_count() const {
-  std::int64_t count = 0;
-  for (const at::Tensor& one : position_->parameters()) count += one.numel();
-  return count;
-}
-
 }  // namespace gnomon::lab

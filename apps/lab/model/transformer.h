@@ -63,9 +63,6 @@ class TransformerImpl : public torch::nn::Module {
   const libtorch::PositionEncoding& position(std::int64_t layer) const {
     return position_->layer(layer);
   }
-  std::int64_t parameter_count() const;
-  // The number of parameters of the encodings.
-  std::int64_t position_parameter_count() const;
 
  private:
   torch::nn::Embedding embedding_{nullptr};

@@ -3,11 +3,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <utility>
-#include <vector>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/data/task.h"
+#include "apps/lab/statistics/results_by_size.h"
 #include "gnomon/plot/chart.h"
 
 namespace gnomon::lab {
@@ -17,11 +19,11 @@ using Numbers = std::vector<double>;
 
 Numbers numbers(const std::vector<std::int64_t>& list) { return {list.begin(), list.end()}; }
 
-std::vector<const RunResult*> runs_of(const Results& results, const EncodingResult& encoding) {
-  std::vector<const RunResult*> runs;
-  for (const RunResult& run : results.runs)
-    if (run.encoding == encoding.name) runs.push_back(&run);
-  return runs;
+void add_point(plot::Series& series, double x, double y, const Interval& band) {
+  series.x.push_back(x);
+  series.y.push_back(y);
+  series.low.push_back(band.low);
+  series.high.push_back(band.high);
 }
 
 // The mean of the curves of several seeds as a series, with the band of its 95 % confidence
@@ -30,8 +32,7 @@ plot::Series spread(const std::string& name, Numbers x, const std::vector<Number
   for (const Numbers& curve : curves) x.resize(std::min(x.size(), curve.size()));
   plot::Series series{.name = name, .x = std::move(x), .y = {}};
   for (std::size_t i = 0; i < series.x.size(); ++i) {
-    Numbers here;
-    for (const Numbers& curve : curves) here.push_back(curve[i]);
+    const Numbers here = mapped(curves, [&](const Numbers& curve) { return curve[i]; });
     series.y.push_back(mean(here));
     if (curves.size() < 2) continue;
     series.low.push_back(mean(here) - mean_margin(here));
@@ -40,26 +41,45 @@ plot::Series spread(const std::string& name, Numbers x, const std::vector<Number
   return series;
 }
 
+// Adds the mean curve of each encoding. `curve`: the positions on x and the numbers of a run;
+// empty if it has none.
+struct Curve {
+  Numbers x, y;
+};
+void add_means(plot::LineChart& lines, const Results& results,
+               Curve (*curve)(const RunResult& run)) {
+  for (const EncodingResult& one : results.encodings) {
+    std::vector<Numbers> curves;
+    Numbers x;
+    for (const RunResult& run : results.runs) {
+      if (run.encoding != one.name) continue;
+      Curve found = curve(run);
+      if (found.x.empty()) continue;
+      x = std::move(found.x);
+      curves.push_back(std::move(found.y));
+    }
+    lines.series.push_back(spread(one.title, x, curves));
+  }
+}
+
 // The encodings that the page draws at first, if there are more than a chart can show at once:
 // the best at the shortest and at the longest length, and those that the lab trains by default.
 std::vector<std::string> selection(const Results& results) {
   constexpr std::size_t most = 10, best = 3;
   if (results.encodings.size() <= most) return {};
   std::vector<std::string> names;
-  const auto add = [&](const std::string& title) {
-    if (std::find(names.begin(), names.end(), title) == names.end()) names.push_back(title);
-  };
   for (const Ranking* ranking : {&results.rankings.front(), &results.rankings.back()})
     for (std::size_t i = 0; i < std::min(best, ranking->order.size()); ++i)
-      add(ranking->order[i].title);
+      add_once(names, ranking->order[i].title);
   for (const EncodingResult& one : results.encodings)
-    if (std::string(default_encodings).find(one.name) != std::string::npos) add(one.title);
+    if (std::string(default_encodings).find(one.name) != std::string::npos)
+      add_once(names, one.title);
   return names;
 }
 
 plot::LineChart chart(const Results& results, const std::string& x, const std::string& y) {
   plot::LineChart chart{.series = {}, .x = {.title = x}, .y = {.title = y}};
-  for (const EncodingResult& one : results.encodings) chart.names.push_back(one.title);
+  chart.names = mapped(results.encodings, &EncodingResult::title);
   chart.selected = selection(results);
   return chart;
 }
@@ -88,12 +108,11 @@ std::string length_curves(const Results& results) {
     cut.stroke = plot::Stroke::dashed;
     for (const LengthMean& at : one.lengths) {
       if (!at.applicable) continue;
-      whole.x.push_back(static_cast<double>(at.length));
-      whole.y.push_back(at.tail_bits);
-      cut.x.push_back(whole.x.back());
+      const auto length = static_cast<double>(at.length);
+      add_point(whole, length, at.tail_bits,
+                {at.tail_bits - at.uncertainty, at.tail_bits + at.uncertainty});
+      cut.x.push_back(length);
       cut.y.push_back(at.cut_bits);
-      whole.low.push_back(at.tail_bits - at.uncertainty);
-      whole.high.push_back(at.tail_bits + at.uncertainty);
     }
     lines.series.push_back(cut);
     lines.series.push_back(whole);
@@ -108,12 +127,9 @@ std::string position_curves(const Results& results) {
             results.metric.name);
   lines.x.scale = plot::Scale::log2;
   lines.rule = rule_at(results.settings.train_length, "training length");
-  for (const EncodingResult& one : results.encodings) {
-    std::vector<Numbers> curves;
-    const auto runs = runs_of(results, one);
-    for (const RunResult* run : runs) curves.push_back(run->tests.by_position->bits);
-    lines.series.push_back(spread(one.title, runs[0]->tests.by_position->positions, curves));
-  }
+  add_means(lines, results, [](const RunResult& run) {
+    return Curve{run.tests.by_position->positions, run.tests.by_position->bits};
+  });
   return plot::lines(lines);
 }
 
@@ -122,21 +138,15 @@ std::string attention_curves(const Results& results) {
       chart(results, with_unit("distance", results), "attention up to this distance, %");
   lines.x.scale = plot::Scale::log2;
   lines.y.range = plot::Range{0, 100};
-  for (const EncodingResult& one : results.encodings) {
-    std::vector<Numbers> curves;
-    Numbers distances;
-    for (const RunResult* run : runs_of(results, one)) {
-      if (!run->attention) continue;
-      distances.clear();
-      Numbers& curve = curves.emplace_back();
-      for (std::size_t i = 0; i < run->attention->distances.size(); ++i) {
-        if (run->attention->distances[i] == 0) continue;  // not on a logarithmic axis
-        distances.push_back(static_cast<double>(run->attention->distances[i]));
-        curve.push_back(100 * run->attention->shares[i]);
-      }
+  add_means(lines, results, [](const RunResult& run) {
+    Curve curve;
+    for (std::size_t i = 0; run.attention && i < run.attention->distances.size(); ++i) {
+      if (run.attention->distances[i] == 0) continue;  // not on a logarithmic axis
+      curve.x.push_back(static_cast<double>(run.attention->distances[i]));
+      curve.y.push_back(100 * run.attention->shares[i]);
     }
-    lines.series.push_back(spread(one.title, distances, curves));
-  }
+    return curve;
+  });
   return plot::lines(lines);
 }
 
@@ -158,10 +168,8 @@ std::string example_curves(const Results& results, Answers answers) {
     guessed.x.clear(), guessed.y.clear();
     for (const StretchMean& at : one.stretches) {
       if (!at.applicable) continue;
-      series.x.push_back(0.5 * static_cast<double>(at.from + at.to));
-      series.y.push_back(100 * at.*share);
-      series.low.push_back(100 * (at.*band).low);
-      series.high.push_back(100 * (at.*band).high);
+      add_point(series, 0.5 * static_cast<double>(at.from + at.to), 100 * at.*share,
+                {100 * (at.*band).low, 100 * (at.*band).high});
       guessed.x.push_back(series.x.back());
       guessed.y.push_back(100 * at.*guess);
     }
@@ -198,19 +206,43 @@ std::string training_curves(const Results& results) {
   plot::LineChart lines =
       chart(results, "training step",
             "validation loss (" + std::string(results.settings.task->loss) + ")");
-  for (const EncodingResult& one : results.encodings) {
-    std::vector<Numbers> curves;
-    Numbers steps;
-    for (const RunResult* run : runs_of(results, one)) {
-      steps.clear();
-      Numbers& curve = curves.emplace_back();
-      for (const CurvePoint& point : run->curve)
-        if (point.validation_bits) {
-          steps.push_back(static_cast<double>(point.step));
-          curve.push_back(*point.validation_bits);
-        }
+  add_means(lines, results, [](const RunResult& run) {
+    Curve curve;
+    for (const CurvePoint& point : run.curve)
+      if (point.validation_bits) {
+        curve.x.push_back(static_cast<double>(point.step));
+        curve.y.push_back(*point.validation_bits);
+      }
+    return curve;
+  });
+  return plot::lines(lines);
+}
+
+std::string size_curves(const Results& all, const std::vector<Results>& sizes,
+                        std::size_t length) {
+  const std::vector<Results> finished = by_size::finished(sizes);
+  plot::LineChart lines{.series = {},
+                        .x = {.title = "parameters (millions)", .scale = plot::Scale::log2},
+                        .y = {.title = all.metric.name}};
+  const double unit = all.settings.task->has_examples() ? 100 : 1;  // percent, or bits
+  if (unit == 100) {
+    lines.y.title += ", %";
+    lines.y.range = plot::Range{0, 100};
+  }
+  for (const Results& size : finished)
+    lines.x.ticks.push_back(std::round(1e-3 * static_cast<double>(by_size::smallest(size))) *
+                            1e-3);
+  for (const EncodingResult* encoding : by_size::encodings(finished)) {
+    plot::Series series{.name = encoding->title, .x = {}, .y = {}};
+    for (const Results& size : finished) {
+      const EncodingResult* one = find_encoding(size, encoding->name);
+      const PlaceResult at = one ? result_at(*one, length) : PlaceResult{};
+      if (!at.applicable) continue;
+      add_point(series, 1e-6 * static_cast<double>(one->parameters), unit * at.value,
+                {unit * at.interval.low, unit * at.interval.high});
     }
-    lines.series.push_back(spread(one.title, steps, curves));
+    lines.names.push_back(series.name);
+    lines.series.push_back(series);
   }
   return plot::lines(lines);
 }

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "apps/lab/statistics/results.h"
 
@@ -19,6 +20,10 @@ enum class Answers { whole = 1, bytes };
 std::string example_curves(const Results& results, Answers answers);
 // An extension: loss by length of each method, without and after its fine-tune.
 std::string extension_curves(const Results& results, const ExtensionResult& extension);
+// Losses or scores by number of parameters, for a session with models of several sizes. The
+// length or the range is an index of Results::rankings.
+std::string size_curves(const Results& all, const std::vector<Results>& sizes,
+                        std::size_t length);
 // Validation loss by training step.
 std::string training_curves(const Results& results);
 

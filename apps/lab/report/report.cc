@@ -1,5 +1,4 @@
 #include "apps/lab/report/report.h"
-#include "apps/lab/data/run_json.h"
 
 #include <fmt/format.h>
 
@@ -10,13 +9,12 @@
 #include <utility>
 #include <vector>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/report/curves.h"
 #include "apps/lab/report/report_encodings.h"
 #include "apps/lab/report/report_tables.h"
-#include "apps/lab/report/results_csv.h"
-#include "apps/lab/report/size_tables.h"
 #include "apps/lab/statistics/results_by_size.h"
 #include "apps/lab/statistics/results_json.h"
 #include "apps/lab/statistics/task_results.h"
@@ -38,9 +36,9 @@ std::string bands_over_seeds(const Results& results) {
 
 // The changes that the methods of an extension make in the model.
 std::vector<std::string> changes_of(const ExtensionResult& extension) {
-  bool scales = false;
-  for (const ExtensionRow& row : extension.rows)
-    scales = scales || (row.stage == Stage::without && row.method != "drope");
+  const bool scales = std::ranges::any_of(extension.rows, [](const ExtensionRow& row) {
+    return row.stage == Stage::without && row.method != "drope";
+  });
   std::vector<std::string> all;
   if (scales) all.emplace_back("with scaled frequencies");
   if (drops_positions(extension)) all.emplace_back("without positions");
@@ -186,8 +184,8 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
                         token, tuned ? "the longest length" : "all lengths",
                         entry_noun(results.settings), ranges, bands_over_seeds(results)),
        .spec = position_curves(results)});
-  if (std::any_of(results.runs.begin(), results.runs.end(),
-                  [](const RunResult& run) { return run.attention.has_value(); }))
+  if (std::ranges::any_of(results.runs,
+                          [](const RunResult& run) { return run.attention.has_value(); }))
     page.figure(
         {.id = "attention",
          .title = "Attention by distance",
@@ -219,27 +217,23 @@ void add_samples(plot::HtmlPage& page, const Results& results) {
   if (std::ssize(results.encodings) > most_open)
     page.fold(fmt::format("Samples of {} encodings", results.encodings.size()));
   for (const EncodingResult& one : results.encodings)
-    for (const RunResult& run : results.runs) {
-      if (run.encoding != one.name) continue;
-      for (const Sample& sample : run.samples) {
-        if ((given.empty() || task.has_examples()) && given.insert(sample.prompt).second)
-          page.sample(task.has_examples()
-                          ? fmt::format("Given, {} {}", sample.context, task.unit)
-                          : "Given",
-                      sample.prompt);
-        std::string title = one.title;
-        if (task.predicts == Predicts::next)
-          title += sample.context == results.settings.train_length
-                       ? fmt::format(", context cut to {} {}", sample.context,
-                                     length_unit(results.settings))
-                       : ", whole context";
-        else if (!task.is_masked())
-          title += fmt::format(
-              ", {} {}: {}", sample.context, task.unit,
-              sample.text == sample.expected ? "right" : "expected " + sample.expected);
-        page.sample(title, sample.text);
-      }
-      break;
+    for (const Sample& sample :
+         find_by(results.runs, &RunResult::encoding, one.name)->samples) {
+      if ((given.empty() || task.has_examples()) && given.insert(sample.prompt).second)
+        page.sample(task.has_examples() ? fmt::format("Given, {} {}", sample.context, task.unit)
+                                        : "Given",
+                    sample.prompt);
+      std::string title = one.title;
+      if (task.predicts == Predicts::next)
+        title += sample.context == results.settings.train_length
+                     ? fmt::format(", context cut to {} {}", sample.context,
+                                   length_unit(results.settings))
+                     : ", whole context";
+      else if (!task.is_masked())
+        title += fmt::format(
+            ", {} {}: {}", sample.context, task.unit,
+            sample.text == sample.expected ? "right" : "expected " + sample.expected);
+      page.sample(title, sample.text);
     }
   if (std::ssize(results.encodings) > most_open) page.unfold();
 }
@@ -360,8 +354,8 @@ std::string page_of(const Results& results) {
   if (!results.encodings.empty()) {
     (examples ? add_example_findings : add_text_findings)(page, results);
     add_extensions(page, results);
-    if (std::any_of(results.runs.begin(), results.runs.end(),
-                    [](const RunResult& run) { return !run.samples.empty(); }))
+    if (std::ranges::any_of(results.runs,
+                            [](const RunResult& run) { return !run.samples.empty(); }))
       add_samples(page, results);
     page.heading("Training");
     page.figure(

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <utility>
 #include <vector>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "gnomon/plot/captions.h"
@@ -31,8 +31,7 @@ plot::Matrix matrix(const std::vector<std::vector<double>>& rows) {
 }
 
 bool all_finite(const std::vector<double>& numbers) {
-  return std::all_of(numbers.begin(), numbers.end(),
-                     [](double one) { return std::isfinite(one); });
+  return std::ranges::all_of(numbers, [](double one) { return std::isfinite(one); });
 }
 
 std::string step_note(std::int64_t step) {
@@ -157,19 +156,15 @@ std::string head_name(const HeadAttention& one) {
 void add_heads(plot::HtmlPage& page, const TrainedAttention& attention, const std::string& unit,
                std::size_t name) {
   if (attention.heads.empty()) return;
-  if (!std::all_of(attention.heads.begin(), attention.heads.end(),
-                   [](const HeadAttention& one) {
-                     return std::isfinite(one.mean_distance) && all_finite(one.shares);
-                   })) {
+  if (!std::ranges::all_of(attention.heads, [](const HeadAttention& one) {
+        return std::isfinite(one.mean_distance) && all_finite(one.shares);
+      })) {
     page.note("Without attention by distance: the model diverged, and weights are not finite.");
     return;
   }
   plot::Cells rows, columns{.title = "distance (" + unit + ")"};
-  std::vector<std::vector<double>> shares;
-  for (const HeadAttention& one : attention.heads) {
-    rows.labels.push_back(head_name(one));
-    shares.push_back(one.shares);
-  }
+  rows.labels = mapped(attention.heads, head_name);
+  const auto shares = mapped(attention.heads, &HeadAttention::shares);
   std::int64_t begin = 0;
   for (const std::int64_t end : attention.range_ends) {
     columns.labels.push_back(begin == end ? std::to_string(end)
@@ -177,10 +172,7 @@ void add_heads(plot::HtmlPage& page, const TrainedAttention& attention, const st
     begin = end + 1;
   }
   const auto [nearest, farthest] =
-      std::minmax_element(attention.heads.begin(), attention.heads.end(),
-                          [](const HeadAttention& a, const HeadAttention& b) {
-                            return a.mean_distance < b.mean_distance;
-                          });
+      std::ranges::minmax_element(attention.heads, {}, &HeadAttention::mean_distance);
   constexpr std::int64_t near = 7;  // the end of a range
   std::int64_t local = 0;
   for (const HeadAttention& one : attention.heads) {
@@ -239,17 +231,14 @@ void add_encodings(plot::HtmlPage& page, const Results& results) {
     page.subheading(one.title);
     page.paragraph(fmt::format("{}. Where position enters: {}.{}", capitalized(one.summary),
                                one.enters, one.source.empty() ? "" : " " + one.source + "."));
-    for (const RunResult& run : results.runs)
-      if (run.encoding == one.name) {
-        if (!run.trainer.empty())
-          page.paragraph("Trained by: " + internal::printable(run.trainer) + ".");
-        add_pictures(page, run, results.settings, number);
-        if (run.attention) {
-          add_heads(page, *run.attention, unit, number);
-          add_maps(page, *run.attention, unit, number);
-        }
-        break;
-      }
+    const RunResult& run = *find_by(results.runs, &RunResult::encoding, one.name);
+    if (!run.trainer.empty())
+      page.paragraph("Trained by: " + internal::printable(run.trainer) + ".");
+    add_pictures(page, run, results.settings, number);
+    if (run.attention) {
+      add_heads(page, *run.attention, unit, number);
+      add_maps(page, *run.attention, unit, number);
+    }
     page.note(fmt::format("`{}`", one.specification.dump()));
   }
 }

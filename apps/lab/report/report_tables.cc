@@ -5,12 +5,12 @@
 #include <algorithm>
 #include <cmath>
 #include <optional>
-#include <vector>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
-#include "apps/lab/statistics/diverged.h"
 #include "apps/lab/statistics/recommend.h"
+#include "apps/lab/statistics/results_by_size.h"
 #include "apps/lab/statistics/task_results.h"
 #include "apps/lab/statistics/training.h"
 
@@ -28,22 +28,45 @@ std::string duration_in_words(double seconds) {
                       : fmt::format("{:.1f} minutes", seconds / 60);
 }
 
+std::string percent_number(double share) {
+  return fmt::format(fmt::runtime(share > 0 && share < 1e-3 ? "{:.0e}" : "{:.1f}"),
+                     100 * share);
+}
+
 namespace {
 
-// "2.630 ± 0.020". Green if the encoding may be the best of its length.
-plot::Cell bits_cell(const LengthMean& at, bool best) {
-  if (!at.applicable) return plot::muted("n/a");
-  if (!std::isfinite(at.tail_bits)) return plot::muted("diverged");
-  const std::string shown = fmt::format("{:.3f} ± {:.3f}", at.tail_bits, at.uncertainty);
-  return best ? plot::best(shown) : plot::Cell(shown);
+const char* const no_cost = "no measurable cost";
+
+plot::Cell marked(const std::string& text, bool best) {
+  return best ? plot::best(text) : plot::Cell(text);
+}
+
+void add_length_columns(plot::Table& table, const std::vector<std::int64_t>& lengths) {
+  for (const std::int64_t length : lengths)
+    table.columns.push_back({grouped(length), plot::Align::number});
+}
+
+std::string mebibytes(const char* format, double bytes) {
+  return fmt::format(fmt::runtime(format), bytes / (1 << 20));
 }
 
 }  // namespace
 
+plot::Cell result_cell(const EncodingResult& one, std::size_t place, bool best) {
+  const PlaceResult at = result_at(one, place);
+  if (!at.applicable) return plot::muted("n/a");
+  if (!std::isfinite(at.value)) return plot::muted("diverged");
+  const std::string shown =
+      one.lengths.empty()
+          ? fmt::format("{} ({:.0f} to {:.0f})", percent_number(at.value),
+                        100 * at.interval.low, 100 * at.interval.high)
+          : fmt::format("{:.3f} ± {:.3f}", at.value, one.lengths[place].uncertainty);
+  return marked(shown, best);
+}
+
 bool is_best(const Ranking& ranking, const std::string& name) {
-  return std::any_of(
-      ranking.order.begin(), ranking.order.end(),
-      [&](const RankedEncoding& one) { return may_be_best(one.verdict) && one.name == name; });
+  const Way* one = find_by(ranking.order, &Way::name, name);
+  return one && may_be_best(one->verdict);
 }
 
 std::string interval_text(const Results& results) {
@@ -58,10 +81,9 @@ std::string interval_text(const Results& results) {
     return text + fmt::format("{} and the {}{}",
                               least == most ? counted(most, "seed") : "the seeds", units,
                               wilson);
-  return text + fmt::format(
-                    "the {} of one seed{}; it does not contain the deviation between "
-                    "seeds",
-                    units, wilson);
+  return text +
+         fmt::format("the {} of one seed{}; it does not contain the deviation between seeds",
+                     units, wilson);
 }
 
 std::string length_range(const Recommendation& one) {
@@ -85,11 +107,9 @@ plot::Table recommendation_table(const Results& results) {
                           one.confidence});
   table.caption = fmt::format(
       "The {}s that may be the best, by {}. Undecided: not shown to be worse than the best, "
-      "nor "
-      "equivalent to it. Equivalent: the whole interval of the difference is within {}. ±: "
-      "half "
-      "of the width of the confidence interval of the difference, over seeds and {}. All "
-      "statements of this page hold together in 95 % of such sessions.",
+      "nor equivalent to it. Equivalent: the whole interval of the difference is within {}. "
+      "±: half of the width of the confidence interval of the difference, over seeds and {}. "
+      "All statements of this page hold together in 95 % of such sessions.",
       entry_noun(results.settings), examples ? task.unit : "context length",
       examples ? fmt::format("{:.0f} points", 100 * equal_share)
                : fmt::format("{:.2f} bits", equal_bits),
@@ -100,8 +120,7 @@ plot::Table recommendation_table(const Results& results) {
 plot::Table accuracy_table(const Results& results) {
   plot::Table table;
   table.columns = {{std::string(entry_noun(results.settings))}};
-  for (const std::int64_t length : results.settings.eval_lengths)
-    table.columns.push_back({grouped(length), plot::Align::number});
+  add_length_columns(table, results.settings.eval_lengths);
   for (const EncodingResult& one : results.encodings) {
     std::vector<plot::Cell> row{one.title};
     for (const LengthMean& at : one.lengths)
@@ -124,26 +143,23 @@ plot::Table accuracy_table(const Results& results) {
 plot::Table summary_table(const Results& results) {
   plot::Table table;
   table.columns = {{std::string(entry_noun(results.settings))}, {"position enters"}};
-  for (const std::int64_t length : results.settings.eval_lengths)
-    table.columns.push_back({grouped(length), plot::Align::number});
+  add_length_columns(table, results.settings.eval_lengths);
   table.columns.push_back({"holds to", plot::Align::number});
   for (const EncodingResult& one : results.encodings) {
     std::vector<plot::Cell> row{one.title, one.enters};
     for (std::size_t i = 0; i < one.lengths.size(); ++i)
-      row.push_back(bits_cell(one.lengths[i], is_best(results.rankings[i], one.name)));
+      row.push_back(result_cell(one, i, is_best(results.rankings[i], one.name)));
     row.push_back(grouped(one.holds_to));
     table.rows.push_back(row);
   }
-  std::string metric = results.metric.name;
-  metric[0] = 'B';
   table.caption = fmt::format(
-      "{} by context length in {}: {}. Without a model: {}. ±: {}. Those that may be the best "
-      "of "
-      "each length are green; n/a: the {} has no positions for this length. Holds to: "
+      "{} by context length in {}: {}. Without a model: {}. ±: {}. Those that may be the "
+      "best of each length are green; n/a: the {} has no positions for this length. Holds to: "
       "the longest length up to which the loss exceeds that at the training length by at most "
       "{:.0f} %.",
-      metric, length_unit(results.settings), results.metric.what, results.metric.chance,
-      interval_text(results), entry_noun(results.settings), 100 * holds_within);
+      capitalized(results.metric.name), length_unit(results.settings), results.metric.what,
+      results.metric.chance, interval_text(results), entry_noun(results.settings),
+      100 * holds_within);
   return table;
 }
 
@@ -158,17 +174,13 @@ plot::Table example_table(const Results& results) {
     if (second) table.columns.push_back({std::string(task.second), plot::Align::number});
   }
   table.columns.push_back({"answered to", plot::Align::number});
-  const auto percent = [](double share) {
-    return share > 0 && share < 1e-3 ? fmt::format("{:.0e}", 100 * share)
-                                     : fmt::format("{:.1f}", 100 * share);
-  };
   std::vector<plot::Cell> chance{"chance", ""};
   for (std::size_t i = 0; i < rankings.size(); ++i) {
     plot::Cell score(""), right("");
     for (const EncodingResult& one : results.encodings)
       if (const StretchMean& range = one.ranges[i]; range.applicable) {
-        score = plot::muted(percent(range.chance_score));
-        right = plot::muted(percent(range.chance_second));
+        score = plot::muted(percent_number(range.chance_score));
+        right = plot::muted(percent_number(range.chance_second));
       }
     chance.push_back(score);
     if (second) chance.push_back(right);
@@ -178,20 +190,13 @@ plot::Table example_table(const Results& results) {
     std::vector<plot::Cell> row{one.title, one.enters};
     for (std::size_t i = 0; i < rankings.size(); ++i) {
       const StretchMean& range = one.ranges[i];
-      if (!range.applicable) {
-        for (int cell = 0; cell <= second; ++cell) row.push_back(plot::muted("n/a"));
-        continue;
-      }
-      if (!std::isfinite(range.score)) {
-        for (int cell = 0; cell <= second; ++cell) row.push_back(plot::muted("diverged"));
-        continue;
-      }
-      const std::string whole =
-          fmt::format("{} ({:.0f} to {:.0f})", percent(range.score),
-                      100 * range.score_interval.low, 100 * range.score_interval.high);
-      row.push_back(is_best(rankings[i], one.name) && range.score > 0 ? plot::best(whole)
-                                                                      : plot::Cell(whole));
-      if (second) row.emplace_back(percent(range.second));
+      const plot::Cell cell =
+          result_cell(one, i, is_best(rankings[i], one.name) && range.score > 0);
+      row.push_back(cell);
+      if (second)
+        row.push_back(range.applicable && std::isfinite(range.score)
+                          ? plot::Cell(percent_number(range.second))
+                          : cell);
     }
     row.push_back(grouped(one.answered_to));
     table.rows.push_back(row);
@@ -208,16 +213,6 @@ plot::Table example_table(const Results& results) {
   return table;
 }
 
-namespace {
-
-const char* const no_cost = "no measurable cost";
-
-std::string mebibytes(double bytes) {
-  return std::isfinite(bytes) ? fmt::format("{:.0f}", bytes / (1 << 20)) : "n/a";
-}
-
-}  // namespace
-
 std::string step_time_text(const EncodingCost& one) {
   if (one.name == "none") return one.step_seconds ? "1" : "n/a";
   if (!one.relative_step || !std::isfinite(one.relative_step->median)) return "n/a";
@@ -226,10 +221,21 @@ std::string step_time_text(const EncodingCost& one) {
   return fmt::format("{:.2f} ± {:.2f}", median, std::max(0.005, 0.5 * (high - low)));
 }
 
-std::string extra_memory_text(const MemoryUse& use) {
+std::string memory_text(const EncodingCost& one, std::size_t length) {
+  if (length >= one.memory.size()) return "n/a";
+  const MemoryUse& use = one.memory[length];
+  if (one.name == "none")
+    return std::isfinite(use.bytes) ? mebibytes("{:.0f}", use.bytes) : "n/a";
   return use.extra_bytes && std::isfinite(*use.extra_bytes)
-             ? fmt::format("{:+.0f}", *use.extra_bytes / (1 << 20))
+             ? mebibytes("{:+.0f}", *use.extra_bytes)
              : no_cost;
+}
+
+std::vector<std::int64_t> memory_lengths(const std::vector<EncodingCost>& cost) {
+  std::vector<std::int64_t> lengths;
+  for (const EncodingCost& one : cost)
+    for (const MemoryUse& use : one.memory) add_once(lengths, use.tokens);
+  return lengths;
 }
 
 plot::Table cost_table(const Results& results) {
@@ -238,16 +244,13 @@ plot::Table cost_table(const Results& results) {
   plot::Table table;
   table.columns = {
       {"encoding"}, {"parameters", plot::Align::number}, {"step time", plot::Align::number}};
-  const bool equal_time = std::any_of(cost.begin(), cost.end(), [](const EncodingCost& one) {
-    return one.equal_time_bits.has_value();
-  });
+  const bool equal_time = std::ranges::any_of(
+      cost, [](const auto& bits) { return bits.has_value(); }, &EncodingCost::equal_time_bits);
   if (equal_time) table.columns.push_back({"loss at equal time", plot::Align::number});
-  std::size_t lengths = 0;
-  for (const EncodingCost& one : cost)
-    for (; lengths < one.memory.size(); ++lengths)
-      table.columns.push_back(
-          {fmt::format("{} {}, MiB", grouped(one.memory[lengths].tokens), unit),
-           plot::Align::number});
+  const std::vector<std::int64_t> lengths = memory_lengths(cost);
+  for (const std::int64_t length : lengths)
+    table.columns.push_back(
+        {fmt::format("{} {}, MiB", grouped(length), unit), plot::Align::number});
   const auto cell = [](const std::string& text) {
     return text == "n/a" || text == no_cost ? plot::muted(text) : plot::Cell(text);
   };
@@ -258,14 +261,7 @@ plot::Table cost_table(const Results& results) {
       row.push_back(one.equal_time_bits
                         ? cell(number_or_diverged("{:.3f}", *one.equal_time_bits))
                         : plot::muted("n/a"));
-    for (std::size_t i = 0; i < lengths; ++i) {
-      if (i >= one.memory.size())
-        row.push_back(plot::muted("n/a"));
-      else if (one.name == "none")
-        row.push_back(cell(mebibytes(one.memory[i].bytes)));
-      else
-        row.push_back(cell(extra_memory_text(one.memory[i])));
-    }
+    for (std::size_t i = 0; i < lengths.size(); ++i) row.push_back(cell(memory_text(one, i)));
     table.rows.push_back(row);
   }
   std::optional<double> noise;
@@ -308,29 +304,24 @@ plot::Table timings_table(const Results& results) {
 }
 
 bool drops_positions(const ExtensionResult& extension) {
-  return std::any_of(extension.rows.begin(), extension.rows.end(),
-                     [](const ExtensionRow& row) { return row.method == "drope"; });
+  return find_by(extension.rows, &ExtensionRow::method, "drope");
 }
 
 plot::Table extension_table(const Results& results, const ExtensionResult& extension) {
   plot::Table table;
   table.columns = {{"method"}, {"fine-tune"}};
-  std::vector<double> least;
-  for (const std::int64_t length : extension.lengths) {
-    table.columns.push_back({grouped(length), plot::Align::number});
-    double best = NAN;
-    for (const ExtensionRow& row : extension.rows)
-      if (is_lower(row.bits[least.size()], best)) best = row.bits[least.size()];
-    least.push_back(best);
-  }
+  add_length_columns(table, extension.lengths);
   const std::string tune = counted(extension.steps, "step");
   for (const ExtensionRow& row : extension.rows) {
     std::vector<plot::Cell> cells{
         row.stage == Stage::before ? "None: " + row.title + " as trained" : row.title,
         row.stage == Stage::after ? tune : std::string("none")};
-    for (std::size_t i = 0; i < least.size(); ++i) {
-      const std::string shown = number_or_diverged("{:.3f}", row.bits[i]);
-      cells.push_back(row.bits[i] == least[i] ? plot::best(shown) : plot::Cell(shown));
+    for (std::size_t i = 0; i < row.bits.size(); ++i) {
+      const bool best = std::ranges::none_of(extension.rows, [&](const ExtensionRow& other) {
+        return is_lower(other.bits[i], row.bits[i]);
+      });
+      cells.push_back(marked(number_or_diverged("{:.3f}", row.bits[i]),
+                             best && std::isfinite(row.bits[i])));
     }
     table.rows.push_back(cells);
   }
@@ -343,6 +334,107 @@ plot::Table extension_table(const Results& results, const ExtensionResult& exten
       drops_positions(extension) ? "; without positions, it has windows of the training length"
                                  : "");
   return table;
+}
+
+plot::Table size_table(const Results& all, const std::vector<Results>& sizes) {
+  const std::vector<Results> finished = by_size::finished(sizes);
+  plot::Table table;
+  table.columns = {{"encoding"}};
+  const std::set<std::size_t> ends = by_size::ends(finished[0]);
+  for (const std::size_t at : ends)
+    for (const Results& size : finished)
+      table.columns.push_back(
+          {fmt::format("{}, {}", size.size, place_text(all, all.rankings[at])),
+           plot::Align::number});
+  for (const EncodingResult* encoding : by_size::encodings(finished)) {
+    std::vector<plot::Cell> row{encoding->title};
+    for (const std::size_t at : ends)
+      for (const Results& size : finished) {
+        const EncodingResult* one = find_encoding(size, encoding->name);
+        row.push_back(
+            one ? result_cell(*one, at, contains(by_size::best_at(size, at), one->title))
+                : plot::muted("n/a"));
+      }
+    table.rows.push_back(row);
+  }
+  const bool examples = all.settings.task->has_examples();
+  table.caption = fmt::format(
+      "{}{} by size of the model (layers x width), as in training and at the longest tests. "
+      "{}: {}. Those that may be the best of a size are green; n/a: the "
+      "encoding has no positions, or no run is finished.",
+      capitalized(all.metric.name), examples ? ", in percent," : "",
+      examples ? "In parentheses" : "±", interval_text(finished[0]));
+  return table;
+}
+
+plot::Table size_recommendations(const std::vector<Results>& sizes) {
+  plot::Table table;
+  for (const Results& size : sizes) {
+    plot::Table one = recommendation_table(size);
+    if (table.columns.empty()) {
+      table.columns = one.columns;
+      table.columns.insert(table.columns.begin(), {"size"});
+      table.caption = one.caption;
+    }
+    for (auto& row : one.rows) {
+      row.insert(row.begin(), size.size);
+      table.rows.push_back(row);
+    }
+  }
+  return table;
+}
+
+namespace {
+
+// A field with quotes if it contains a separator.
+std::string field(const std::string& text) {
+  if (text.find_first_of(",\"\n") == std::string::npos) return text;
+  std::string quoted = "\"";
+  for (const char c : text) quoted += c == '"' ? "\"\"" : std::string(1, c);
+  return quoted + "\"";
+}
+
+std::string text_lines(const Results& results) {
+  std::string text =
+      "encoding,title,seeds,position_parameters,length,context,method,bits,uncertainty,"
+      "accuracy,verdict\n";
+  for (std::size_t i = 0; i < results.ways.size(); ++i)
+    for (const Way& way : results.ways[i].order) {
+      const EncodingResult& one = *find_encoding(results, way.name);
+      const LengthMean& at = one.lengths[way.context == Context::cut ? 0 : i];
+      const bool measured = way.method.empty();
+      text += fmt::format(
+          "{},{},{},{},{},{},{},{:.6g},{},{},{}\n", field(one.name), field(one.title),
+          one.seeds, one.position_parameters, results.ways[i].to, name(*way.context),
+          field(way.method), way.value, measured ? fmt::format("{:.3g}", at.uncertainty) : "",
+          measured ? fmt::format("{:.6g}", at.accuracy) : "", name(way.verdict));
+    }
+  return text;
+}
+
+std::string example_lines(const Results& results) {
+  std::string text =
+      "encoding,title,seeds,position_parameters,from,to,examples,score,score_deviation,second,"
+      "chance_score,chance_second,score_low,score_high,second_low,second_high\n";
+  const bool two = !results.settings.task->second.empty();
+  const auto second = [&](double number) { return two ? fmt::format("{:.6g}", number) : ""; };
+  for (const EncodingResult& one : results.encodings)
+    for (const StretchMean& at : one.ranges)
+      if (at.applicable)
+        text +=
+            fmt::format("{},{},{},{},{},{},{},{:.6g},{:.6g},{},{:.6g},{},{:.6g},{:.6g},{},{}\n",
+                        field(one.name), field(one.title), one.seeds, one.position_parameters,
+                        at.from, at.to, at.examples, at.score, at.score_deviation,
+                        second(at.second), at.chance_score, second(at.chance_second),
+                        at.score_interval.low, at.score_interval.high,
+                        second(at.second_interval.low), second(at.second_interval.high));
+  return text;
+}
+
+}  // namespace
+
+std::string to_csv(const Results& results) {
+  return results.ways.empty() ? example_lines(results) : text_lines(results);
 }
 
 }  // namespace gnomon::lab

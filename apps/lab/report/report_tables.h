@@ -3,6 +3,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "apps/lab/statistics/results.h"
 #include "gnomon/plot/page.h"
@@ -18,10 +19,19 @@ plot::Table cost_table(const Results& results);
 plot::Table timings_table(const Results& results);
 plot::Table accuracy_table(const Results& results);
 
+// For a session with models of several sizes: losses or scores of each encoding by size, at the
+// training length and at the longest, and the recommendations of all sizes.
+plot::Table size_table(const Results& all, const std::vector<Results>& sizes);
+plot::Table size_recommendations(const std::vector<Results>& sizes);
+
 // The recommended encodings by length.
 plot::Table recommendation_table(const Results& results);
 // "128 to 256".
 std::string length_range(const Recommendation& one);
+// "2.630 ± 0.020" bits or "12.5 (10 to 15)" percent, "n/a" or "diverged". `best`: green.
+plot::Cell result_cell(const EncodingResult& one, std::size_t place, bool best);
+// A share in percent with a decimal, or with one digit if it is below 0.1 %.
+std::string percent_number(double share);
 // Whether an encoding may be the best of a ranking.
 bool is_best(const Ranking& ranking, const std::string& name);
 
@@ -30,11 +40,18 @@ bool is_best(const Ranking& ranking, const std::string& name);
 std::string interval_text(const Results& results);
 // Whether a method of the extension removes the positions (DroPE).
 bool drops_positions(const ExtensionResult& extension);
-// "1.07 ± 0.01", "no measurable cost" or "n/a"; "+12" MiB or "no measurable cost".
+// "1.07 ± 0.01", "no measurable cost" or "n/a"; memory: "+12" MiB, "no measurable
+// cost", or of none "30". `length`: an index of memory_lengths.
 std::string step_time_text(const EncodingCost& cost);
-std::string extra_memory_text(const MemoryUse& use);
+std::string memory_text(const EncodingCost& cost, std::size_t length);
+std::vector<std::int64_t> memory_lengths(const std::vector<EncodingCost>& cost);
 
 std::string grouped(std::int64_t number);  // 1234567 as "1 234 567"
 std::string duration_in_words(double seconds);
+
+// The losses or answers as a table for spreadsheets and scripts. Text: a line for each
+// encoding, length and context (whole, cut, extended, tuned). Examples: a line for each
+// encoding and range of lengths. docs/lab/results.md lists the columns.
+std::string to_csv(const Results& results);
 
 }  // namespace gnomon::lab

@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
 
 #include "apps/command_line/terminal.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/report/report_tables.h"
-#include "apps/lab/statistics/diverged.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results_by_size.h"
-#include "apps/lab/statistics/task_results.h"
 #include "src/core/text.h"
 
 namespace gnomon::lab {
@@ -43,11 +40,8 @@ std::string text_table(const Results& results, Colour colour) {
     text += row_head(one);
     for (std::size_t i = 0; i < one.lengths.size(); ++i) {
       const LengthMean& at = one.lengths[i];
-      if (!at.applicable) {
-        text += fmt::format("{:>9}", "n/a");
-        continue;
-      }
-      const std::string cell = fmt::format("{:>9}", number_or_diverged("{:.3f}", at.tail_bits));
+      const std::string cell = fmt::format(
+          "{:>9}", at.applicable ? number_or_diverged("{:.3f}", at.tail_bits) : "n/a");
       text += is_best(results.rankings[i], one.name) ? coloured(colour, "32", cell) : cell;
     }
     text += fmt::format("{:>10}\n", one.holds_to);
@@ -63,8 +57,7 @@ std::string example_table(const Results& results, Colour colour) {
   std::string text = coloured(colour, "1", head) + "\n";
   const bool two = !results.settings.task->second.empty();
   const auto cell = [&](double score, double second) {
-    const char* form = score > 0 && score < 1e-3 ? "{:.0e}" : "{:.1f}";
-    std::string shown = fmt::format(fmt::runtime(form), 100 * score);
+    std::string shown = percent_number(score);
     if (two) shown += fmt::format(", {:.1f}", 100 * second);
     return fmt::format("{:>18}", shown);
   };
@@ -72,12 +65,8 @@ std::string example_table(const Results& results, Colour colour) {
     text += row_head(one);
     for (std::size_t i = 0; i < rankings.size(); ++i) {
       const StretchMean& range = one.ranges[i];
-      if (!range.applicable) {
-        text += fmt::format("{:>18}", "n/a");
-        continue;
-      }
-      if (!std::isfinite(range.score)) {
-        text += fmt::format("{:>18}", "diverged");
+      if (!range.applicable || !std::isfinite(range.score)) {
+        text += fmt::format("{:>18}", range.applicable ? "diverged" : "n/a");
         continue;
       }
       const std::string shown = cell(range.score, range.second);
@@ -96,14 +85,12 @@ std::string example_table(const Results& results, Colour colour) {
 std::string cost_table(const Results& results, Colour colour) {
   const std::vector<EncodingCost>& cost = results.cost;
   // The table has no row for none.
-  if (std::all_of(cost.begin(), cost.end(), [](const auto& one) { return one.name == "none"; }))
-    return "";
-  std::size_t lengths = 0;
+  if (std::ranges::all_of(cost, [](const auto& one) { return one.name == "none"; })) return "";
+  const std::vector<std::int64_t> lengths = memory_lengths(cost);
   std::string head = fmt::format("{:<18}{:>11}{:>20}", "", "parameters", "step time");
-  for (const EncodingCost& one : cost)
-    for (; lengths < one.memory.size(); ++lengths)
-      head += fmt::format("{:>20}", fmt::format("{} {}", one.memory[lengths].tokens,
-                                                position_unit(results.settings)));
+  for (const std::int64_t length : lengths)
+    head +=
+        fmt::format("{:>20}", fmt::format("{} {}", length, position_unit(results.settings)));
   std::string text =
       "\nCost: parameters of the encoding; step time and memory in MiB relative to none\n" +
       coloured(colour, "1", head) + "\n";
@@ -111,9 +98,8 @@ std::string cost_table(const Results& results, Colour colour) {
     if (one.name == "none") continue;
     text += fmt::format("{:<18}{:>11}{:>20}", label(one.title, one.name),
                         one.position_parameters, step_time_text(one));
-    for (std::size_t i = 0; i < lengths; ++i)
-      text += fmt::format("{:>20}",
-                          i < one.memory.size() ? extra_memory_text(one.memory[i]) : "n/a");
+    for (std::size_t i = 0; i < lengths.size(); ++i)
+      text += fmt::format("{:>20}", memory_text(one, i));
     text += "\n";
   }
   return text;

@@ -62,6 +62,41 @@ class Tensors {
   std::vector<io::NamedArray> named_;
 };
 
+// The state as the tensors progress.counts, progress.numbers, curve.steps and curve.bits.
+struct StateTensors {
+  at::Tensor counts, numbers, steps, bits;
+};
+
+StateTensors tensors_of(const RunState& state) {
+  const auto points = std::ssize(state.curve);
+  StateTensors all{at::tensor({state.step, state.loss_count}, at::kLong),
+                   at::tensor({state.seconds, state.loss_sum}, at::kDouble),
+                   at::empty({points, 2}, at::kLong), at::empty({points, 2}, at::kDouble)};
+  auto* step = all.steps.data_ptr<std::int64_t>();
+  auto* loss = all.bits.data_ptr<double>();
+  for (const CurvePoint& point : state.curve) {
+    *step++ = point.step;
+    *step++ = point.validation_bits.has_value();
+    *loss++ = point.train_bits;
+    *loss++ = point.validation_bits.value_or(0);
+  }
+  return all;
+}
+
+RunState state_of(const StateTensors& all) {
+  RunState state{.step = all.counts[0].item<std::int64_t>(),
+                 .seconds = all.numbers[0].item<double>(),
+                 .loss_sum = all.numbers[1].item<double>(),
+                 .loss_count = all.counts[1].item<std::int64_t>()};
+  const auto* step = all.steps.data_ptr<std::int64_t>();
+  const auto* loss = all.bits.data_ptr<double>();
+  for (std::int64_t i = 0; i < all.steps.size(0); ++i, step += 2, loss += 2) {
+    state.curve.push_back({step[0], loss[0], {}});
+    if (step[1] == 1) state.curve.back().validation_bits = loss[1];
+  }
+  return state;
+}
+
 // A checkpoint whose tensors are checked when they are read.
 class Checkpoint {
  public:
@@ -123,28 +158,24 @@ class Checkpoint {
   }
 
   void read_state(std::int64_t steps) {
-    const at::Tensor counts = tensor("progress.counts", at::kLong, {2}),
-                     numbers = tensor("progress.numbers", at::kDouble, {2});
-    const auto* count_of = counts.data_ptr<std::int64_t>();
-    const auto* number = numbers.data_ptr<double>();
-    state_.step = count(count_of[0], steps, "steps");
-    state_.loss_count = count(count_of[1], state_.step, "losses");
-    state_.seconds = number[0];
-    state_.loss_sum = number[1];
-    if (!(std::isfinite(state_.seconds) && state_.seconds >= 0))
-      fail(fmt::format("{} seconds", state_.seconds));
     const io::TensorEntry* entry = file_.find("curve.steps");
     const std::int64_t points = entry && !entry->shape.empty() ? entry->shape[0] : 0;
-    const at::Tensor at_steps = tensor("curve.steps", at::kLong, {points, 2}),
-                     losses = tensor("curve.bits", at::kDouble, {points, 2});
-    const auto* at_step = at_steps.data_ptr<std::int64_t>();
-    const auto* bits = losses.data_ptr<double>();
-    for (std::int64_t i = 0; i < points; ++i, at_step += 2, bits += 2) {
-      const std::int64_t before = i == 0 ? 0 : state_.curve.back().step;
-      if (at_step[0] <= before || at_step[0] > state_.step || (at_step[1] & ~1) != 0)
-        fail(fmt::format("a point of the curve at step {} after {}", at_step[0], before));
-      state_.curve.push_back({at_step[0], bits[0], {}});
-      if (at_step[1] == 1) state_.curve.back().validation_bits = bits[1];
+    const StateTensors found{tensor("progress.counts", at::kLong, {2}),
+                             tensor("progress.numbers", at::kDouble, {2}),
+                             tensor("curve.steps", at::kLong, {points, 2}),
+                             tensor("curve.bits", at::kDouble, {points, 2})};
+    state_ = state_of(found);
+    count(state_.step, steps, "steps");
+    count(state_.loss_count, state_.step, "losses");
+    if (!(std::isfinite(state_.seconds) && state_.seconds >= 0))
+      fail(fmt::format("{} seconds", state_.seconds));
+    const auto* validated = found.steps.data_ptr<std::int64_t>() + 1;
+    std::int64_t before = 0;
+    for (const CurvePoint& point : state_.curve) {
+      if (point.step <= before || point.step > state_.step || (*validated & ~1) != 0)
+        fail(fmt::format("a point of the curve at step {} after {}", point.step, before));
+      before = point.step;
+      validated += 2;
     }
   }
 
@@ -157,60 +188,23 @@ class Checkpoint {
 
 // Sends the state of rank 0 to the others.
 void send(RunState& state, Team& team) {
-  const std::int64_t points = team.decide(std::ssize(state.curve));
-  state.curve.resize(static_cast<std::size_t>(points));
-  // Rank 0 makes a new tensor: the others read it later.
-  at::Tensor counts = at::empty({points + 1, 2}, at::kLong),
-             numbers = at::empty({points + 1, 2}, at::kDouble);
-  const auto exchange = [&](bool reads) {
-    auto* count = counts.data_ptr<std::int64_t>();
-    auto* number = numbers.data_ptr<double>();
-    const auto copy = [&](auto& own, auto*& sent) {
-      if (reads)
-        own = static_cast<std::decay_t<decltype(own)>>(*sent++);
-      else
-        *sent++ = own;
-    };
-    copy(state.step, count);
-    copy(state.loss_count, count);
-    copy(state.seconds, number);
-    copy(state.loss_sum, number);
-    for (CurvePoint& point : state.curve) {
-      std::int64_t validated = point.validation_bits.has_value();
-      double bits = point.validation_bits.value_or(0);
-      copy(point.step, count);
-      copy(validated, count);
-      copy(point.train_bits, number);
-      copy(bits, number);
-      if (reads && validated) point.validation_bits = bits;
-    }
-  };
-  exchange(/*reads=*/false);
-  counts = team.broadcast(counts);
-  numbers = team.broadcast(numbers);
-  if (!team.leads()) exchange(/*reads=*/true);
+  state.curve.resize(static_cast<std::size_t>(team.decide(std::ssize(state.curve))));
+  StateTensors all = tensors_of(state);
+  for (at::Tensor* one : {&all.counts, &all.numbers, &all.steps, &all.bits})
+    if (one->numel() > 0) *one = team.broadcast(*one);
+  if (!team.leads()) state = state_of(all);
 }
 
 }  // namespace
 
 void write_checkpoint(const fs::path& path, const Job& job, const RunState& state,
                       const torch::nn::Module& model, const AdamW& optimizer) {
-  const auto points = std::ssize(state.curve);
-  at::Tensor steps = at::empty({points, 2}, at::kLong),
-             bits = at::empty({points, 2}, at::kDouble);
-  auto* step = steps.data_ptr<std::int64_t>();
-  auto* loss = bits.data_ptr<double>();
-  for (const CurvePoint& point : state.curve) {
-    *step++ = point.step;
-    *step++ = point.validation_bits.has_value();
-    *loss++ = point.train_bits;
-    *loss++ = point.validation_bits.value_or(0);
-  }
+  const StateTensors progress = tensors_of(state);
   Tensors tensors;  // the widest types first, so that all are aligned
-  tensors.add("progress.counts", at::tensor({state.step, state.loss_count}, at::kLong));
-  tensors.add("progress.numbers", at::tensor({state.seconds, state.loss_sum}, at::kDouble));
-  tensors.add("curve.steps", steps);
-  tensors.add("curve.bits", bits);
+  tensors.add("progress.counts", progress.counts);
+  tensors.add("progress.numbers", progress.numbers);
+  tensors.add("curve.steps", progress.steps);
+  tensors.add("curve.bits", progress.bits);
   const auto parameters = model.named_parameters();
   for (const auto& item : parameters) {
     const auto* moments = moments_of(optimizer, item.value());

@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "apps/lab/data/run_result.h"
-#include "apps/lab/runs/job.h"
+#include "apps/lab/runs/plan.h"
 #include "apps/lab/runs/team.h"
 
 namespace gnomon::lab {

@@ -7,12 +7,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <chrono>
 #include <cmath>
 #include <fstream>
 #include <optional>
 
 #include "apps/lab/data/batches.h"
+#include "apps/lab/data/clock.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
@@ -22,17 +23,11 @@
 namespace gnomon::lab {
 namespace {
 
-using Clock = std::chrono::steady_clock;
-
 constexpr std::int64_t memory_lengths[] = {1024, 4096, 16384};
 constexpr double most_pass_seconds = 6;
 // The measurement of pairs of steps ends if its confidence interval has this half width.
 constexpr double most_step_seconds = 3, wanted_half_width = 0.01;
 constexpr std::size_t least_pairs = 6, most_pairs = 100;
-
-double since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // The numbers that `work` returns in a child process, whose memory is separate and released.
 class Child {
@@ -88,7 +83,7 @@ double status(const std::string& key) {
 double timed_step(TrainingRun& run) {
   const auto start = Clock::now();
   run.train_step();
-  return since(start);
+  return seconds_since(start);
 }
 
 // The median time of a step, and the median and the interval of its ratio to the encoding none.
@@ -100,8 +95,8 @@ std::vector<double> step_times(const Settings& settings, const Corpus& corpus,
   const auto start = Clock::now();
   std::vector<double> seconds, ratios;
   RelativeTime ratio{NAN, NAN, NAN};
-  while (seconds.empty() ||
-         (since(start) < std::min(limit, most_step_seconds) && ratios.size() < most_pairs)) {
+  while (seconds.empty() || (seconds_since(start) < std::min(limit, most_step_seconds) &&
+                             ratios.size() < most_pairs)) {
     // Alternating order, so that a slow drift of the machine cancels.
     const bool first = seconds.size() % 2 == 0;
     const double before = first ? 0 : timed_step(plain);
@@ -124,7 +119,7 @@ std::vector<double> pass(const Settings& settings, const std::string& name,
   const auto start = Clock::now();
   sum_of_losses(model->forward(window, {.visibility = visibility(settings)}), window)
       .backward();
-  return {status("VmHWM") - before, since(start)};
+  return {status("VmHWM") - before, seconds_since(start)};
 }
 
 }  // namespace
@@ -146,7 +141,7 @@ std::string reference_of(const std::string& name) {
 }
 
 std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
-                                       double seconds, const std::function<bool()>& stop) {
+                                       double seconds, const Stop& stop) {
   const auto start = Clock::now();
   std::vector<MeasuredCost> all;
   if (settings.device != "cpu") return all;
@@ -155,14 +150,13 @@ std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& c
   std::vector<std::string> names;
   for (const std::string& name : settings.encodings)
     for (const std::string& one : {reference_of(name), name})
-      if (!is_own(one) && std::find(names.begin(), names.end(), one) == names.end())
-        names.push_back(one);
+      if (!is_own(one)) add_once(names, one);
   // Equal times, so that the last encodings are measured, too.
   const double each = seconds / static_cast<double>(std::max<std::size_t>(1, names.size()));
   for (const std::string& name : names) {
     MeasuredCost one{.encoding = name};
     if (stop()) return {};
-    if (since(start) > seconds) break;
+    if (seconds_since(start) > seconds) break;
     if (const auto step = Child([&] {
                             return step_times(of_a_few_steps, corpus, name, 0.6 * each);
                           }).numbers(4)) {

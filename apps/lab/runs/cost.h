@@ -15,7 +15,7 @@ namespace gnomon::lab {
 // full, 16384, if a pass takes at most a few seconds. Empty on another device than the CPU, or
 // if `stop` returns true.
 std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
-                                       double seconds, const std::function<bool()>& stop);
+                                       double seconds, const Stop& stop);
 
 // The encoding none in a model of the size of the entry.
 std::string reference_of(const std::string& name);

@@ -1,25 +1,19 @@
 #include "apps/lab/runs/extend.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <cmath>
 
-#include "apps/lab/data/model_size.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
-#include "apps/lab/data/words.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/evaluate.h"
+#include "apps/lab/model/extension.h"
 #include "apps/lab/model/transformer.h"
 #include "apps/lab/runs/run.h"
-#include "apps/lab/tasks/sequence_model.h"
-#include "gnomon/error.h"
+#include "apps/lab/tasks/make_model.h"
 #include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab {
 namespace {
-
-constexpr const char* control = control_extension;
 
 constexpr std::int64_t factor = 4, tune_divisor = 20;
 // Relative to the peak. Training ends at a tenth of the peak, and the fine-tune has few steps.
@@ -30,7 +24,7 @@ constexpr std::uint64_t tune_seed = 1000;  // other windows than in training
 model::Encoding stretched(const Rotary& rotary, const std::string& method, std::int64_t trained,
                           std::int64_t length) {
   if (method == "drope") return model::NoPosition{};
-  if (method == control) return rotary;
+  if (method == control_extension) return rotary;
   ScaledRotary scaled{.rotary = rotary, .length = factor * trained};
   const auto times = static_cast<double>(factor);
   if (method == "linear") scaled.scaling = LinearScaling{.factor = times};
@@ -59,7 +53,7 @@ Transformer with_encoding(Transformer& from, const Settings& settings,
 std::vector<std::vector<double>> bits_at_lengths(Transformer& weights, const Rotary& rotary,
                                                  const std::string& method,
                                                  const Settings& settings, const Corpus& corpus,
-                                                 const std::function<bool()>& stop) {
+                                                 const Stop& stop) {
   std::vector<std::vector<double>> bits;
   for (const std::int64_t length : settings.eval_lengths) {
     Transformer model = with_encoding(weights, settings,
@@ -69,12 +63,6 @@ std::vector<std::vector<double>> bits_at_lengths(Transformer& weights, const Rot
     bits.push_back(*found);
   }
   return bits;
-}
-
-std::vector<double> means(const std::vector<std::vector<double>>& lists) {
-  std::vector<double> all;
-  for (const std::vector<double>& one : lists) all.push_back(mean(one));
-  return all;
 }
 
 Settings tuning(const Settings& settings, const std::string& method) {
@@ -92,15 +80,15 @@ Settings tuning(const Settings& settings, const std::string& method) {
 std::optional<ExtensionMethod> outcome_of(const std::string& method, Transformer& trained,
                                           const Rotary& rotary, const Settings& settings,
                                           const Corpus& corpus, std::int64_t seed,
-                                          const std::function<bool()>& stop) {
+                                          const Stop& stop) {
   const Settings tuned = tuning(settings, method);
   const model::Encoding encoding =
       stretched(rotary, method, settings.train_length, tuned.train_length);
   const auto without = bits_at_lengths(trained, rotary, method, settings, corpus, stop);
   if (without.empty()) return {};
   TrainingRun run(tuned,
-                  std::make_unique<SequenceModel>(tuned, corpus, find_candidate("rotary"),
-                                                  with_encoding(trained, settings, encoding)),
+                  sequence_model(tuned, corpus, find_candidate("rotary"),
+                                 with_encoding(trained, settings, encoding)),
                   static_cast<std::int64_t>(tune_seed) + seed);
   while (!run.trained()) {
     if (stop()) return {};
@@ -108,22 +96,26 @@ std::optional<ExtensionMethod> outcome_of(const std::string& method, Transformer
   }
   const auto after = bits_at_lengths(run.transformer(), rotary, method, settings, corpus, stop);
   if (after.empty()) return {};
-  return ExtensionMethod{method,         tuned.train_length, model::internal::json_of(encoding),
-                         means(without), means(after),       without,
+  return ExtensionMethod{method,
+                         tuned.train_length,
+                         model::internal::json_of(encoding),
+                         mapped(without, mean),
+                         mapped(after, mean),
+                         without,
                          after};
 }
 
 }  // namespace
 
 std::optional<Extension> extend(Transformer& trained, const Settings& settings,
-                                const Corpus& corpus, std::int64_t seed,
-                                const std::function<bool()>& stop) {
+                                const Corpus& corpus, std::int64_t seed, const Stop& stop) {
   const Rotary rotary = std::get<Rotary>(find_usual("rotary", settings));
-  Extension all{.factor = factor, .steps = tuning(settings, control).steps};
-  all.before = means(bits_at_lengths(trained, rotary, control, settings, corpus, stop));
+  Extension all{.factor = factor, .steps = tuning(settings, control_extension).steps};
+  all.before =
+      mapped(bits_at_lengths(trained, rotary, control_extension, settings, corpus, stop), mean);
   if (all.before.empty()) return {};
   std::vector<std::string> methods = settings.extend;
-  methods.emplace_back(control);
+  methods.emplace_back(control_extension);
   for (const std::string& method : methods) {
     const auto one = outcome_of(method, trained, rotary, settings, corpus, seed, stop);
     if (!one) return {};

@@ -4,9 +4,6 @@
 
 #include <functional>
 #include <optional>
-#include <span>
-#include <string>
-#include <string_view>
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_result.h"
@@ -21,7 +18,6 @@ class Transformer;
 // length. The last method is "control", a fine-tune without scaling. Bits are the tail_bits of
 // evaluate. Empty if `stop` returns true.
 std::optional<Extension> extend(Transformer& trained, const Settings& settings,
-                                const Corpus& corpus, std::int64_t seed,
-                                const std::function<bool()>& stop);
+                                const Corpus& corpus, std::int64_t seed, const Stop& stop);
 
 }  // namespace gnomon::lab

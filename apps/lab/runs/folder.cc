@@ -101,7 +101,7 @@ OutputFolder::OutputFolder(const Options& options) {
     std::error_code error;
     created_ = fs::create_directories(path_, error);
     if (error) refuse_folder(path_, error.message());
-    const bool free = lock();
+    const bool free = lock_.take(path_ / lock_name, FileLock::Kind::remove);
     if (!free && chosen)
       refuse("lab", "--out must not be in use by another lab", path_.string());
     if (!free) continue;
@@ -124,8 +124,6 @@ OutputFolder::OutputFolder(const Options& options) {
     throw;
   }
 }
-
-bool OutputFolder::lock() { return lock_.take(path_ / lock_name, FileLock::Kind::remove); }
 
 OutputFolder::~OutputFolder() { unlock(); }
 

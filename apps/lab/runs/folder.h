@@ -4,11 +4,9 @@
 #pragma once
 
 #include <filesystem>
-#include <string>
 #include <string_view>
 
 #include "apps/lab/data/run_json.h"
-#include "apps/lab/runs/job.h"
 #include "apps/lab/runs/options.h"
 
 namespace gnomon::lab {
@@ -47,13 +45,10 @@ class OutputFolder {
   // little space for the settings.
   explicit OutputFolder(const Options& options);
   ~OutputFolder();
-  OutputFolder(const OutputFolder&) = delete;
-  OutputFolder& operator=(const OutputFolder&) = delete;
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
  private:
-  bool lock();  // false: in use by another lab
   void unlock();
 
   std::filesystem::path path_;

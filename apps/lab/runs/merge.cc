@@ -5,13 +5,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstring>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/runs/folder.h"
-#include "apps/lab/runs/job.h"
+#include "apps/lab/runs/plan.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/version.h"
@@ -23,10 +23,6 @@ namespace fs = std::filesystem;
 
 constexpr const char* option = "--merge";
 
-[[noreturn]] void refuse_file(const fs::path& path, std::string_view got) {
-  refuse_link(option, path, got);
-}
-
 // An open file that is not a link.
 class Source {
  public:
@@ -34,11 +30,11 @@ class Source {
       : path_(path),
         // O_NONBLOCK: opening a pipe without a writer would block forever.
         file_(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
-    if (file_ < 0) refuse_file(path_, std::strerror(errno));
+    if (file_ < 0) refuse_link(option, path_, std::strerror(errno));
     struct stat status{};
     if (::fstat(file_, &status) == 0 && S_ISREG(status.st_mode)) return;
     ::close(file_);
-    refuse_file(path_, "no regular file");
+    refuse_link(option, path_, "no regular file");
   }
   ~Source() { ::close(file_); }
   Source(const Source&) = delete;
@@ -49,7 +45,7 @@ class Source {
       std::vector<char> buffer(1 << 20);
       for (ssize_t got; (got = ::read(file_, buffer.data(), buffer.size())) != 0;) {
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) refuse_file(path_, std::strerror(errno));
+        if (got < 0) refuse_link(option, path_, std::strerror(errno));
         output.write(std::string_view(buffer.data(), static_cast<std::size_t>(got)));
       }
     });
@@ -106,9 +102,7 @@ Parts read_parts(const std::vector<std::string>& folders) {
              stored.gnomon.value_or("an earlier version"));
     if (parts.folders.empty()) parts.stored = stored;
     std::vector<std::string>& entries = parts.stored.settings.encodings;
-    for (const std::string& entry : stored.settings.encodings)
-      if (std::find(entries.begin(), entries.end(), entry) == entries.end())
-        entries.push_back(entry);
+    for (const std::string& entry : stored.settings.encodings) add_once(entries, entry);
     stored.settings.encodings = entries;
     require_same(folder, stored, folders[0], parts.stored);
     parts.folders.emplace_back(folder);
@@ -169,9 +163,9 @@ SessionResult merge_parts(const Parts& parts, const std::string& command, Missin
     result.seconds += result.runs[i].train_seconds + result.runs[i].test_seconds;
   }
   for (const fs::path& folder : parts.folders)
-    if (result.cost.empty() && fs::exists(folder / "cost.json")) {
-      result.cost = read_costs(folder / "cost.json");
-      io::write_atomically(out / "cost.json", to_json(result.cost).dump(1));
+    if (result.measured_cost.empty() && fs::exists(folder / "cost.json")) {
+      result.measured_cost = read_costs(folder / "cost.json");
+      io::write_atomically(out / "cost.json", to_json(result.measured_cost).dump(1));
     }
   io::sync_folder(out / "models");
   StoredSettings stored = parts.stored;

@@ -3,22 +3,15 @@
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
 
-#include <algorithm>
 #include <cfenv>
-#include <chrono>
 #include <numeric>
 #include <utility>
 
+#include "apps/lab/data/clock.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-double seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
 
 // {nats, targets, units}
 at::Tensor numbers(const LossSum& sum) {

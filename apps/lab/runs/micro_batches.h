@@ -13,7 +13,6 @@
 #include <condition_variable>
 #include <cstdint>
 #include <exception>
-#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -39,8 +38,6 @@ class MicroBatches {
   MicroBatches(TaskModel& model, std::int64_t batch, Team& team,
                MicroBatchOptions options = {});
   ~MicroBatches();
-  MicroBatches(const MicroBatches&) = delete;
-  MicroBatches& operator=(const MicroBatches&) = delete;
 
   struct Loss {
     double nats = 0, targets = 0, units = 0;  // as LossSum
@@ -75,7 +72,6 @@ class MicroBatches {
   void take_gradients(std::int64_t micro_batch);
   void on_gradient(std::size_t parameter, const at::Tensor& gradient);
   void send_complete_buckets();
-  void sum_over_team(Bucket& bucket);
   void wait_for_sums();
   void sum_queued_buckets();  // the thread
 

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "apps/command_line/command_line.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/data/task.h"
@@ -70,10 +71,8 @@ std::vector<std::string> encoding_names(const std::string& list) {
     for (const auto& one : model::encodings()) names.emplace_back(one.name);
     return names;
   }
-  for (const std::string& written : split(list)) {
-    const std::string name = is_own(written) ? written : model::canonical_names(written);
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
-  }
+  for (const std::string& name : split(list))
+    add_once(names, is_own(name) ? name : model::canonical_names(name));
   if (names.empty()) refuse("lab", "--encodings must have at least one name", "none");
   return names;
 }
@@ -84,29 +83,39 @@ std::vector<std::string> extension_names(const std::string& text) {
     for (const ExtensionInfo& one : extensions()) names.emplace_back(one.name);
     return names;
   }
-  for (const std::string& name : split(text))
-    if (std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+  for (const std::string& name : split(text)) add_once(names, name);
   return names;
+}
+
+// The numbers of a list, ascending, each once. `parse`: std::stod or a like function.
+template <typename Parse, typename Allowed>
+auto parse_numbers(const std::string& rule, const std::string& text, Parse&& parse,
+                   Allowed&& allowed) {
+  using Number = decltype(parse(text, nullptr));
+  std::set<Number> numbers;
+  for (const std::string& part : split(text)) {
+    std::size_t used = 0;
+    Number number = 0;
+    try {
+      number = parse(part, &used);
+    } catch (const std::exception&) {
+    }
+    if (used != part.size() || !allowed(number)) refuse("lab", rule, part);
+    numbers.insert(number);
+  }
+  return std::vector<Number>(numbers.begin(), numbers.end());
 }
 
 // The rates of --sweep: at least two, ascending.
 std::vector<double> parse_rates(const std::string& text) {
-  std::set<double> rates;
   if (text.empty()) return {};
-  for (const std::string& part : split(text)) {
-    std::size_t used = 0;
-    double rate = 0;
-    try {
-      rate = std::stod(part, &used);
-    } catch (const std::exception&) {
-    }
-    if (used != part.size() || !(rate > 0 && rate < 1))
-      refuse("lab", "--sweep must be learning rates between 0 and 1", part);
-    rates.insert(rate);
-  }
+  const std::vector<double> rates = parse_numbers(
+      "--sweep must be learning rates between 0 and 1", text,
+      [](const std::string& part, std::size_t* used) { return std::stod(part, used); },
+      [](double rate) { return rate > 0 && rate < 1; });
   need(rates.size() >= 2 && rates.size() <= 16, "--sweep must have 2 to 16 learning rates",
        std::ssize(rates));
-  return {rates.begin(), rates.end()};
+  return rates;
 }
 
 // "--train-length" as "train_length", TEXT as "texts".
@@ -134,18 +143,6 @@ std::string quoted_command(int argc, char** argv) {
   return text;
 }
 
-// Throws if an option gives a setting another value. `rule`: "--resume requires".
-void require_equal(const Options& options, const Settings& stored, const std::string& rule,
-                   const std::vector<std::string>& keys) {
-  const Json asked = to_json(options.settings), begun = to_json(stored);
-  if (options.settings.micro_batches && !stored.micro_batches)
-    refuse("lab", rule + " no --workers-per-run", options.workers_per_run);
-  for (const std::string& key : keys)
-    if (asked.value(key, Json()) != begun.value(key, Json()))
-      refuse("lab", rule + " " + key + " " + begun.value(key, Json()).dump(),
-             asked.value(key, Json()).dump());
-}
-
 // Replaces the settings by those of a plan.
 void take_plan(Options& options, const std::string& path, bool has_workers) {
   for (const std::string& key : options.given)
@@ -168,20 +165,15 @@ void take_plan(Options& options, const std::string& path, bool has_workers) {
 }  // namespace
 
 std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text) {
-  std::set<std::int64_t> sorted;
-  for (const std::string& part : split(text)) {
-    std::size_t used = 0;
-    std::int64_t length = 0;
-    try {
-      length = std::stoll(part, &used);
-    } catch (const std::exception&) {
-    }
-    if (used != part.size() || length < 1)
-      refuse("lab", std::string(option) + " must be positive integers", part);
-    sorted.insert(length);
-  }
-  if (sorted.empty()) refuse("lab", std::string(option) + " must be positive integers", "none");
-  return {sorted.begin(), sorted.end()};
+  const std::string rule = std::string(option) + " must be positive integers";
+  const auto lengths = parse_numbers(
+      rule, text,
+      [](const std::string& part, std::size_t* used) -> std::int64_t {
+        return std::stoll(part, used);
+      },
+      [](std::int64_t length) { return length >= 1; });
+  if (lengths.empty()) refuse("lab", rule, "none");
+  return lengths;
 }
 
 std::vector<std::int64_t> parse_seeds(const std::string& text) {
@@ -285,7 +277,11 @@ Options parse_options(int argc, char** argv) {
   s.layers = layers.value_or(task.layers);
   s.width = width.value_or(task.width);
   s.heads = heads.value_or(task.heads);
-  if (tunes) task = finetune::take_sizes(s);
+  std::optional<finetune::Config> released;
+  if (tunes) {
+    released = finetune::read_config(s.finetune);
+    task = finetune::take_sizes(s, *released);
+  }
   s.learning_rate = learning_rate.value_or(task.learning_rate);
   s.seeds = seeds.empty() ? seeds_up_to(preset.seeds) : parse_seeds(seeds);
   s.steps = steps.value_or(tunes ? task.steps : preset_steps(s));
@@ -330,7 +326,7 @@ Options parse_options(int argc, char** argv) {
   const std::int64_t longer = tunes && !s.extend.empty() ? s.longest() / s.train_length : 1;
   s.batch = batch.value_or(std::max<std::int64_t>(1, task.batch / longer));
   check_settings(s);
-  if (tunes) finetune::check(s);
+  if (tunes) finetune::check(s, *released);
   if (!protocol.empty()) take_plan(options, protocol, workers.has_value());
   // Not for stored settings, which --merge and compare read elsewhere.
   if (!options.list_runs || options.minutes) check_device(s.device);
@@ -355,9 +351,14 @@ Options parse_options(int argc, char** argv) {
 }
 
 Settings resumed_settings(const Options& options, const Settings& stored) {
-  std::vector<std::string> keys = options.given;
-  std::erase(keys, "texts");  // their contents are compared
-  require_equal(options, stored, "--resume requires", keys);
+  const std::string rule = "--resume requires ";
+  const Json asked = to_json(options.settings), begun = to_json(stored);
+  if (options.settings.micro_batches && !stored.micro_batches)
+    refuse("lab", rule + "no --workers-per-run", options.workers_per_run);
+  for (const std::string& key : options.given)
+    if (const Json value = asked.value(key, Json()), wanted = begun.value(key, Json());
+        key != "texts" && value != wanted)  // the contents of texts are compared
+      refuse("lab", rule + key + " " + wanted.dump(), value.dump());
   return stored;
 }
 

@@ -23,9 +23,10 @@ struct Options {
   // equally for every encoding. Empty if --steps was given.
   std::optional<double> minutes;
   bool steps_follow_minutes = false;  // --minutes: also raise the steps to fill the time
-  bool seeds_follow_minutes = false;  // no --seeds: more if they fit into `minutes` (budget.h)
-  std::vector<double> sweep;          // learning rates of --sweep; empty: none
-  std::string out;                    // --out; empty: chosen by OutputFolder
+  bool seeds_follow_minutes =
+      false;                  // no --seeds: more if they fit into `minutes` (calibration.h)
+  std::vector<double> sweep;  // learning rates of --sweep; empty: none
+  std::string out;            // --out; empty: chosen by OutputFolder
   // Where the texts are, if not at settings.texts; with --merge, the folders.
   std::vector<std::string> texts;
   bool list_runs = false;    // --list-runs

@@ -7,9 +7,10 @@
 #include <stdexcept>
 #include <string_view>
 
-#include "apps/lab/data/json_fields.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/data/tokenizer.h"
+#include "apps/lab/model/candidate.h"
 #include "apps/lab/runs/options.h"
 #include "apps/lab/tasks/finetune_config.h"
 #include "apps/lab/tasks/settings_check.h"
@@ -35,10 +36,6 @@ constexpr auto option_keys = std::to_array<std::string_view>(
 constexpr auto of_model = std::to_array<std::string_view>(
     {"task", "tokens", "encodings", "layers", "width", "heads"});
 
-bool contains(const auto& names, std::string_view name) {
-  return std::find(names.begin(), names.end(), name) != names.end();
-}
-
 [[noreturn]] void fail(const std::string& reason) { throw std::invalid_argument(reason); }
 
 std::string type_error(const std::string& key) {
@@ -48,7 +45,7 @@ std::string type_error(const std::string& key) {
 // "--train-length=64". The value of an option cannot become an option.
 std::string word_of(const std::string& key, const Json& value) {
   std::string word = "--" + key + "=";
-  std::replace(word.begin(), word.end(), '_', '-');
+  std::ranges::replace(word, '_', '-');
   const auto text = [&](const Json& one) {
     if (!one.is_string() && !one.is_number()) fail(type_error(key));
     return one.is_string() ? one.get<std::string>() : one.dump();
@@ -76,7 +73,7 @@ Settings read_settings_of_plan(const Json& given) {
   Settings settings;
   Reader::read(all, settings);
   check_settings(settings);
-  if (tunes) finetune::check(settings);
+  if (tunes) finetune::check(settings, finetune::read_config(settings.finetune));
   if (settings.eval_segments > most_segments) fail("more than 100000 test segments");
   const Json read = to_json(settings);
   for (const auto& [key, value] : given.items()) {
@@ -108,9 +105,8 @@ std::string from_base64(const std::string& text) {
 }
 
 std::set<std::string> names_of(const std::vector<Job>& jobs) {
-  std::set<std::string> names;
-  for (const Job& job : jobs) names.insert(job.name());
-  return names;
+  const std::vector<std::string> names = mapped(jobs, &Job::name);
+  return {names.begin(), names.end()};
 }
 
 std::vector<Job> read_runs(const Json& runs, const Settings& settings) {
@@ -194,6 +190,23 @@ std::vector<Job> runs_of(const Plan& plan, const Settings& usable) {
     refuse("lab", "the runs of a plan must be those of its usable encodings",
            "another " + others[0]);
   return plan.runs;
+}
+
+std::string Job::name() const { return file_name(encoding) + "-seed" + std::to_string(seed); }
+
+std::filesystem::path Job::checkpoint(const std::filesystem::path& folder) const {
+  return folder / "checkpoints" / (name() + ".safetensors");
+}
+
+std::filesystem::path Job::result(const std::filesystem::path& folder) const {
+  return folder / "runs" / (name() + ".json");
+}
+
+std::vector<Job> jobs_of(const Settings& settings) {
+  std::vector<Job> jobs;
+  for (const std::int64_t seed : settings.seeds)
+    for (const std::string& encoding : settings.encodings) jobs.push_back({encoding, seed});
+  return jobs;
 }
 
 }  // namespace gnomon::lab

@@ -1,5 +1,5 @@
 // The plan of a session: its settings and its runs, as a JSON file. `--list-runs` prints it,
-// `--protocol` reads it, and `--run` trains one run of it (one_run.h). Another program or a
+// `--protocol` reads it, and `--run` trains one run of it (session.h). Another program or a
 // person may write it:
 //
 //   protocol      1
@@ -18,9 +18,23 @@
 #include <vector>
 
 #include "apps/lab/data/settings.h"
-#include "apps/lab/runs/job.h"
 
 namespace gnomon::lab {
+
+// A run of a session: one encoding and one seed.
+struct Job {
+  std::string encoding;
+  std::int64_t seed = 0;
+
+  std::string name() const;  // file name without extension: NAME-seedN
+  std::filesystem::path checkpoint(const std::filesystem::path& folder) const;
+  std::filesystem::path result(const std::filesystem::path& folder) const;
+
+  bool operator==(const Job&) const = default;
+};
+
+// The runs of the settings, by seed, then by encoding.
+std::vector<Job> jobs_of(const Settings& settings);
 
 struct Plan {
   Settings settings;

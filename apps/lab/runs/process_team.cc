@@ -5,6 +5,7 @@
 #include <torch/version.h>
 #include <unistd.h>
 
+#include "apps/lab/data/words.h"
 #include "gnomon/error.h"
 
 // The wheels of torch 2 contain Gloo without its headers.
@@ -72,8 +73,8 @@ class ProcessTeam final : public Team {
     guarded([&] { return group_->broadcast(all)->wait(); });
     return all[0];
   }
-  // The connections end with the process or with this object, and the others notice that.
-  void fail(const std::string&) override {}
+  // fail() does nothing: the connections end with the process or with this object, and the
+  // others notice that.
 
  protected:
   std::vector<at::Tensor> exchange_rows(const at::Tensor& part) override {
@@ -96,10 +97,8 @@ class ProcessTeam final : public Team {
     try {
       return call();
     } catch (const std::exception& error) {
-      std::string reason = error.what();
-      reason.resize(std::min(reason.size(), reason.find('\n')));
-      throw TeamError("[lab] the team of workers failed (rank " + std::to_string(rank()) +
-                      " of " + std::to_string(size()) + "), got: " + reason);
+      throw TeamError(fmt::format("[lab] the team of workers failed (rank {} of {}), got: {}",
+                                  rank(), size(), first_line(error.what())));
     }
   }
 

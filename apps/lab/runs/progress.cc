@@ -7,16 +7,14 @@
 #include <algorithm>
 #include <cmath>
 
-#include "apps/lab/data/numbers.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/task.h"
-#include "apps/lab/runs/job.h"
+#include "apps/lab/data/words.h"
 
 namespace gnomon::lab {
 namespace {
 
-constexpr auto live_pause = std::chrono::milliseconds(250);
-constexpr auto plain_pause = std::chrono::seconds(15);
-constexpr auto event_pause = std::chrono::milliseconds(250);
+constexpr std::chrono::milliseconds live_pause{250}, plain_pause{15'000}, event_pause{250};
 constexpr std::int64_t bar_cells = 10;
 
 std::string bar(double share) {
@@ -29,8 +27,7 @@ std::string bar(double share) {
 }  // namespace
 
 void LossCurve::add(std::int64_t step, std::int64_t steps, double bits) {
-  const auto at =
-      static_cast<std::size_t>((step - 1) * static_cast<std::int64_t>(cells) / steps);
+  const auto at = static_cast<std::size_t>((step - 1) * std::int64_t{cells} / steps);
   if (!std::isfinite(bits)) return;  // a cell without a loss is empty
   sums_[std::min(at, cells - 1)] += bits;
   counts_[std::min(at, cells - 1)] += 1;
@@ -84,35 +81,28 @@ void Progress::loop() {
   std::unique_lock lock(mutex_);
   while (!ending_) {
     if (live_) draw();
-    wake_.wait_for(lock, live_ ? std::chrono::nanoseconds(live_pause)
-                               : std::chrono::nanoseconds(plain_pause));
+    wake_.wait_for(lock, live_ ? live_pause : plain_pause);
     if (!live_ && !ending_) print_training();
   }
   if (live_) erase();
   std::fflush(stream_);
 }
 
-Progress::Line& Progress::line(const std::string& encoding, std::int64_t seed) {
-  const auto found = std::find_if(lines_.begin(), lines_.end(), [&](const Line& one) {
-    return one.encoding == encoding && one.seed == seed;
-  });
-  if (found != lines_.end()) return *found;
-  Line& one = lines_.emplace_back();
-  one.encoding = encoding;
-  one.seed = seed;
-  return one;
+Progress::Line& Progress::line(const Job& job) {
+  Line* found = find_by(lines_, &Line::job, job);
+  return found ? *found : lines_.emplace_back(job);
 }
 
-void Progress::training(const std::string& encoding, std::int64_t seed, std::int64_t step,
-                        double bits, double tokens_per_second) {
+void Progress::training(const Job& job, std::int64_t step, double bits,
+                        double tokens_per_second) {
   const std::lock_guard lock(mutex_);
-  Line& one = line(encoding, seed);
+  Line& one = line(job);
   ++steps_;
   one.step = step;
   one.bits = bits;
   one.rate = tokens_per_second;
   one.curve.add(step, settings_.steps, bits);
-  const auto now = std::chrono::steady_clock::now();
+  const auto now = Clock::now();
   if (!events_ || (now - last_event_ < event_pause && step < settings_.steps)) return;
   last_event_ = now;
   print_event({{"event", "training"},
@@ -121,32 +111,30 @@ void Progress::training(const std::string& encoding, std::int64_t seed, std::int
                {"steps", settings_.steps},
                {"bits", bits},
                {"tokens_per_second", tokens_per_second}},
-              encoding, seed);
+              job);
 }
 
-void Progress::print_event(Json event, const std::string& encoding, std::int64_t seed) {
+void Progress::print_event(Json event, const Job& job) {
   if (!events_) return;
-  event["run"] = Job{encoding, seed}.name();
+  event["run"] = job.name();
   fmt::print(events_, "{}\n", event.dump());
   std::fflush(events_);
 }
 
-void Progress::testing(const std::string& encoding, std::int64_t seed) {
+void Progress::testing(const Job& job) {
   const std::lock_guard lock(mutex_);
-  line(encoding, seed).phase = Phase::testing;
-  print_event({{"event", "testing"}}, encoding, seed);
+  line(job).phase = Phase::testing;
+  print_event({{"event", "testing"}}, job);
 }
 
-void Progress::finished(const std::string& encoding, std::int64_t seed,
-                        const std::string& outcome) {
+void Progress::finished(const Job& job, const std::string& outcome) {
   const std::lock_guard lock(mutex_);
-  std::erase_if(lines_,
-                [&](const Line& one) { return one.encoding == encoding && one.seed == seed; });
+  std::erase_if(lines_, [&](const Line& one) { return one.job == job; });
   ++finished_;
   erase();
-  fmt::print(stream_, "{}{}\n", head(encoding, seed), outcome);
+  fmt::print(stream_, "{}{}\n", head(job), outcome);
   std::fflush(stream_);
-  print_event({{"event", "finished"}, {"run", ""}, {"outcome", outcome}}, encoding, seed);
+  print_event({{"event", "finished"}, {"run", ""}, {"outcome", outcome}}, job);
 }
 
 void Progress::note(const std::string& text) {
@@ -156,15 +144,15 @@ void Progress::note(const std::string& text) {
   std::fflush(stream_);
 }
 
-std::string Progress::head(const std::string& encoding, std::int64_t seed) const {
+std::string Progress::head(const Job& job) const {
   std::size_t width = 10;
   for (const std::string& one : settings_.encodings) width = std::max(width, one.size());
-  const std::string name = fmt::format("{:<{}} ", encoding, width);
-  return settings_.seeds.size() > 1 ? name + fmt::format("seed {}  ", seed) : name;
+  const std::string name = fmt::format("{:<{}} ", job.encoding, width);
+  return settings_.seeds.size() > 1 ? name + fmt::format("seed {}  ", job.seed) : name;
 }
 
 std::string Progress::text(const Line& one) const {
-  const std::string name = head(one.encoding, one.seed);
+  const std::string name = head(one.job);
   if (one.phase == Phase::testing)
     return name + "testing at " + std::to_string(settings_.eval_lengths.size()) + " lengths";
   const double share = static_cast<double>(one.step) / static_cast<double>(settings_.steps);
@@ -184,8 +172,7 @@ std::string Progress::session_text() const {
   const auto runs = std::ssize(settings_.encodings) * std::ssize(settings_.seeds);
   std::int64_t left = (runs - finished_) * settings_.steps;
   for (const Line& one : lines_) left -= one.step;
-  const double passed =
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start_).count();
+  const double passed = seconds_since(start_);
   std::string text =
       fmt::format("{} of {} runs finished, {} passed", finished_, runs, duration(passed));
   if (steps_ > 0)

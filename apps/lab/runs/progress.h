@@ -4,7 +4,6 @@
 // report, and one thread draws.
 #pragma once
 
-#include <chrono>
 #include <condition_variable>
 #include <cstdint>
 #include <cstdio>
@@ -13,7 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "apps/lab/runs/options.h"
+#include "apps/lab/data/clock.h"
+#include "apps/lab/runs/plan.h"
 
 namespace gnomon::lab {
 
@@ -35,33 +35,29 @@ class Progress {
   // (docs/lab/cluster.md).
   Progress(const Settings& settings, std::FILE* stream, std::FILE* events = nullptr);
   ~Progress();
-  Progress(const Progress&) = delete;
-  Progress& operator=(const Progress&) = delete;
 
-  void training(const std::string& encoding, std::int64_t seed, std::int64_t step, double bits,
-                double tokens_per_second);
-  void testing(const std::string& encoding, std::int64_t seed);
+  void training(const Job& job, std::int64_t step, double bits, double tokens_per_second);
+  void testing(const Job& job);
   // `outcome`: a few words, such as the losses.
-  void finished(const std::string& encoding, std::int64_t seed, const std::string& outcome);
+  void finished(const Job& job, const std::string& outcome);
   // Prints a separate line above the live lines.
   void note(const std::string& text);
 
  private:
   enum class Phase { training = 1, testing };
   struct Line {
-    std::string encoding;
-    std::int64_t seed = 0;
+    Job job;
     Phase phase = Phase::training;
     std::int64_t step = 0;
     double bits = 0, rate = 0;
     LossCurve curve;
   };
 
-  Line& line(const std::string& encoding, std::int64_t seed);
-  std::string head(const std::string& encoding, std::int64_t seed) const;
+  Line& line(const Job& job);
+  std::string head(const Job& job) const;
   std::string text(const Line& line) const;
   std::string session_text() const;
-  void print_event(Json event, const std::string& encoding, std::int64_t seed);
+  void print_event(Json event, const Job& job);
   void erase();           // the live lines on the screen
   void draw();            // the live lines
   void print_training();  // a plain line for each run in training
@@ -71,7 +67,7 @@ class Progress {
   std::FILE* stream_;
   std::FILE* events_;
   const bool live_;
-  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  const Clock::time_point start_ = Clock::now();
   std::mutex mutex_;
   std::condition_variable wake_;
   bool ending_ = false;
@@ -79,7 +75,7 @@ class Progress {
   std::int64_t finished_ = 0;  // runs
   std::int64_t steps_ = 0;     // steps of all runs in this session
   std::vector<Line> lines_;    // one for each run in training or testing
-  std::chrono::steady_clock::time_point last_event_ = {};
+  Clock::time_point last_event_ = {};
   std::thread thread_;
 };
 

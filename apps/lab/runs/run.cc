@@ -4,10 +4,9 @@
 #include <torch/nn/utils/clip_grad.h>
 
 #include <algorithm>
-#include <chrono>
-#include <cmath>
 
 #include "apps/lab/data/batches.h"
+#include "apps/lab/data/clock.h"
 #include "apps/lab/data/schedule.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/tasks/make_model.h"
@@ -85,7 +84,7 @@ double TrainingRun::backward() {
 }
 
 double TrainingRun::train_step() {
-  const auto start = std::chrono::steady_clock::now();
+  const auto start = Clock::now();
   const double bits = backward() * bits_per_nat;
   torch::nn::utils::clip_grad_norm_(model_->module().parameters(), gradient_norm);
   const double rate =
@@ -97,8 +96,7 @@ double TrainingRun::train_step() {
   ++state_.step;
   state_.loss_sum += bits;
   ++state_.loss_count;
-  state_.seconds +=
-      std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  state_.seconds += seconds_since(start);
   record();
   return bits;
 }

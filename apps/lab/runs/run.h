@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_result.h"

@@ -3,18 +3,25 @@
 #include <ATen/Parallel.h>
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <chrono>
 #include <thread>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
+#include "apps/lab/data/clock.h"
+#include "apps/lab/data/model_size.h"
+#include "apps/lab/data/task.h"
+#include "apps/lab/data/words.h"
+#include "apps/lab/runs/extend.h"
+#include "apps/lab/runs/process.h"
 #include "apps/lab/runs/process_team.h"
 #include "apps/lab/runs/run.h"
-#include "apps/lab/runs/threads.h"
-#include "apps/lab/tasks/load_corpus.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
+#include "gnomon/io/file.h"
 #include "src/core/json.h"
 #include "src/core/text.h"
 
@@ -43,9 +50,7 @@ Json receive(const Store& store, const std::string& key) {
     return internal::parse_json<Json>({reinterpret_cast<const char*>(text.data()), text.size()},
                                       "lab", "the answer");
   } catch (const std::exception& error) {
-    const std::string what = error.what();  // LibTorch appends a stack trace
-    throw TeamError("[lab] rank 0 of the team must answer, got: " +
-                    what.substr(0, what.find('\n')));
+    throw TeamError("[lab] rank 0 of the team must answer, got: " + first_line(error.what()));
   }
 }
 
@@ -62,10 +67,74 @@ Store connect(const World& world) {
     store->setTimeout(Team::default_timeout);
     return store;
   } catch (const std::exception& error) {
-    const std::string what = error.what();
     throw TeamError(fmt::format("[lab] rank 0 must answer at {}:{}, got: {}", world.host,
-                                world.port, what.substr(0, what.find('\n'))));
+                                world.port, first_line(error.what())));
   }
+}
+
+std::string scores_of(const RunResult& run) {
+  std::string text;
+  for (const Stretch& one : ranges_of(run.tests.stretches))
+    text +=
+        fmt::format("{}{} at {}", text.empty() ? "" : ", ",
+                    !one.applicable                                    ? "n/a"
+                    : std::isfinite(one.score + one.second + one.bits) ? percent_text(one.score)
+                                                                       : "diverged",
+                    range_text(one.from, one.to));
+  return text;
+}
+
+// The work of one member of a team. Rank 0 writes the files and tests. The others only train.
+std::optional<RunResult> work_on(const Job& job, const Settings& settings, const Corpus& corpus,
+                                 const std::filesystem::path& out, double checkpoint_seconds,
+                                 Progress& progress, Team& team) {
+  const std::filesystem::path checkpoint = job.checkpoint(out);
+  TrainingRun run(settings, corpus, job.encoding, job.seed, team);
+  if (team.decide(std::filesystem::exists(checkpoint))) {
+    run.load(checkpoint);
+    progress.note(fmt::format("{} continues at step {}.", job.name(), run.step()));
+  }
+  const std::int64_t tokens = run.model().window();
+  auto saved = Clock::now();
+  double rate = 0;
+  while (!run.trained() && !team.decide(stop_asked.load())) {
+    const auto start = Clock::now();
+    const double bits = run.train_step();
+    if (!team.leads()) continue;
+    const double now = static_cast<double>(settings.batch * tokens) / seconds_since(start);
+    rate = rate > 0 ? 0.9 * rate + 0.1 * now : now;
+    progress.training(job, run.step(), bits, rate);
+    if (seconds_since(saved) > checkpoint_seconds) {
+      const auto begin = Clock::now();
+      run.save(checkpoint);
+      checkpoint_seconds = std::max(checkpoint_seconds, 20 * seconds_since(begin));
+      saved = Clock::now();
+    }
+  }
+  if (!team.leads()) return {};
+  if (run.step() > 0) run.save(checkpoint);  // not of a released model, which may be large
+  RunResult found = run.summary();
+  if (!run.trained() || stop_asked) return found;
+  progress.testing(job);
+  const auto start = Clock::now();
+  const auto tested = run.model().evaluate(stop_is_asked);
+  if (tested && !settings.extend.empty() && extends(job.encoding))
+    found.extension = extend(run.transformer(), sized(settings, job.encoding), corpus, job.seed,
+                             stop_is_asked);
+  if (!tested || stop_asked) return found;
+  found.unfinished = false;
+  found.test_seconds = seconds_since(start);
+  found.tests = *tested;
+  run.model().describe(found);
+  // Files and pages are UTF-8. The prompts, texts and answers of tasks are any bytes.
+  for (Sample& sample : found.samples)
+    for (std::string* text : {&sample.prompt, &sample.text, &sample.expected})
+      *text = internal::printable_lines(*text);
+  run.model().save(out / "models" / job.name(), found);
+  io::write_atomically(job.result(out), to_json(found).dump(1));
+  std::filesystem::remove(checkpoint);
+  progress.finished(job, outcome(found));
+  return found;
 }
 
 }  // namespace
@@ -83,8 +152,8 @@ struct RunTeam::Processes {
     try {
       std::int64_t ended = store->add(ended_key, 1);
       // The store is in rank 0.
-      const auto end = std::chrono::steady_clock::now() + farewell_time;
-      while (world.rank == 0 && ended < world.size && std::chrono::steady_clock::now() < end) {
+      const auto end = Clock::now() + farewell_time;
+      while (world.rank == 0 && ended < world.size && Clock::now() < end) {
         std::this_thread::sleep_for(milliseconds(5));
         ended = store->add(ended_key, 0);
       }
@@ -115,10 +184,34 @@ RunTeam::~RunTeam() {
   }
 }
 
-void RunTeam::train(const Job& job, const std::function<void(Team&)>& work) {
-  if (!processes_) return on_team(threads_, work);
-  send(processes_->store, processes_->key(), {{"encoding", job.encoding}, {"seed", job.seed}});
-  work(*processes_->team);
+RunResult RunTeam::train_and_test(const Job& job, const Settings& settings,
+                                  const Corpus& corpus, const std::filesystem::path& out,
+                                  double checkpoint_seconds, Progress& progress) {
+  RunResult result;
+  const auto work = [&](Team& member) {
+    auto found = work_on(job, settings, corpus, out, checkpoint_seconds, progress, member);
+    if (found) result = std::move(*found);
+  };
+  if (processes_) {
+    send(processes_->store, processes_->key(),
+         {{"encoding", job.encoding}, {"seed", job.seed}});
+    work(*processes_->team);
+  } else {
+    on_team(threads_, work);
+  }
+  return result;
+}
+
+std::string outcome(const RunResult& run) {
+  const std::string time = ", trained in " + duration(run.train_seconds);
+  if (!run.tests.stretches.empty()) return scores_of(run) + time;
+  std::string text;
+  for (const LengthLoss& one : run.tests.lengths)
+    text += one.applicable
+                ? fmt::format("{}{} at {}", text.empty() ? "" : ", ",
+                              number_or_diverged("{:.3f}", one.tail_bits), one.length)
+                : fmt::format(", n/a at {}", one.length);
+  return text + " (bits per byte)" + time;
 }
 
 int follow_team(const Options& options, std::FILE* stream) {

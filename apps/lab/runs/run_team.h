@@ -5,15 +5,14 @@
 // The processes meet in c10d's TCPStore in rank 0.
 #pragma once
 
-#include <cstdint>
 #include <cstdio>
-#include <functional>
+#include <filesystem>
 #include <memory>
 #include <string>
 
 #include "apps/lab/data/corpus.h"
-#include "apps/lab/runs/job.h"
 #include "apps/lab/runs/options.h"
+#include "apps/lab/runs/progress.h"
 #include "apps/lab/runs/team.h"
 
 namespace gnomon::lab {
@@ -25,12 +24,15 @@ class RunTeam {
   RunTeam(const Options& options, const Settings& settings, const std::string& texts);
   // Tells the other processes that there are no more runs.
   ~RunTeam();
-  RunTeam(const RunTeam&) = delete;
-  RunTeam& operator=(const RunTeam&) = delete;
 
-  // Calls `work` for each member in this process, and the others train the run too. With
-  // processes, one run at a time.
-  void train(const Job& job, const std::function<void(Team&)>& work);
+  // Trains and tests a run, from its checkpoint if there is one. With processes, one run at a
+  // time. Saves a checkpoint at least every `checkpoint_seconds`, and stores the result and the
+  // model in the folder `out` (session.h). If the storage of a checkpoint takes long,
+  // checkpoints are rarer: they take at most a twentieth of the time. Returns the result, or
+  // the summary of a run that was stopped (stop_asked).
+  RunResult train_and_test(const Job& job, const Settings& settings, const Corpus& corpus,
+                           const std::filesystem::path& out, double checkpoint_seconds,
+                           Progress& progress);
 
   struct Processes;
 
@@ -38,6 +40,9 @@ class RunTeam {
   const int threads_;
   std::unique_ptr<Processes> processes_;
 };
+
+// The result of a finished run in a few words.
+std::string outcome(const RunResult& run);
 
 // Trains the runs of rank 0 until there are no more, in another rank. Returns the exit status.
 // Throws std::invalid_argument if the texts differ from those of rank 0, and TeamError if

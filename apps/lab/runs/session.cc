@@ -4,21 +4,18 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <charconv>
 #include <cmath>
 #include <mutex>
 
-#include "apps/lab/data/task.h"
+#include "apps/lab/data/clock.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/runs/budget.h"
+#include "apps/lab/runs/calibration.h"
 #include "apps/lab/runs/cost.h"
-#include "apps/lab/runs/extend.h"
 #include "apps/lab/runs/folder.h"
+#include "apps/lab/runs/process.h"
 #include "apps/lab/runs/progress.h"
-#include "apps/lab/runs/run.h"
-#include "apps/lab/runs/sweep.h"
-#include "apps/lab/runs/threads.h"
-#include "apps/lab/runs/train_and_test.h"
+#include "apps/lab/runs/run_team.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
@@ -29,52 +26,9 @@ namespace gnomon::lab {
 namespace {
 
 namespace fs = std::filesystem;
-using Clock = std::chrono::steady_clock;
 
-// Shares of the time limit for measurements of cost and speed.
-constexpr double cost_share = 0.08, probe_share = 0.03;
-
-double session_seconds_since(Clock::time_point start) {
-  return std::chrono::duration<double>(Clock::now() - start).count();
-}
-
-// The speed of a few steps of every encoding, with as many runs at the same time as in
-// training: the mean, because other processes slow the training down as well. `seconds`: the
-// time of the measurement of one encoding.
-Speed measured_speed(const Settings& s, const Options& options, const Corpus& corpus,
-                     double seconds) {
-  std::vector<double> step_seconds(s.encodings.size()), test_seconds(s.encodings.size());
-  Settings probe = s;
-  probe.eval_segments = 1;
-  const auto probe_with = [&](Team& team, std::size_t i) {
-    TrainingRun run(probe, corpus, s.encodings[i], 1, team);
-    double steps = 0, passed = 0;  // 0 for a trained model
-    if (!run.trained()) {
-      for (int warm = 0; warm < 2; ++warm) run.train_step();
-      const auto start = Clock::now();
-      do {
-        run.train_step();
-        ++steps;
-        passed = session_seconds_since(start);
-      } while (team.decide(!run.trained() && (steps < 5 || passed < seconds)));
-    }
-    if (!team.leads()) return;
-    step_seconds[i] = passed / std::max(1.0, steps);
-    const auto start = Clock::now();
-    run.model().evaluate([] { return stop_asked.load(); });
-    test_seconds[i] = session_seconds_since(start);
-  };
-  on_threads(options.jobs, s.encodings.size(), [&](std::size_t i) {
-    on_team(options.workers_per_run, [&](Team& team) { probe_with(team, i); });
-  });
-  double steps = 0, tests = 0;
-  for (std::size_t i = 0; i < s.encodings.size(); ++i) {
-    steps += step_seconds[i];
-    tests += test_seconds[i] * static_cast<double>(s.eval_segments);
-  }
-  const auto encodings = static_cast<double>(s.encodings.size());
-  return {steps / encodings, tests / encodings};
-}
+// The share of the time limit for measurements of cost.
+constexpr double cost_share = 0.08;
 
 // Reads cost.json or measures the cost. Called before the first training step of this process:
 // the measurement forks, and LibTorch refuses a backward pass in a child if the parent had one.
@@ -83,7 +37,7 @@ std::vector<MeasuredCost> cost(const Settings& settings, const Corpus& corpus, d
   if (fs::exists(out / "cost.json")) return read_costs(out / "cost.json");
   fmt::print(stream, "Measuring the cost of each encoding.\n");
   std::fflush(stream);
-  return measure_cost(settings, corpus, seconds, [] { return stop_asked.load(); });
+  return measure_cost(settings, corpus, seconds, stop_is_asked);
 }
 
 // Whether the runs of another seed fit into the time limit, from the time of the runs before
@@ -102,7 +56,7 @@ class SeedLimit {
       latest_ = run / entries_;
       const auto jobs = static_cast<double>(std::max(1, options_.jobs));
       const double rounds = std::ceil(static_cast<double>(entries_) / jobs);
-      closed_ = session_seconds_since(options_.begin) + rounds * seconds_ / done_ >
+      closed_ = seconds_since(options_.begin) + rounds * seconds_ / done_ >
                 (1 + tolerance) * 60 * *options_.minutes;
     }
     return !closed_ || run / entries_ < latest_;
@@ -122,30 +76,6 @@ class SeedLimit {
   double seconds_ = 0, done_ = 0;
   bool closed_ = false;
 };
-// Sets the number of seeds and steps, with the speed of this machine, and the learning rates of
-// --sweep, of both settings. Returns the losses of the sweep.
-std::vector<SweptRate> calibrate(Settings& usable, Settings& asked, const Options& options,
-                                 const Corpus& corpus, std::FILE* stream) {
-  if (options.minutes) {
-    const double probe = std::clamp(
-        probe_share * 60 * *options.minutes / static_cast<double>(std::ssize(usable.encodings)),
-        0.3, 3.0);
-    const Speed speed = measured_speed(usable, options, corpus, probe);
-    const Budget budget =
-        choose_budget(usable, options, speed, session_seconds_since(options.begin));
-    fmt::print(stream, "{}\n", budget.reason);
-    asked.seeds = usable.seeds = budget.seeds;
-    asked.steps = usable.steps = budget.steps;
-  }
-  if (options.sweep.empty()) return {};
-  fmt::print(stream, "Choosing a learning rate for each encoding.\n");
-  std::fflush(stream);
-  const std::vector<SweptRate> swept =
-      sweep(usable, corpus, options.sweep, std::max(1, options.jobs),
-            [] { return stop_asked.load(); });
-  asked.rates = usable.rates = best_rates(swept);
-  return swept;
-}
 
 // Trains the runs on the threads of this process.
 void train(SessionResult& result, const Options& options, const StoredSettings& stored,
@@ -158,16 +88,16 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
     on_threads(options.jobs, jobs.size(), [&](std::size_t i) {
       if (!fs::exists(jobs[i].result(out))) return;
       found[i] = read_run(jobs[i].result(out), settings, jobs[i].encoding, jobs[i].seed);
-      progress.finished(jobs[i].encoding, jobs[i].seed, outcome(*found[i]));
+      progress.finished(jobs[i], outcome(*found[i]));
     });
     RunTeam team(options, settings, stored.fingerprint);
     SeedLimit limit(options, settings.encodings.size());
     on_threads(options.jobs, jobs.size(), [&](std::size_t i) {
       if (found[i] || stop_asked || !limit.admits(i)) return;
       const auto start = Clock::now();
-      found[i] = train_and_test(jobs[i], settings, corpus, out, options.checkpoint_seconds,
-                                team, progress);
-      limit.finished(session_seconds_since(start));
+      found[i] = team.train_and_test(jobs[i], settings, corpus, out, options.checkpoint_seconds,
+                                     progress);
+      limit.finished(seconds_since(start));
     });
     if (limit.closed())
       progress.note("The last seeds do not fit into the time limit. Go on with --resume.");
@@ -175,6 +105,21 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
   }
   for (std::optional<RunResult>& one : found)
     if (one) (one->unfinished ? result.unfinished : result.runs).push_back(std::move(*one));
+}
+
+// The run of that name, or of that number from 0.
+Job find_run(const std::vector<Job>& jobs, const std::string& wanted) {
+  std::size_t number = 0;
+  const char* const end = wanted.data() + wanted.size();
+  const auto [rest, error] = std::from_chars(wanted.data(), end, number);
+  if (error == std::errc() && rest == end && number < jobs.size()) return jobs[number];
+  const auto found = std::ranges::find(jobs, wanted, &Job::name);
+  if (found == jobs.end())
+    refuse("lab",
+           fmt::format("--run must be the name of a run, as {}, or a number from 0 to {}",
+                       jobs[0].name(), jobs.size() - 1),
+           wanted);
+  return *found;
 }
 
 }  // namespace
@@ -231,7 +176,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   SessionResult result;
   result.settings = options.settings;
   for (const Job& job : jobs_of(result.settings))
-    if (!fs::exists(out / "runs" / (job.name() + ".json"))) require_trainable(job.encoding);
+    if (!fs::exists(job.result(out))) require_trainable(job.encoding);
   const StopOnSignal signals;
 
   const bool stored = has_run(out);
@@ -252,7 +197,7 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   at::set_num_threads(1);
   remove_unusable_encodings(result, corpus, stream);
   if (options.cost)
-    result.cost = cost(result.settings, corpus, cost_share * limit, out, stream);
+    result.measured_cost = cost(result.settings, corpus, cost_share * limit, out, stream);
   if (!stored) {
     result.sweep = calibrate(result.settings, asked.settings, options, corpus, stream);
     if (!result.sweep.empty())
@@ -263,15 +208,43 @@ SessionResult run_session(const Options& options, const Corpus& corpus, const fs
   if (options.plan) runs_of(*options.plan, result.settings);  // checks them
   const std::vector<Job> jobs = jobs_of(result.settings);
   if (!stored) io::write_atomically(out / "settings.json", to_json(asked).dump(1));
-  if (!result.cost.empty())
-    io::write_atomically(out / "cost.json", to_json(result.cost).dump(1));
+  if (!result.measured_cost.empty())
+    io::write_atomically(out / "cost.json", to_json(result.measured_cost).dump(1));
 
   train(result, options, asked, jobs, corpus, out, stream);
   result.stopped = stop_asked;
   std::error_code not_empty;
   fs::remove(out / "checkpoints", not_empty);  // has files if a run was stopped
-  result.seconds = session_seconds_since(options.begin);
+  result.seconds = seconds_since(options.begin);
   return result;
+}
+
+int train_one_run(const Options& options, const Corpus& corpus, std::FILE* stream) {
+  const StopOnSignal signals;
+  at::set_num_threads(1);
+  SessionResult session;
+  session.settings = options.settings;
+  remove_unusable_encodings(session, corpus, stream);
+  const Job job =
+      find_run(runs_of(options.plan.value_or(Plan{}), session.settings), options.run);
+
+  const RunFolder folder(options.out, job, stored_settings(options, corpus));
+  Settings settings = session.settings;
+  settings.encodings = {job.encoding};
+  settings.seeds = {job.seed};
+  Progress progress(settings, stream, options.json ? stdout : nullptr);
+  const fs::path result = job.result(options.out);
+  if (fs::exists(result)) {
+    const RunResult run = read_run(result, session.settings, job.encoding, job.seed);
+    progress.finished(job, outcome(run));
+    return 0;
+  }
+  RunTeam team(options, session.settings, fingerprint(corpus));
+  const RunResult run = team.train_and_test(job, session.settings, corpus, options.out,
+                                            options.checkpoint_seconds, progress);
+  if (!run.unfinished) return 0;
+  progress.note("Stopped. The same command continues.");
+  return 130;
 }
 
 }  // namespace gnomon::lab

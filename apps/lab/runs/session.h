@@ -4,16 +4,13 @@
 //   OUT/checkpoints/NAME-seedN.safetensors  the state of an unfinished run (checkpoint.h)
 //   OUT/cost.json                           the cost of each encoding
 //   OUT/runs/NAME-seedN.json                the results of a finished run
-//   OUT/models/NAME-seedN/                  the model of a finished run (model_file.h)
+//   OUT/models/NAME-seedN/                  the model of a finished run (make_model.h)
 //   OUT/index.html, results.json, ...       the report, which report.cc writes from the
 //                                           SessionResult
 #pragma once
 
 #include <cstdio>
 #include <filesystem>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_json.h"
@@ -22,22 +19,6 @@
 #include "apps/lab/runs/plan.h"
 
 namespace gnomon::lab {
-
-struct SessionResult {
-  // The settings after --resume, --minutes and the removal of encodings that cannot take part,
-  // which are in `left_out`.
-  Settings settings;
-  std::string command;  // that began the run
-  std::vector<SweptRate> sweep = {};
-  std::optional<Protocol> protocol = {};
-  std::vector<std::string> missing = {};  // runs that --merge --partial has not found
-  std::vector<LeftOut> left_out;
-  std::vector<RunResult> runs;        // finished, by seed, then by encoding
-  std::vector<RunResult> unfinished;  // summaries of runs that were stopped
-  std::vector<MeasuredCost> cost;
-  bool stopped = false;  // stopped by Ctrl-C
-  double seconds = 0;
-};
 
 // Moves the encodings that cannot take part from the settings to `left_out`, with a line each.
 // Throws std::invalid_argument if none is left.
@@ -55,5 +36,14 @@ Plan plan_session(const Options& options, const Corpus& corpus, std::FILE* strea
 // process. With options.world, the other processes train each run, too (run_team.h).
 SessionResult run_session(const Options& options, const Corpus& corpus,
                           const std::filesystem::path& out, std::FILE* stream);
+
+// Trains and tests options.run into options.out, as a part of a session without a
+// report. Continues from a checkpoint in the folder, and does nothing if the result is
+// there, so that an engine can repeat the call. Other processes may train other runs in the
+// same folder at the same time. Returns the exit status.
+//
+// Throws std::invalid_argument if there is no such run, if another process trains it, or if the
+// folder has runs of other settings, texts, another plan or version.
+int train_one_run(const Options& options, const Corpus& corpus, std::FILE* stream);
 
 }  // namespace gnomon::lab

@@ -33,6 +33,7 @@ T tree_sum(std::vector<T> parts) {
   return std::move(parts[0]);
 }
 
+// By default, the team of one worker.
 class Team {
  public:
   static constexpr std::chrono::milliseconds default_timeout = std::chrono::minutes(5);
@@ -48,20 +49,21 @@ class Team {
   // slice for all members.
   at::Tensor sum(const at::Tensor& part);
   // The tensor of rank 0. All members pass tensors of the same shape and type.
-  virtual at::Tensor broadcast(const at::Tensor& tensor) = 0;
+  virtual at::Tensor broadcast(const at::Tensor& tensor);
   // The value of rank 0.
   bool decide(bool value);
   std::int64_t decide(std::int64_t value);
 
   // Tells the other members that this one has failed, if that is possible: their calls throw.
-  virtual void fail(const std::string& reason) = 0;
+  virtual void fail(const std::string&) {}
 
  protected:
+  friend Team& no_team();
   Team(int rank, int size);
   // part: [size, n]. Returns row rank() of the tensors of all members.
-  virtual std::vector<at::Tensor> exchange_rows(const at::Tensor& part) = 0;
+  virtual std::vector<at::Tensor> exchange_rows(const at::Tensor& part);
   // Returns the tensors of all members.
-  virtual std::vector<at::Tensor> gather(const at::Tensor& part) = 0;
+  virtual std::vector<at::Tensor> gather(const at::Tensor& part);
 
  private:
   int rank_, size_;

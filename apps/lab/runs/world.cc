@@ -1,5 +1,7 @@
 #include "apps/lab/runs/world.h"
 
+#include <fmt/format.h>
+
 #include <charconv>
 #include <cstdlib>
 
@@ -25,17 +27,15 @@ class Launcher {
     const auto value = variables_(variable);
     if (!value)
       refuse("lab",
-             name_ + " requires the variable " + variable + " (to train alone, unset " +
-                 "its variables)",
+             fmt::format("{} requires the variable {} (to train alone, unset its variables)",
+                         name_, variable),
              "none");
     return *value;
   }
   std::int64_t number(const char* variable, std::int64_t least, std::int64_t most) const {
     const auto value = integer(text(variable));
     if (!value || *value < least || *value > most)
-      refuse("lab",
-             std::string(variable) + " must be an integer from " + std::to_string(least) +
-                 " to " + std::to_string(most),
+      refuse("lab", fmt::format("{} must be an integer from {} to {}", variable, least, most),
              text(variable));
     return *value;
   }
@@ -45,8 +45,8 @@ class Launcher {
     world.size = number(size, 1, most);
     world.rank = number(rank, 0, most);
     if (world.rank >= world.size)
-      refuse("lab", std::string(rank) + " must be below " + size,
-             std::to_string(world.rank) + " of " + std::to_string(world.size));
+      refuse("lab", fmt::format("{} must be below {}", rank, size),
+             fmt::format("{} of {}", world.rank, world.size));
     return world;
   }
 

@@ -5,14 +5,14 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
-#include "apps/lab/statistics/diverged.h"
+#include "apps/lab/model/extension.h"
+#include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/recommend.h"
-#include "apps/lab/statistics/standing.h"
 #include "apps/lab/statistics/task_results.h"
 #include "apps/lab/statistics/training.h"
-#include "apps/lab/statistics/ways.h"
 
 namespace gnomon::lab {
 namespace {
@@ -27,58 +27,33 @@ std::string short_length(const Results& results, std::int64_t length) {
 }
 
 // "256, 512 and 1024 bytes".
-std::string lengths_of(const std::vector<const Ways*>& some, const Results& results) {
-  std::vector<std::string> numbers;
-  for (const Ways* one : some) numbers.push_back(std::to_string(one->length));
-  return listed(numbers) + " " + std::string(length_unit(results.settings));
-}
-
-// "Rotary (RoPE) with its context cut to 128 bytes".
-std::string phrase(const Way& way, const Results& results) {
-  switch (way.context) {
-    case Context::whole:
-      return way.title + " with the whole context";
-    case Context::cut:
-      return fmt::format("{} with its context cut to the last {}", way.title,
-                         short_length(results, results.ways.front().length));
-    case Context::extended:
-      return fmt::format("{} extended with {}", way.title, way.method);
-    case Context::tuned:
-      return fmt::format("{} extended with {} and fine-tuned", way.title, way.method);
-  }
-  return way.title;
+std::string lengths_of(const std::vector<std::int64_t>& lengths, const Results& results) {
+  const auto text = [](std::int64_t length) { return std::to_string(length); };
+  return fmt::format("{} {}", listed(mapped(lengths, text)), length_unit(results.settings));
 }
 
 std::string unit(const Results& results) {
   return results.settings.task->is_masked() ? "bits per masked byte" : "bits per byte";
 }
 
-UnitText bits_text() { return {bits_number, "bits", equal_bits}; }
-
 // The index of the first way at a length that takes part and fulfils the condition.
 template <typename Condition>
-std::optional<std::size_t> first_way(const Ways& at, Condition&& condition) {
+std::optional<std::size_t> first_way(const Ranking& at, Condition&& condition) {
   for (std::size_t i = 0; i < at.order.size(); ++i)
     if (at.order[i].verdict != Verdict::excluded && condition(at.order[i])) return i;
   return std::nullopt;
 }
 
-std::optional<std::size_t> first_cut(const Ways& at) {
-  return first_way(at, [](const Way& one) { return one.context == Context::cut; });
-}
-
 // The encodings at the training length.
 std::string near_sentence(const Results& results) {
-  const Ways& near = results.ways.front();
-  std::vector<Standing> order;
-  for (const Way& one : near.order)
-    order.push_back({one.title, number_or_diverged("{:.2f}", one.bits), one.verdict});
+  const Ranking& near = results.ways.front();
   const std::int64_t steps = results.settings.steps;
   std::string text = fmt::format(
-      "At the training length of {}, in {} ({}{}): {}.", length_text(results, near.length),
+      "At the training length of {}, in {} ({}{}): {}.", length_text(results, near.to),
       unit(results), steps > 0 ? counted(steps, "step") + ", " : "", seeds_of(results),
-      standing_text(order, contrasts_at(results, 0), bits_text()));
-  const auto fall = find_encoding(results, near.order[0].name).fall;
+      standing_text(near.order, contrasts_of(results, near, 0), unit_text(results),
+                    [](const Way& one) { return number_or_diverged("{:.2f}", one.value); }));
+  const auto fall = find_encoding(results, near.order[0].name)->fall;
   if (fall && *fall > equal_bits)
     text +=
         fmt::format(" With twice the steps, the loss of {} would fall by about {:.2f} bits.",
@@ -88,65 +63,55 @@ std::string near_sentence(const Results& results) {
 
 // The gain of a context longer than in training: of the best way at each length over the best
 // with the cut context.
-struct Gain {
-  std::size_t length = 0;  // index of Results::ways
-  Contrast contrast;       // of the cut context minus the best
-};
-std::vector<Gain> gains(const Results& results) {
-  std::vector<Gain> all;
-  for (std::size_t i = 1; i < results.ways.size(); ++i)
-    if (const auto cut = first_cut(results.ways[i]))
-      all.push_back({i, contrasts_at(results, i).between(*cut, 0)});
-  return all;
-}
-
-const Gain* largest(const std::vector<Gain>& all) {
-  const Gain* best = nullptr;
-  for (const Gain& one : all)
-    if (one.contrast.above() && !one.contrast.within(equal_bits) &&
-        (!best || one.contrast.difference > best->contrast.difference))
-      best = &one;
-  return best;
-}
-
 std::string gain_sentence(const Results& results) {
-  const std::vector<Gain> all = gains(results);
-  const std::string train = short_length(results, results.ways.front().length);
-  if (const Gain* best = largest(all)) {
-    const Ways& at = results.ways[best->length];
-    return fmt::format("A longer context gains {}: at {}, {} has {:.2f}.",
-                       bits_text().text(best->contrast), short_length(results, at.length),
-                       phrase(at.order[0], results), at.order[0].bits);
+  const UnitText unit = unit_text(results);
+  const std::string train = short_length(results, results.ways.front().to);
+  std::optional<Contrast> largest;  // of the cut context minus the best
+  const Ranking* at = nullptr;      // the length of the largest gain
+  std::vector<std::int64_t> none, open;
+  for (std::size_t i = 1; i < results.ways.size(); ++i) {
+    const Ranking& ways = results.ways[i];
+    const auto cut =
+        first_way(ways, [](const Way& one) { return one.context == Context::cut; });
+    if (!cut) continue;
+    const Contrast gain = contrasts_of(results, ways, i).between(*cut, 0);
+    (gain.within(equal_bits) ? none : open).push_back(ways.to);
+    if (gain.above() && !gain.within(equal_bits) &&
+        (!largest || gain.difference > largest->difference))
+      largest = gain, at = &ways;
   }
-  std::vector<const Ways*> none, open;
-  for (const Gain& one : all)
-    (one.contrast.within(equal_bits) ? none : open).push_back(&results.ways[one.length]);
-  std::string text;
+  if (largest) {
+    const Way& best = at->order[0];
+    return fmt::format("A longer context gains {}: at {}, {} {} has {:.2f}.",
+                       unit.text(*largest), short_length(results, at->to), best.title,
+                       use_of(best, results), best.value);
+  }
+  std::vector<std::string> parts;
   if (!none.empty())
-    text = fmt::format(
+    parts.push_back(fmt::format(
         "At {}, a context longer than {} gains at most {}: the best loss differs from the best "
         "with the context cut to {} by no more.",
-        lengths_of(none, results), train, bits_text().limit(), train);
+        lengths_of(none, results), train, unit.limit(), train));
   if (!open.empty())
-    text += fmt::format("{}At {}, whether a context longer than {} gains is not decided.",
-                        text.empty() ? "" : " ", lengths_of(open, results), train);
-  return text;
+    parts.push_back(fmt::format("At {}, whether a context longer than {} gains is not decided.",
+                                lengths_of(open, results), train));
+  return fmt::format("{}", fmt::join(parts, " "));
 }
 
 // The advice by length. Only choices that are decided are advised.
 std::string advice(const Results& results) {
   std::vector<std::string> parts;
-  std::vector<const Ways*> undecided;
-  std::string choice;
+  std::vector<std::int64_t> undecided;
   for (const Recommendation& one : results.recommendations) {
-    std::vector<const Ways*> lengths;
-    for (const Ways& at : results.ways)
-      if (one.from <= at.length && at.length <= one.to) lengths.push_back(&at);
+    std::vector<std::int64_t> lengths;
+    for (const Ranking& at : results.ways)
+      if (one.from <= at.to && at.to <= one.to) lengths.push_back(at.to);
     if (one.decided && !one.choices.empty())
-      parts.push_back(fmt::format(
-          "at {} {}{}", lengths_of(lengths, results), choices_text(one),
-          one.choices.size() > 1 ? fmt::format(" (equivalent within {})", bits_text().limit())
-                                 : ""));
+      parts.push_back(
+          fmt::format("at {} {}{}", lengths_of(lengths, results), choices_text(one),
+                      one.choices.size() > 1
+                          ? fmt::format(" (equivalent within {})", unit_text(results).limit())
+                          : ""));
     else
       undecided.insert(undecided.end(), lengths.begin(), lengths.end());
   }
@@ -169,8 +134,8 @@ std::string change_text(double change) {
 // is.
 std::string far_sentence(const Results& results) {
   const std::size_t last = results.ways.size() - 1;
-  const Ways& far = results.ways.back();
-  const Contrasts contrasts = contrasts_at(results, last);
+  const Ranking& far = results.ways.back();
+  const Contrasts contrasts = contrasts_of(results, far, last);
   const bool known = fewest_seeds(results) >= least_seeds;
   std::vector<std::string> falling, holding, losing, broken, open, absent;
   std::vector<const EncodingResult*> sorted;
@@ -220,7 +185,7 @@ std::string far_sentence(const Results& results) {
   if (parts.empty()) return "";
   return fmt::format(
       "The loss with the whole context of {}, {} times the training length{}: {}.",
-      short_length(results, far.length), far.length / results.settings.train_length,
+      short_length(results, far.to), far.to / results.settings.train_length,
       known ? "" : " (" + seeds_of(results) + ")", fmt::join(parts, "; "));
 }
 
@@ -258,15 +223,51 @@ std::vector<std::string> missing_runs(const Results& results) {
   return {};
 }
 
+std::vector<std::string> extension_answer(const std::vector<ExtensionResult>& extensions,
+                                          std::string_view unit) {
+  std::vector<std::string> sentences;
+  for (const ExtensionResult& one : extensions) {
+    // Index of the length that the methods are for, or of the longest if that is shorter.
+    std::size_t at = 0;
+    while (at + 1 < one.lengths.size() && one.lengths[at] < one.lengths[0] * one.factor) ++at;
+    const auto best = [&](Stage stage) {
+      const ExtensionRow* least = nullptr;
+      for (const ExtensionRow& row : one.rows)
+        if (row.stage == stage && row.method != control_extension &&
+            (!least || is_lower(row.bits[at], least->bits[at])))
+          least = &row;
+      return least;
+    };
+    const ExtensionRow *without = best(Stage::without), *after = best(Stage::after);
+    if (!without || !after) continue;
+    const auto bits = [&](const ExtensionRow& row) {
+      return number_or_diverged("{:.2f}", row.bits[at]);
+    };
+    const auto best_of = [&](const ExtensionRow& row) {
+      return std::isfinite(row.bits[at])
+                 ? fmt::format("the best is {} ({})", row.title, bits(row))
+                 : std::string("every method diverged");
+    };
+    sentences.push_back(fmt::format(
+        "{} at {} {}: {} bits after training at {}; without a fine-tune, {}; after {} of "
+        "fine-tuning, {}, and the same fine-tuning without scaling gives {}.",
+        one.title, one.lengths[at], unit, bits(one.rows.front()), one.lengths[0],
+        best_of(*without), counted(one.steps, "step"), best_of(*after), bits(one.rows.back())));
+  }
+  return sentences;
+}
+
 std::vector<std::string> answer(const Results& results) {
   std::vector<std::string> sentences = missing_runs(results);
+  const auto add = [&](const std::vector<std::string>& some) {
+    sentences.insert(sentences.end(), some.begin(), some.end());
+  };
   if (results.encodings.empty()) return sentences;
-  const bool examples = results.settings.task->has_examples();
-  for (std::string& one : examples ? example_answer(results) : text_answer(results))
-    sentences.push_back(std::move(one));
+  add(results.settings.task->has_examples() ? example_answer(results) : text_answer(results));
   if (!all_diverged(results))
     if (const auto diverged = diverged_sentence(results)) sentences.push_back(*diverged);
   if (const auto steps = fewer_steps(results)) sentences.push_back(*steps);
+  add(extension_answer(results.extensions, length_unit(results.settings)));
   return sentences;
 }
 

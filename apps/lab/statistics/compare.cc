@@ -2,23 +2,18 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-#include <cmath>
 #include <cstdio>
-#include <optional>
 
 #include "apps/command_line/command_line.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/runs/options.h"
-#include "apps/lab/statistics/answer.h"
-#include "apps/lab/statistics/contrasts.h"
 #include "apps/lab/statistics/observations.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results_by_size.h"
 #include "apps/lab/statistics/results_json.h"
-#include "apps/lab/statistics/task_results.h"
 #include "apps/lab/statistics/training.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
@@ -41,24 +36,25 @@ namespace comparison {
 
 namespace fs = std::filesystem;
 
-// The measurements of one encoding at a length, or in a range.
-struct Measured {
+// A length or range that both sessions have, by its index in Results::rankings.
+struct Place {
   std::int64_t from = 0, to = 0;
-  Observations sample;
+  std::size_t in_a = 0, in_b = 0;
 };
 
-std::vector<Measured> measured(const Results& results, const EncodingResult& encoding) {
-  std::vector<Measured> all;
-  for (std::size_t i = 0; i < encoding.lengths.size(); ++i)
-    if (const LengthMean& at = encoding.lengths[i]; at.applicable)
-      all.push_back({0, at.length,
-                     observations_of(Way{.name = encoding.name, .context = Context::whole}, i,
-                                     results.runs)});
-  for (std::size_t i = 0; i < encoding.ranges.size(); ++i)
-    if (const StretchMean& range = encoding.ranges[i]; range.applicable)
-      all.push_back({range.from, range.to,
-                     observations_of(encoding.name, i, &Stretch::scores, results.runs)});
+std::vector<Place> common_places(const Results& a, const Results& b) {
+  std::vector<Place> all;
+  for (std::size_t i = 0; i < a.rankings.size(); ++i)
+    for (std::size_t k = 0; k < b.rankings.size(); ++k)
+      if (a.rankings[i].from == b.rankings[k].from && a.rankings[i].to == b.rankings[k].to)
+        all.push_back({a.rankings[i].from, a.rankings[i].to, i, k});
   return all;
+}
+
+Observations sample_at(const Results& results, const std::string& name, std::size_t place) {
+  return results.settings.task->has_examples()
+             ? observations_of(name, place, &Stretch::scores, results.runs)
+             : observations_of(Way{.name = name}, place, results.runs);
 }
 
 // Marks what the samples of two sessions do not have in common: seeds, if runs of equal seed do
@@ -73,16 +69,10 @@ void separate(Observations& b, const Settings& x, const Settings& y, Texts texts
   for (std::int64_t& seed : b.seeds) seed += other;
 }
 
-const EncodingResult* find(const Results& results, const std::string& name) {
-  for (const EncodingResult& one : results.encodings)
-    if (one.name == name) return &one;
-  return nullptr;
-}
-
 std::vector<std::string> titles_without(const Results& all, const Results& others) {
   std::vector<std::string> titles;
   for (const EncodingResult& one : all.encodings)
-    if (!find(others, one.name)) titles.push_back(one.title);
+    if (!find_encoding(others, one.name)) titles.push_back(one.title);
   return titles;
 }
 
@@ -95,19 +85,12 @@ const Recommendation* at(const Results& results, std::int64_t from, std::int64_t
 }
 
 void add_recommendations(Comparison& found, const Results& a, const Results& b) {
-  std::vector<std::pair<std::int64_t, std::int64_t>> places;
-  for (const Ranking& here : a.rankings)
-    for (const Ranking& there : b.rankings)
-      if (here.from == there.from && here.to == there.to)
-        places.emplace_back(here.from, here.to);
-  for (const auto& [from, to] : places) {
+  for (const auto& [from, to, i, k] : common_places(a, b)) {
     const Recommendation *in_a = at(a, from, to), *in_b = at(b, from, to);
     if (!in_a && !in_b) continue;
-    Recommended& one = found.recommendations.emplace_back();
-    one.from = from, one.to = to;
-    one.a = in_a ? choices_text(*in_a) : "";
-    one.b = in_b ? choices_text(*in_b) : "";
-    one.changed = !in_a || !in_b || !same_choices(in_a->choices, in_b->choices);
+    found.recommendations.push_back(
+        {from, to, in_a ? choices_text(*in_a) : "", in_b ? choices_text(*in_b) : "",
+         !in_a || !in_b || !same_choices(in_a->choices, in_b->choices)});
   }
 }
 
@@ -118,9 +101,7 @@ std::string place_text(std::int64_t from, std::int64_t to) {
 std::string differences_text(const Comparison& found, bool examples) {
   std::vector<std::string> places;
   for (const LengthDifference& one : found.differences)
-    if (const std::string place = place_text(one.from, one.to);
-        std::find(places.begin(), places.end(), place) == places.end())
-      places.push_back(place);
+    add_once(places, place_text(one.from, one.to));
   const double factor = examples ? 100 : 1;
   const char *form = examples ? "{:+.1f} ± {}{}" : "{:+.3f} ± {}{}",
              *margin_form = examples ? "{:.1f}" : "{:.3f}";
@@ -149,19 +130,18 @@ std::string differences_text(const Comparison& found, bool examples) {
                               : "n/a",
                           one.is_measurable() ? "*" : " "));
   }
-  const auto count = [&](auto&& holds) {
-    return std::count_if(found.differences.begin(), found.differences.end(), holds);
-  };
-  const auto finite =
-      count([](const LengthDifference& one) { return std::isfinite(one.difference()); });
+  std::int64_t finite = 0, measurable = 0, without_margin = 0;
+  for (const LengthDifference& one : found.differences) {
+    if (!std::isfinite(one.difference())) continue;
+    ++finite;
+    measurable += one.is_measurable();
+    without_margin += !std::isfinite(one.margin);
+  }
   text += fmt::format(
-      "\n{} of {} finite differences are measurable. If nothing differed, none would be in 95 "
-      "% "
-      "of all comparisons.\n",
-      count([](const LengthDifference& one) { return one.is_measurable(); }), finite);
-  if (finite > 0 && count([](const LengthDifference& one) {
-                      return std::isfinite(one.difference()) && !std::isfinite(one.margin);
-                    }) == finite)
+      "\n{} of {} finite differences are measurable. If nothing differed, none would be in "
+      "95 % of all comparisons.\n",
+      measurable, finite);
+  if (finite > 0 && without_margin == finite)
     text += fmt::format("Intervals require at least {} seeds in both folders.\n", least_seeds);
   return text;
 }
@@ -225,8 +205,27 @@ Texts texts_of(const fs::path& a, const fs::path& b, const Results& in_a, const 
 
 }  // namespace comparison
 
+void describe(auto& f, ChangedSetting& s) { f("key", s.key)("a", s.a)("b", s.b); }
+void describe(auto& f, LengthDifference& s) {
+  f("name", s.name)("title", s.title);
+  s.from ? f("from", s.from)("to", s.to) : f("length", s.to);
+  f("a", s.a)("b", s.b)("difference", s.difference())("margin", s.margin);
+  f("measurable", s.is_measurable());
+}
+void describe(auto& f, Recommended& s) {
+  s.from ? f("from", s.from)("to", s.to) : f("length", s.to);
+  f("a", s.a)("b", s.b)("changed", s.changed);
+}
+void describe(auto& f, ReachChange& s) {
+  f("name", s.name)("title", s.title)("a", s.a)("b", s.b);
+}
+void describe(auto& f, Comparison& s) {
+  f("task", s.task)("metric", s.metric)("warnings", s.warnings)("settings", s.settings);
+  f("differences", s.differences)("only_a", s.only_a)("only_b", s.only_b);
+  f("recommendations", s.recommendations)("reaches", s.reaches);
+}
+
 Comparison compare(const Results& a, const Results& b, Texts texts) {
-  using comparison::find, comparison::titles_without;
   if (a.settings.task != b.settings.task)
     refuse("compare", "both folders must have the same task",
            fmt::format("{} and {}", a.settings.task->name, b.settings.task->name));
@@ -249,34 +248,29 @@ Comparison compare(const Results& a, const Results& b, Texts texts) {
   for (const auto& [key, any] : keys.items())
     if (const Json x = of_a.value(key, Json()), y = of_b.value(key, Json()); x != y)
       found.settings.push_back({key, x, y});
-  found.only_a = titles_without(a, b);
-  found.only_b = titles_without(b, a);
+  found.only_a = comparison::titles_without(a, b);
+  found.only_b = comparison::titles_without(b, a);
 
   const bool examples = a.settings.task->has_examples();
   std::vector<std::pair<LengthDifference, std::pair<Observations, Observations>>> pairs;
   for (const EncodingResult& one : a.encodings) {
-    const EncodingResult* other = find(b, one.name);
+    const EncodingResult* other = find_encoding(b, one.name);
     if (!other) continue;
-    const auto others = comparison::measured(b, *other);
-    for (const comparison::Measured& here : comparison::measured(a, one))
-      for (const comparison::Measured& there : others)
-        if (here.from == there.from && here.to == there.to) {
-          pairs.push_back(
-              {{one.name, one.title, here.from, here.to}, {here.sample, there.sample}});
-          comparison::separate(pairs.back().second.second, a.settings, b.settings, texts);
-        }
+    for (const auto& [from, to, i, k] : comparison::common_places(a, b)) {
+      if (!result_at(one, i).applicable || !result_at(*other, k).applicable) continue;
+      pairs.push_back(
+          {{one.name, one.title, from, to},
+           {comparison::sample_at(a, one.name, i), comparison::sample_at(b, one.name, k)}});
+      comparison::separate(pairs.back().second.second, a.settings, b.settings, texts);
+    }
     const std::int64_t reach = examples ? one.answered_to : one.holds_to,
                        other_reach = examples ? other->answered_to : other->holds_to;
     if (reach != other_reach)
       found.reaches.push_back({one.name, one.title, reach, other_reach});
   }
   for (auto& [difference, samples] : pairs) {
-    const auto mean_of = [](const Observations& sample) {
-      std::vector<double> seeds;
-      for (const auto& units : sample.units) seeds.push_back(mean(units));
-      return mean(seeds);
-    };
-    difference.a = mean_of(samples.first), difference.b = mean_of(samples.second);
+    difference.a = mean(mapped(samples.first.units, mean));
+    difference.b = mean(mapped(samples.second.units, mean));
     difference.margin = Contrasts({samples.second, samples.first},
                                   examples ? Better::higher : Better::lower, pairs.size())
                             .between(0, 1)
@@ -307,42 +301,7 @@ std::string comparison_text(const Comparison& found) {
          comparison::answers_text(found, found.unit, examples);
 }
 
-Json to_json(const Comparison& found) {
-  Json json{{"task", std::string(found.task->name)},
-            {"metric", found.metric},
-            {"warnings", found.warnings}};
-  const auto list = [&](const char* key, const auto& all, auto&& object) {
-    Json& items = json[key] = Json::array();
-    for (const auto& one : all) items.push_back(object(one));
-  };
-  list("settings", found.settings, [](const ChangedSetting& one) {
-    return Json{{"key", one.key}, {"a", one.a}, {"b", one.b}};
-  });
-  list("differences", found.differences, [](const LengthDifference& one) {
-    Json place{{"name", one.name}, {"title", one.title}};
-    if (one.from > 0) place["from"] = one.from;
-    place[one.from > 0 ? "to" : "length"] = one.to;
-    place.update({{"a", one.a},
-                  {"b", one.b},
-                  {"difference", one.difference()},
-                  {"margin", one.margin},
-                  {"measurable", one.is_measurable()}});
-    return place;
-  });
-  json["only_a"] = found.only_a;
-  json["only_b"] = found.only_b;
-  list("recommendations", found.recommendations, [](const Recommended& one) {
-    Json place = Json::object();
-    if (one.from > 0) place["from"] = one.from;
-    place[one.from > 0 ? "to" : "length"] = one.to;
-    place.update({{"a", one.a}, {"b", one.b}, {"changed", one.changed}});
-    return place;
-  });
-  list("reaches", found.reaches, [](const ReachChange& one) {
-    return Json{{"name", one.name}, {"title", one.title}, {"a", one.a}, {"b", one.b}};
-  });
-  return json;
-}
+Json to_json(const Comparison& found) { return Writer::written(found); }
 
 int compare_command(int argc, char** argv) {
   std::string a, b;

@@ -5,6 +5,7 @@
 #include <limits>
 #include <numeric>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
 
 namespace gnomon::lab {
@@ -22,23 +23,24 @@ std::vector<std::int64_t> common_seeds(const std::vector<std::int64_t>& a,
                                        const std::vector<std::int64_t>& b) {
   std::vector<std::int64_t> both;
   for (const std::int64_t seed : a)
-    if (std::find(b.begin(), b.end(), seed) != b.end()) both.push_back(seed);
+    if (contains(b, seed)) both.push_back(seed);
   return both;
 }
 
+bool all_units(const Observations& entry, bool (*condition)(double)) {
+  return std::ranges::all_of(entry.units, [&](const std::vector<double>& units) {
+    return std::ranges::all_of(units, condition);
+  });
+}
+
 bool is_finite(const Observations& entry) {
-  for (const auto& units : entry.units)
-    for (const double one : units)
-      if (!std::isfinite(one)) return false;
-  return !entry.units.empty();
+  return !entry.units.empty() &&
+         all_units(entry, [](double one) { return std::isfinite(one); });
 }
 
 // Whether all numbers are shares, from 0 to 1.
 bool are_shares(const Observations& entry) {
-  for (const auto& units : entry.units)
-    for (const double one : units)
-      if (one < 0 || one > 1) return false;
-  return true;
+  return all_units(entry, [](double one) { return !(one < 0 || one > 1); });
 }
 
 double squared(double number) { return number * number; }
@@ -55,6 +57,14 @@ double least_variance(std::size_t examples) {
 }
 
 }  // namespace
+
+std::vector<double> means_by_unit(const std::vector<std::vector<double>>& seeds) {
+  std::vector<double> means(seeds[0].size());
+  for (const std::vector<double>& units : seeds)
+    for (std::size_t i = 0; i < std::min(units.size(), means.size()); ++i)
+      means[i] += units[i] / static_cast<double>(seeds.size());
+  return means;
+}
 
 bool Contrast::within(double limit) const { return std::abs(difference) + margin <= limit; }
 
@@ -124,14 +134,12 @@ Contrasts::Variance Contrasts::variance(std::size_t a, std::size_t b) const {
   if (seeds.empty()) return unpaired(x, y);
   const bool random = x.trained || y.trained;
   const auto count = static_cast<double>(seeds.size());
-  std::vector<double> differences;                                       // by seed
-  std::vector<double> of_x(x.units[0].size()), of_y(y.units[0].size());  // means over seeds
-  for (const std::int64_t seed : seeds) {
-    const std::vector<double>&u = units_of(x, seed), &v = units_of(y, seed);
-    differences.push_back(mean(u) - mean(v));
-    for (std::size_t i = 0; i < std::min(u.size(), of_x.size()); ++i) of_x[i] += u[i] / count;
-    for (std::size_t i = 0; i < std::min(v.size(), of_y.size()); ++i) of_y[i] += v[i] / count;
-  }
+  const auto of_seeds = [&](const Observations& one) {
+    return mapped(seeds, [&](std::int64_t seed) { return units_of(one, seed); });
+  };
+  const auto u = of_seeds(x), v = of_seeds(y);
+  std::vector<double> differences;  // by seed
+  for (std::size_t s = 0; s < seeds.size(); ++s) differences.push_back(mean(u[s]) - mean(v[s]));
   found.difference = mean(differences);
   if (random) {
     found.count = std::ssize(seeds);
@@ -147,52 +155,38 @@ Contrasts::Variance Contrasts::variance(std::size_t a, std::size_t b) const {
       found.seeds = std::max(found.seeds, common);
     }
   }
-  add_units(found, of_x, of_y, x.unit_set == y.unit_set);
-  add_least(found, x, y);
+  add_units(found, x, y, means_by_unit(u), means_by_unit(v));
   return found;
 }
 
 Contrasts::Variance Contrasts::unpaired(const Observations& x, const Observations& y) const {
   Variance found;
-  std::vector<double> means[2], units[2];
-  for (int k = 0; k < 2; ++k) {
-    const Observations& one = k == 0 ? x : y;
-    units[k].resize(one.units[0].size());
-    for (const std::vector<double>& here : one.units) {
-      means[k].push_back(mean(here));
-      for (std::size_t i = 0; i < std::min(here.size(), units[k].size()); ++i)
-        units[k][i] += here[i] / static_cast<double>(one.units.size());
-    }
-  }
-  found.difference = mean(means[0]) - mean(means[1]);
-  found.count = static_cast<std::int64_t>(std::min(means[0].size(), means[1].size()));
-  const double u = variance_of_mean(means[0]), v = variance_of_mean(means[1]);
+  const std::vector<double> of_x = mapped(x.units, mean), of_y = mapped(y.units, mean);
+  found.difference = mean(of_x) - mean(of_y);
+  found.count = std::min(std::ssize(of_x), std::ssize(of_y));
+  const double u = variance_of_mean(of_x), v = variance_of_mean(of_y);
   found.seeds = u + v;
   const auto degrees = [](const std::vector<double>& numbers) {
     return std::max(1.0, static_cast<double>(numbers.size()) - 1);
   };
   if (u + v > 0)
     found.seed_degrees =
-        squared(u + v) / (squared(u) / degrees(means[0]) + squared(v) / degrees(means[1]));
-  add_units(found, units[0], units[1], x.unit_set == y.unit_set);
-  add_least(found, x, y);
+        squared(u + v) / (squared(u) / degrees(of_x) + squared(v) / degrees(of_y));
+  add_units(found, x, y, means_by_unit(x.units), means_by_unit(y.units));
   return found;
 }
 
-void Contrasts::add_units(Variance& found, std::vector<double> a, const std::vector<double>& b,
-                          bool same) {
+void Contrasts::add_units(Variance& found, const Observations& x, const Observations& y,
+                          std::vector<double> a, const std::vector<double>& b) const {
   const std::size_t n = a.size(), m = b.size();
   if (n < 2 || m < 2) return;
   found.unit_degrees = static_cast<double>(std::min(n, m) - 1);
   found.units = variance_of_mean(a) + variance_of_mean(b);
-  if (!same || n != m) return;
-  for (std::size_t i = 0; i < n; ++i) a[i] -= b[i];
-  found.units = variance_of_mean(a);
-}
-
-void Contrasts::add_least(Variance& found, const Observations& x, const Observations& y) const {
-  const std::size_t n = x.units[0].size(), m = y.units[0].size();
-  if (better_ == Better::higher && n > 1 && m > 1 && are_shares(x) && are_shares(y))
+  if (x.unit_set == y.unit_set && n == m) {
+    for (std::size_t i = 0; i < n; ++i) a[i] -= b[i];
+    found.units = variance_of_mean(a);
+  }
+  if (better_ == Better::higher && are_shares(x) && are_shares(y))
     found.units = std::max(found.units, least_variance(n) + least_variance(m));
 }
 
@@ -229,8 +223,8 @@ std::vector<Verdict> Contrasts::verdicts(double equal_within) const {
     if (first == count) first = i;
     const double difference = variance(i, first).difference;
     if (better_ == Better::lower ? difference < 0 : difference > 0) first = i;
-    if (std::none_of(used.begin(), used.end(),
-                     [&](std::size_t other) { return other != i && is_worse(i, other); }))
+    if (std::ranges::none_of(
+            used, [&](std::size_t other) { return other != i && is_worse(i, other); }))
       candidates.push_back(i);
   }
   bool known = used.size() < 2 && (used.empty() || !entries_[used[0]].trained ||
@@ -244,19 +238,16 @@ std::vector<Verdict> Contrasts::verdicts(double equal_within) const {
     }
     // A difference that is measurable but within the margin of equivalence is equivalence.
     const bool equivalent = i != first && between(i, first).within(equal_within);
-    const bool worse =
-        !equivalent && std::find(candidates.begin(), candidates.end(), i) == candidates.end();
-    all[i] = worse ? Verdict::worse : equivalent ? Verdict::equivalent : Verdict::undecided;
+    all[i] = equivalent                ? Verdict::equivalent
+             : contains(candidates, i) ? Verdict::undecided
+                                       : Verdict::worse;
   }
   if (!known || used.empty()) return all;
-  const auto has = [&](Verdict one) {
-    return std::find(all.begin(), all.end(), one) != all.end();
-  };
   // The verdict of the best mean follows from those of the others.
   all[first] = Verdict::worse;
-  all[first] = has(Verdict::undecided)    ? Verdict::undecided
-               : has(Verdict::equivalent) ? Verdict::equivalent
-                                          : Verdict::best;
+  all[first] = contains(all, Verdict::undecided)    ? Verdict::undecided
+               : contains(all, Verdict::equivalent) ? Verdict::equivalent
+                                                    : Verdict::best;
   return all;
 }
 

@@ -38,6 +38,9 @@ struct Observations {
   int unit_set = 0;  // units of the same set and number are the same segments or examples
 };
 
+// The means over the seeds for each unit, of [seed][unit].
+std::vector<double> means_by_unit(const std::vector<std::vector<double>>& seeds);
+
 enum class Better { lower = 1, higher };
 
 // The difference of two entries, and half of the width of its confidence interval: infinite if
@@ -95,10 +98,9 @@ class Contrasts {
   std::vector<double> take_residuals(const std::vector<std::size_t>& pool);
   Variance variance(std::size_t a, std::size_t b) const;
   Variance unpaired(const Observations& x, const Observations& y) const;
-  // `same`: a[i] and b[i] are of the same unit.
-  static void add_units(Variance& found, std::vector<double> a, const std::vector<double>& b,
-                        bool same);
-  void add_least(Variance& found, const Observations& x, const Observations& y) const;
+  // a, b: the means over the seeds for each unit of x and y.
+  void add_units(Variance& found, const Observations& x, const Observations& y,
+                 std::vector<double> a, const std::vector<double>& b) const;
   double margin(const Variance& one) const;
 
   std::vector<Observations> entries_;

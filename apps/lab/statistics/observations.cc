@@ -2,6 +2,7 @@
 
 #include <cmath>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/model/extension.h"
 
@@ -9,7 +10,6 @@ namespace gnomon::lab {
 namespace {
 
 void add(Observations& sample, const RunResult& run, std::vector<double> units) {
-  // The mean is the same for each of these; a run without units has one number.
   sample.seeds.push_back(run.seed);
   sample.units.push_back(std::move(units));
   sample.trained = sample.trained && run.steps > 0;
@@ -27,7 +27,7 @@ Observations observations_of(const Way& way, std::size_t length,
   Observations sample;
   for (const RunResult& run : runs) {
     if (run.encoding != way.name) continue;
-    if (way.context == Context::whole || way.context == Context::cut) {
+    if (way.method.empty()) {
       const LengthLoss& at = run.tests.lengths[way.context == Context::cut ? 0 : length];
       add(sample, run, units_or(at.tail_by_segment, at.tail_bits));
       continue;
@@ -63,12 +63,8 @@ Observations observations_of(const std::string& encoding, std::size_t range,
 double mean_margin(const Observations& sample) {
   if (sample.units.empty()) return 0;
   const auto seeds = static_cast<double>(sample.seeds.size());
-  std::vector<double> by_seed, by_unit(sample.units[0].size());
-  for (const std::vector<double>& units : sample.units) {
-    by_seed.push_back(mean(units));
-    for (std::size_t i = 0; i < std::min(units.size(), by_unit.size()); ++i)
-      by_unit[i] += units[i] / seeds;
-  }
+  const std::vector<double> by_seed = mapped(sample.units, mean),
+                            by_unit = means_by_unit(sample.units);
   const auto part = [](const std::vector<double>& numbers) {
     const double one = deviation(numbers);
     return one * one / static_cast<double>(numbers.size());

@@ -17,6 +17,9 @@ std::vector<Recommendation> recommendations(const Results& results);
 // Whether two lists have the same encodings and uses, in any order.
 bool same_choices(std::vector<Choice> a, std::vector<Choice> b);
 
+// "with its context cut to the last 128 bytes"; empty for an encoding.
+std::string use_of(const Way& way, const Results& results);
+
 // "Rotary with its context cut to the last 128 bytes or ALiBi".
 std::string choices_text(const Recommendation& one);
 

@@ -1,6 +1,4 @@
 #include "apps/lab/statistics/results.h"
-#include "apps/lab/statistics/cost_results.h"
-#include "apps/lab/statistics/extension_results.h"
 
 #include <fmt/format.h>
 #include <torch/version.h>
@@ -13,19 +11,18 @@
 #include <fstream>
 #include <thread>
 
-#include "apps/lab/data/numbers.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
+#include "apps/lab/model/extension.h"
 #include "apps/lab/runs/cost.h"
-#include "apps/lab/runs/extend.h"
-#include "apps/lab/runs/session.h"
 #include "apps/lab/statistics/answer.h"
 #include "apps/lab/statistics/observations.h"
+#include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results_by_size.h"
 #include "apps/lab/statistics/task_results.h"
 #include "apps/lab/statistics/training.h"
-#include "apps/lab/statistics/ways.h"
 #include "apps/lab/tasks/finetune_config.h"
 #include "gnomon/isa.h"
 #include "gnomon/version.h"
@@ -35,12 +32,6 @@ namespace gnomon::lab {
 namespace {
 
 using Runs = std::vector<const RunResult*>;
-
-std::vector<double> collect(const Runs& runs, double RunResult::* number) {
-  std::vector<double> numbers;
-  for (const RunResult* one : runs) numbers.push_back(one->*number);
-  return numbers;
-}
 
 // `lengths` and `holds_to` of an encoding with text.
 void add_text_lengths(EncodingResult& all, const Runs& runs) {
@@ -52,19 +43,15 @@ void add_text_lengths(EncodingResult& all, const Runs& runs) {
     one.applicable = first[i].applicable;
     if (!one.applicable) continue;
     const auto over_seeds = [&](double LengthLoss::* number) {
-      std::vector<double> numbers;
-      for (const RunResult* run : runs) numbers.push_back(run->tests.lengths[i].*number);
-      return numbers;
+      return mapped(runs, [&](const RunResult* run) { return run->tests.lengths[i].*number; });
     };
     const auto tails = over_seeds(&LengthLoss::tail_bits);
     one.tail_bits = mean(tails);
     one.tail_deviation = deviation(tails);
-    Observations sample;
-    for (const RunResult* run : runs) {
-      sample.seeds.push_back(run->seed);
-      sample.units.push_back(run->tests.lengths[i].tail_by_segment);
-    }
-    one.uncertainty = mean_margin(sample);
+    one.uncertainty = mean_margin({.seeds = mapped(runs, &RunResult::seed),
+                                   .units = mapped(runs, [&](const RunResult* run) {
+                                     return run->tests.lengths[i].tail_by_segment;
+                                   })});
     one.window_bits = mean(over_seeds(&LengthLoss::window_bits));
     one.accuracy = mean(over_seeds(&LengthLoss::accuracy));
     if (!std::isfinite(one.tail_bits + one.uncertainty + one.window_bits + one.accuracy))
@@ -98,17 +85,16 @@ EncodingResult encoding_results(const std::string& name, const Runs& runs,
                      first.parameters,
                      first.position_parameters};
   first.tests.stretches.empty() ? add_text_lengths(all, runs) : add_example_lengths(all, runs);
-  all.tokens_per_second = mean(collect(runs, &RunResult::tokens_per_second));
-  all.train_seconds = mean(collect(runs, &RunResult::train_seconds));
-  all.test_seconds = mean(collect(runs, &RunResult::test_seconds));
+  all.tokens_per_second = mean(mapped(runs, &RunResult::tokens_per_second));
+  all.train_seconds = mean(mapped(runs, &RunResult::train_seconds));
+  all.test_seconds = mean(mapped(runs, &RunResult::test_seconds));
   return all;
 }
 
 std::vector<TextSize> sizes(const std::vector<Text>& texts) {
-  std::vector<TextSize> all;
-  for (const Text& text : texts)
-    all.push_back({internal::printable(text.name), std::ssize(text.bytes)});
-  return all;
+  return mapped(texts, [](const Text& text) {
+    return TextSize{internal::printable(text.name), std::ssize(text.bytes)};
+  });
 }
 
 std::size_t index_of(char c) { return static_cast<unsigned char>(c); }
@@ -214,9 +200,19 @@ std::string now() {
 
 }  // namespace
 
-const EncodingResult& find_encoding(const Results& results, const std::string& name) {
-  return *std::find_if(results.encodings.begin(), results.encodings.end(),
-                       [&](const EncodingResult& one) { return one.name == name; });
+const EncodingResult* find_encoding(const Results& results, const std::string& name) {
+  return find_by(results.encodings, &EncodingResult::name, name);
+}
+
+PlaceResult result_at(const EncodingResult& encoding, std::size_t place) {
+  if (encoding.lengths.empty()) {
+    const StretchMean& range = encoding.ranges[place];
+    return {range.applicable, range.score, range.score_interval};
+  }
+  const LengthMean& at = encoding.lengths[place];
+  return {at.applicable,
+          at.tail_bits,
+          {at.tail_bits - at.uncertainty, at.tail_bits + at.uncertainty}};
 }
 
 std::string length_text(const Results& results, std::int64_t length) {
@@ -227,7 +223,7 @@ std::string length_text(const Results& results, std::int64_t length) {
 }
 
 void compare_encodings(Results& results) {
-  const bool examples = results.settings.task->has_examples();
+  results.encodings.clear();
   for (const std::string& name : results.settings.encodings) {
     Runs runs;
     for (const RunResult& run : results.runs)
@@ -236,38 +232,102 @@ void compare_encodings(Results& results) {
       results.encodings.push_back(encoding_results(name, runs, results.settings));
   }
   judge_training(results);
-  (examples ? rank_examples : rank_ways)(results);
+  rank(results);
   results.extensions = extension_results(results.encodings, results.runs);
   if (has_sizes(results)) return compare_sizes(results);
   results.recommendations = recommendations(results);
   results.answer = answer(results);
-  for (const std::string& one :
-       extension_answer(results.extensions, length_unit(results.settings)))
-    results.answer.push_back(one);
+}
+
+std::vector<ExtensionResult> extension_results(const std::vector<EncodingResult>& encodings,
+                                               const std::vector<RunResult>& runs) {
+  std::vector<ExtensionResult> all;
+  for (const EncodingResult& encoding : encodings) {
+    std::vector<const Extension*> seeds;
+    for (const RunResult& run : runs)
+      if (run.encoding == encoding.name && run.extension) seeds.push_back(&*run.extension);
+    if (seeds.empty()) continue;
+    const Extension& first = *seeds.front();
+    ExtensionResult result{.name = encoding.name,
+                           .title = encoding.title,
+                           .seeds = std::ssize(seeds),
+                           .factor = first.factor,
+                           .steps = first.steps};
+    // `of` returns the list of bits in the extension of a seed.
+    const auto add = [&](const std::string& method, const std::string& title, Stage stage,
+                         auto&& of) {
+      ExtensionRow row{.method = method, .title = title, .stage = stage};
+      for (std::size_t i = 0; i < first.before.size(); ++i) {
+        const auto here = mapped(seeds, [&](const Extension* seed) { return of(*seed)[i]; });
+        row.bits.push_back(mean(here));
+        row.deviation.push_back(deviation(here));
+        row.uncertainty.push_back(mean_margin(here));
+      }
+      result.rows.push_back(row);
+    };
+    add("none", encoding.title, Stage::before,
+        [](const Extension& seed) { return seed.before; });
+    for (std::size_t m = 0; m < first.methods.size(); ++m) {
+      const std::string& method = first.methods[m].method;
+      if (method != control_extension)
+        add(method, extension_title(method), Stage::without,
+            [&](const Extension& seed) { return seed.methods[m].without; });
+      add(method, extension_title(method), Stage::after,
+          [&](const Extension& seed) { return seed.methods[m].after; });
+    }
+    result.lengths = mapped(encoding.lengths, &LengthMean::length);
+    all.push_back(result);
+  }
+  return all;
+}
+
+std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured,
+                                       const std::vector<EncodingResult>& encodings) {
+  // The heap grows by more than it needs: a difference of less is none.
+  constexpr double least_extra = 2 << 20, least_share = 0.02;  // bytes; share of none
+  const auto of = [&](const std::string& name) {
+    return find_by(measured, &MeasuredCost::encoding, name);
+  };
+  std::vector<EncodingCost> all;
+  for (const EncodingResult& one : encodings) {
+    const auto found = of(one.name), plain = of(reference_of(one.name));
+    if (!found || !plain) continue;
+    EncodingCost row{one.name,
+                     one.title,
+                     one.position_parameters,
+                     found->step_seconds,
+                     found->relative_step,
+                     found->memory};
+    if (plain->relative_step) row.step_noise = plain->relative_step->from_one();
+    if (one.fall && row.relative_step && !one.lengths.empty()) {
+      const bool slower = row.relative_step->shows_cost(row.step_noise.value_or(0));
+      const double doublings = slower ? std::log2(row.relative_step->median) : 0;
+      row.equal_time_bits = one.lengths.front().tail_bits + doublings * *one.fall;
+    }
+    for (std::size_t i = 0; i < std::min(row.memory.size(), plain->memory.size()); ++i) {
+      MemoryUse& use = row.memory[i];
+      const double extra = use.bytes - plain->memory[i].bytes;
+      const double noise = std::max(least_extra, least_share * plain->memory[i].bytes);
+      // An encoding adds to the memory of none. A difference below 0 is noise, of the heap.
+      if (extra > noise + use.spread + plain->memory[i].spread) use.extra_bytes = extra;
+    }
+    all.push_back(row);
+  }
+  return all;
 }
 
 Results assemble_results(const SessionResult& session, const Corpus& corpus) {
   const Settings& settings = session.settings;
-  Results results;
+  Results results{session};
   results.gnomon = GNOMON_VERSION;
   results.date = now();
-  results.command = session.command;
-  results.protocol = session.protocol;
-  results.missing = session.missing;
-  results.settings = settings;
   results.texts = texts_result(corpus);
   results.metric = metric(settings, results.texts);
   results.runs_asked = std::ssize(settings.seeds) * std::ssize(settings.encodings);
-  results.left_out = session.left_out;
-  results.stopped = session.stopped;
-  results.runs = session.runs;
-  results.sweep = session.sweep;
   results.machine = {processor(), std::thread::hardware_concurrency(), settings.device,
                      std::string(name(current_isa())), TORCH_VERSION};
   compare_encodings(results);
-  results.cost = cost_results(session.cost, results.encodings);
-  results.unfinished = session.unfinished;
-  results.seconds = session.seconds;
+  results.cost = cost_results(session.measured_cost, results.encodings);
   return results;
 }
 

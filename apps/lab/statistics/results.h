@@ -15,7 +15,6 @@
 namespace gnomon::lab {
 
 struct Corpus;
-struct SessionResult;
 
 // An encoding holds a length if its loss exceeds that at the training length by at most this
 // share.
@@ -74,34 +73,24 @@ struct EncodingResult {
   double tokens_per_second = 0, train_seconds = 0, test_seconds = 0;
 };
 
-// An encoding in a ranking. `bits` for text, else `score` and `second`.
-struct RankedEncoding {
-  std::string name = {}, title = {};
-  std::optional<double> bits = {};
-  double score = 0, second = 0;
-  Verdict verdict = Verdict::excluded;
-};
 // A way to use a trained encoding at a context length: with the whole context, with the context
 // cut to the training length, or after a method of --extend, without or with its fine-tune.
 enum class Context { whole = 1, cut, extended, tuned };
 const char* name(Context context);
+// An encoding or a way to use it in a ranking.
 struct Way {
-  std::string name = {}, title = {};  // name and title of the encoding
-  Context context;
-  std::string method = {};  // title of the --extend method
-  double bits = 0;
+  std::string name = {}, title = {};    // name and title of the encoding
+  std::optional<Context> context = {};  // empty: an encoding, with the whole context
+  std::string method = {};              // title of the --extend method
+  double value = 0;                     // bits, or the score of a task with examples
+  std::optional<double> second = {};    // the second score; empty: bits
   Verdict verdict = Verdict::excluded;
 };
-// All ways at one length, best first, and the excluded ones after them.
-struct Ways {
-  std::int64_t length = 0;
-  std::vector<Way> order = {};
-};
-// The encodings at the length `to` (text; `from` is 0) or at the lengths `from` to `to`, best
-// first.
+// The encodings or the ways at the length `to` (text; `from` is 0) or at the lengths `from` to
+// `to`, best first, and the excluded ones after the others.
 struct Ranking {
   std::int64_t from = 0, to = 0;
-  std::vector<RankedEncoding> order = {};
+  std::vector<Way> order = {};
 };
 
 // An encoding that is recommended, and its use if others of its ways are worse: "with the
@@ -187,40 +176,48 @@ struct Machine {
   std::string device = {}, isa = {}, libtorch = {};
 };
 
-struct Results {
+struct Results : SessionResult {
   std::string gnomon = {};
   std::int64_t schema = 4;
-  std::string date = {}, command = {};  // UTC; the command line
-  std::optional<Protocol> protocol = {};
+  std::string date = {};  // UTC
   std::vector<std::string> answer = {};
-  Settings settings = {};
   Metric metric = {};
   TextsResult texts = {};
   std::int64_t runs_asked = 0;
   std::string size = {};               // "2x64": results of the models of this size
   std::vector<SizeResult> sizes = {};  // filled in a session with several sizes
-  std::vector<LeftOut> left_out = {};
-  bool stopped = false;
-  std::vector<std::string> missing = {};  // runs that --merge --partial has not found
   std::vector<EncodingResult> encodings = {};
   std::vector<Ranking> rankings = {};
-  std::vector<Ways> ways = {};                       // filled for a task with text
+  std::vector<Ranking> ways = {};                    // filled for a task with text
   std::vector<Recommendation> recommendations = {};  // empty: not trained enough, several sizes
   std::vector<ExtensionResult> extensions = {};
   std::vector<EncodingCost> cost = {};
-  std::vector<SweptRate> sweep = {};
-  std::vector<RunResult> runs = {}, unfinished = {};
   Machine machine = {};
-  double seconds = 0;
 };
 
-// The results of an encoding that has some.
-const EncodingResult& find_encoding(const Results& results, const std::string& name);
+// The results of an encoding, or null if no run is finished.
+const EncodingResult* find_encoding(const Results& results, const std::string& name);
+// The result at a length or in a range, an index of Results::rankings: bits or the score.
+struct PlaceResult {
+  bool applicable = false;  // the fields after it are unset if not
+  double value = 0;
+  Interval interval = {};  // 95 % confidence
+};
+PlaceResult result_at(const EncodingResult& encoding, std::size_t place);
 
 // "128 bytes", or "128 tokens (about 400 bytes)".
 std::string length_text(const Results& results, std::int64_t length);
 
 Results assemble_results(const SessionResult& session, const Corpus& corpus);
+
+// The results of --extend over seeds.
+std::vector<ExtensionResult> extension_results(const std::vector<EncodingResult>& encodings,
+                                               const std::vector<RunResult>& runs);
+
+// The costs of the assembled encodings. More memory than that of none is set only if it exceeds
+// the differences between equal measurements by 2 MiB and 2 %.
+std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured,
+                                       const std::vector<EncodingResult>& encodings);
 
 // Sets the encodings, rankings, ways, recommendations, extensions, sizes and the answer from
 // the settings, texts, machine, requested runs and runs.

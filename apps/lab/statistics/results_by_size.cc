@@ -4,16 +4,13 @@
 
 #include <algorithm>
 #include <cmath>
-#include <optional>
-#include <set>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/statistics/answer.h"
-#include "apps/lab/statistics/diverged.h"
-#include "apps/lab/statistics/recommend.h"
-#include "apps/lab/statistics/task_results.h"
+#include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/training.h"
 
 namespace gnomon::lab {
@@ -45,20 +42,12 @@ std::int64_t smallest(const Results& results) {
   return least;
 }
 
-bool examples(const Results& results) { return results.settings.task->has_examples(); }
-
-// The reason why the models are not trained enough for advice. Empty if they are.
-std::optional<std::string> not_trained(const Results& results) { return no_advice(results); }
-
-// The first and the last of Results::rankings, or one of them if there is only one.
 std::set<std::size_t> ends(const Results& results) { return {0, results.rankings.size() - 1}; }
 
-// The titles of the encodings that may be the best. Empty if no encoding has
-// positions, or if none is better than chance.
 std::vector<std::string> best_at(const Results& results, std::size_t at) {
   std::vector<std::string> titles;
-  if (examples(results) && !beats_chance(results, at)) return titles;
-  for (const RankedEncoding& one : results.rankings[at].order)
+  if (results.settings.task->has_examples() && !beats_chance(results, at)) return titles;
+  for (const Way& one : results.rankings[at].order)
     if (may_be_best(one.verdict)) titles.push_back(one.title);
   return titles;
 }
@@ -71,14 +60,15 @@ std::string best_text(const Results& results) {
     const std::vector<std::string> titles = best_at(results, at);
     const std::string place = place_text(results, ranking);
     if (titles.empty()) {
-      const bool finite = !ranking.order.empty() &&
-                          std::isfinite(ranking.order[0].bits.value_or(ranking.order[0].score));
-      (ranking.order.empty() ? absent : finite ? none : diverged).push_back(place);
+      (ranking.order.empty()                        ? absent
+       : std::isfinite(ranking.order.front().value) ? none
+                                                    : diverged)
+          .push_back(place);
       continue;
     }
-    const RankedEncoding& first = ranking.order[0];
+    const Way& first = ranking.order[0];
     const std::string value =
-        first.bits ? fmt::format("{:.3f} bits", *first.bits) : percent_text(first.score);
+        first.second ? percent_text(first.value) : fmt::format("{:.3f} bits", first.value);
     best.push_back(fmt::format("{} at {} ({}{})", either(titles), place, value,
                                titles.size() > 1 ? ", not decided" : ""));
   }
@@ -89,7 +79,7 @@ std::string best_text(const Results& results) {
   if (!none.empty()) parts.push_back("no encoding is above chance at " + listed(none));
   if (!diverged.empty()) parts.push_back("every encoding diverged at " + listed(diverged));
   if (!absent.empty()) parts.push_back("no encoding has positions for " + listed(absent));
-  return (examples(results) ? "" : "with the whole context, ") +
+  return (results.settings.task->has_examples() ? "" : "with the whole context, ") +
          fmt::format("{}", fmt::join(parts, "; "));
 }
 
@@ -97,43 +87,28 @@ std::string best_text(const Results& results) {
 // better than chance.
 std::string common_sentence(const Results& all, const std::vector<Results>& sizes,
                             std::size_t at) {
-  std::vector<std::string> common;
-  bool first = true;
+  std::vector<std::string> common = best_at(sizes[0], at);
   for (const Results& one : sizes) {
     const std::vector<std::string> here = best_at(one, at);
     if (here.empty()) return "";
-    if (first) common = here;
-    first = false;
-    std::erase_if(common, [&](const std::string& title) {
-      return std::find(here.begin(), here.end(), title) == here.end();
-    });
+    std::erase_if(common, [&](const std::string& title) { return !contains(here, title); });
   }
-  const std::string place = (examples(all) ? "At " : "With the whole context of ") +
-                            place_text(all, all.rankings[at]);
+  const std::string place =
+      (all.settings.task->has_examples() ? "At " : "With the whole context of ") +
+      place_text(all, all.rankings[at]);
   return common.empty()
              ? fmt::format("{}, no encoding may be the best at every size.", place)
              : fmt::format("{}, {} may be the best at every size.", place, listed(common));
 }
 
-// The finished encodings of all sizes, each once.
 std::vector<const EncodingResult*> encodings(const std::vector<Results>& sizes) {
   std::vector<const EncodingResult*> all;
   for (const Results& size : sizes)
     for (const EncodingResult& one : size.encodings)
-      if (std::none_of(all.begin(), all.end(),
-                       [&](const EncodingResult* other) { return other->name == one.name; }))
-        all.push_back(&one);
+      if (!contains(mapped(all, &EncodingResult::name), one.name)) all.push_back(&one);
   return all;
 }
 
-// The results of an encoding at a size. Null if no run is finished.
-const EncodingResult* find(const Results& size, const std::string& name) {
-  for (const EncodingResult& one : size.encodings)
-    if (one.name == name) return &one;
-  return nullptr;
-}
-
-// Entries that have a finished run.
 std::vector<Results> finished(std::vector<Results> sizes) {
   std::erase_if(sizes, [](const Results& one) { return one.encodings.empty(); });
   return sizes;
@@ -142,40 +117,37 @@ std::vector<Results> finished(std::vector<Results> sizes) {
 }  // namespace by_size
 
 bool has_sizes(const Results& results) {
-  return std::any_of(results.settings.encodings.begin(), results.settings.encodings.end(),
-                     [](const std::string& entry) { return split_size(entry).size; });
+  return std::ranges::any_of(results.settings.encodings, [](const std::string& entry) {
+    return split_size(entry).size.has_value();
+  });
 }
 
 std::vector<Results> results_by_size(const Results& all) {
   std::vector<Results> sizes;
   if (!has_sizes(all)) return sizes;
   for (const ModelSize& size : sizes_of(all.settings)) {
-    Results& one = sizes.emplace_back();
-    one.gnomon = all.gnomon, one.schema = all.schema;
-    one.date = all.date, one.command = all.command, one.protocol = all.protocol;
+    Results& one = sizes.emplace_back(all);
+    one.sizes.clear(), one.sweep.clear();
     one.size = size.text();
-    one.settings = sized(all.settings, "@" + size.text());
+    one.settings = sized(all.settings, "@" + one.size);
     one.settings.encodings.clear();
     for (const std::string& entry : all.settings.encodings)
       if (size_of(all.settings, entry) == size)
         one.settings.encodings.push_back(split_size(entry).name);
-    one.metric = all.metric, one.texts = all.texts;
     one.runs_asked = std::ssize(all.settings.seeds) * std::ssize(one.settings.encodings);
-    one.stopped = all.stopped;
-    for (const std::string& name : all.missing)
-      if (name.find("@" + one.size + "-seed") != std::string::npos) one.missing.push_back(name);
+    std::erase_if(one.missing, [&](const std::string& name) {
+      return name.find("@" + one.size + "-seed") == std::string::npos;
+    });
     const auto part = [&](const auto& list, auto entry) {
       return by_size::of_size(list, entry, all.settings, size);
     };
     one.left_out = part(all.left_out, &LeftOut::name);
     one.runs = part(all.runs, &RunResult::encoding);
     one.unfinished = part(all.unfinished, &RunResult::encoding);
-    one.machine = all.machine;
-    one.seconds = all.seconds;
     compare_encodings(one);
     one.cost = part(all.cost, &EncodingCost::name);
     for (EncodingCost& cost : one.cost)
-      if (const EncodingResult* encoding = by_size::find(one, cost.name))
+      if (const EncodingResult* encoding = find_encoding(one, cost.name))
         cost.title = encoding->title;
   }
   return sizes;
@@ -199,7 +171,7 @@ void compare_sizes(Results& results) {
     results.sizes.push_back({one.size, s.layers, s.width, s.heads, by_size::smallest(one)});
     if (one.encodings.empty()) continue;
     const std::string size = size_text(results.sizes.back());
-    if (const auto reason = by_size::not_trained(one)) {
+    if (const auto reason = no_advice(one)) {
       results.answer.push_back(size + ". " + *reason);
       advice = false;
       continue;

@@ -31,17 +31,13 @@ namespace by_size {
 
 // The parameters of the smallest model; 0 if no run is finished.
 std::int64_t smallest(const Results& results);
-// Whether the lengths of the task are those of examples.
-bool examples(const Results& results);
 // The first and the last of Results::rankings, or one of them if there is only one.
 std::set<std::size_t> ends(const Results& results);
 // The titles of the encodings of a ranking that may be the best. Empty if no encoding has
-// positions for it, or takes part.
+// positions for it, takes part, or is better than chance.
 std::vector<std::string> best_at(const Results& results, std::size_t at);
 // Every encoding once, as in the first size that has it.
 std::vector<const EncodingResult*> encodings(const std::vector<Results>& sizes);
-// Null if the size does not have the encoding.
-const EncodingResult* find(const Results& size, const std::string& name);
 // The sizes with a finished run.
 std::vector<Results> finished(std::vector<Results> sizes);
 

@@ -1,12 +1,10 @@
 #include "apps/lab/statistics/results_json.h"
-#include "apps/lab/data/task.h"
 
-#include <algorithm>
 #include <stdexcept>
 
-#include "apps/lab/data/json_fields.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/run_json.h"
-#include "apps/lab/tasks/results_check.h"
+#include "apps/lab/data/task.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "apps/lab/tasks/stored.h"
 
@@ -46,28 +44,23 @@ void describe(auto& f, Recommendation& s) {
   f("difference", s.difference)("margin", s.margin)("seeds", s.seeds);
   f("confidence", s.confidence);
 }
-void describe(auto& f, RankedEncoding& s) {
-  f("name", s.name)("title", s.title).optional("bits", s.bits);
-  if (!s.bits) f("score", s.score)("second", s.second);
+void describe(auto& f, Way& s) {
+  f("name", s.name)("title", s.title);
+  if (s.context) f("context", *s.context)("method", s.method);
+  f(s.second ? "score" : "bits", s.value).optional("second", s.second);
   f("verdict", s.verdict);
 }
 void describe(auto& f, Ranking& s) {
   s.from ? f("from", s.from)("to", s.to) : f("length", s.to);
   f("order", s.order);
 }
-void describe(auto& f, Way& s) {
-  f("name", s.name)("title", s.title)("context", s.context)("method", s.method);
-  f("bits", s.bits)("verdict", s.verdict);
-}
-void describe(auto& f, Ways& s) { f("length", s.length)("order", s.order); }
 void describe(auto& f, ExtensionRow& s) {
   f("method", s.method)("title", s.title)("stage", s.stage)("bits", s.bits);
   f("deviation", s.deviation)("uncertainty", s.uncertainty);
 }
 void describe(auto& f, ExtensionResult& s) {
   f("name", s.name)("title", s.title)("seeds", s.seeds)("factor", s.factor);
-  f("steps", s.steps);
-  f("lengths", s.lengths)("rows", s.rows);
+  f("steps", s.steps)("lengths", s.lengths)("rows", s.rows);
 }
 void describe(auto& f, EncodingCost& s) {
   f("name", s.name)("title", s.title)("position_parameters", s.position_parameters);
@@ -103,8 +96,7 @@ void describe(auto& f, Results& s) {
   f("rankings", s.rankings).optional("ways", s.ways);
   f("recommendations", s.recommendations)("extensions", s.extensions)("cost", s.cost);
   f.optional("sweep", s.sweep);
-  f("runs", s.runs);
-  f("unfinished", s.unfinished)("machine", s.machine)("seconds", s.seconds);
+  f("runs", s.runs)("unfinished", s.unfinished)("machine", s.machine)("seconds", s.seconds);
 }
 
 namespace {
@@ -127,9 +119,7 @@ void check_measurements(const Measurements& found) {
   need_finite({texts.byte_frequency_bits, texts.byte_frequency_accuracy, texts.byte_pair_bits,
                texts.bytes_per_token.value_or(1), texts.token_frequency_bits.value_or(0)});
   for (const RunResult& run : found.results.runs) {
-    need_same(std::find(settings.encodings.begin(), settings.encodings.end(), run.encoding) !=
-                  settings.encodings.end(),
-              "encoding of a run");
+    need_same(contains(settings.encodings, run.encoding), "encoding of a run");
     check_run(run, settings);
   }
 }
@@ -137,21 +127,13 @@ void check_measurements(const Measurements& found) {
 }  // namespace
 
 const char* name(Stage stage) {
-  return stage == Stage::before ? "before" : stage == Stage::without ? "without" : "after";
+  constexpr const char* names[] = {"before", "without", "after"};
+  return names[static_cast<std::size_t>(stage) - 1];
 }
 
 const char* name(Context context) {
-  switch (context) {
-    case Context::whole:
-      return "whole";
-    case Context::cut:
-      return "cut";
-    case Context::extended:
-      return "extended";
-    case Context::tuned:
-      return "tuned";
-  }
-  return "";
+  constexpr const char* names[] = {"whole", "cut", "extended", "tuned"};
+  return names[static_cast<std::size_t>(context) - 1];
 }
 
 Json to_json(const Results& results) { return Writer::written(results); }

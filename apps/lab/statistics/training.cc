@@ -5,10 +5,10 @@
 #include <algorithm>
 #include <cmath>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/schedule.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
-#include "apps/lab/statistics/diverged.h"
 
 namespace gnomon::lab {
 namespace training {
@@ -38,31 +38,15 @@ std::optional<double> validation_at(const RunResult& run, double step) {
   return std::nullopt;
 }
 
-bool is_token_task(const Results& results) {
-  const TextsResult& texts = results.texts;
-  return texts.token_frequency_bits.value_or(texts.byte_frequency_bits) <
-         texts.byte_frequency_bits;
-}
-
 // The largest loss of a model of text that has learned.
 double learned_bits(const Results& results) {
   const TextsResult& texts = results.texts;
   const double frequency =
-      is_token_task(results) ? *texts.token_frequency_bits : texts.byte_frequency_bits;
+      std::min(texts.token_frequency_bits.value_or(texts.byte_frequency_bits),
+               texts.byte_frequency_bits);
   return results.settings.task->is_masked()
              ? learned_below * frequency
              : std::min(learned_below * frequency, learned_of_pairs * texts.byte_pair_bits);
-}
-
-// Whether a share is above chance: by its interval, and by that of the best of as many
-// encodings. (Of six encodings that guess, one is above chance by its own interval in a seventh
-// of all sessions.)
-bool is_above(double share, double chance, const Interval& interval, std::int64_t examples,
-              std::size_t encodings) {
-  return share >= chance + learned_share * (1 - chance) && interval.low > chance &&
-         share_interval(share, examples,
-                        normal_quantile(1 - 0.025 / static_cast<double>(encodings)))
-                 .low > chance;
 }
 
 Training of_text(const Results& results, const EncodingResult& one) {
@@ -81,13 +65,14 @@ bool overtakes(const EncodingResult& later, const EncodingResult& earlier) {
 Training of_examples(const Results& results, const EncodingResult& one) {
   const StretchMean& range = one.ranges.front();
   if (!std::isfinite(range.score)) return Training::diverged;
-  const std::size_t encodings = results.encodings.size();
+  const auto shows_learning = [&](double share, double chance, const Interval& interval) {
+    return share >= chance + learned_share * (1 - chance) &&
+           is_above_chance(share, chance, interval, range.examples, results.encodings.size());
+  };
   // Each of the scores shows learning: translations of text are seldom right in all words.
-  if (!is_above(range.score, range.chance_score, range.score_interval, range.examples,
-                encodings) &&
+  if (!shows_learning(range.score, range.chance_score, range.score_interval) &&
       (results.settings.task->second.empty() ||
-       !is_above(range.second, range.chance_second, range.second_interval, range.examples,
-                 encodings)))
+       !shows_learning(range.second, range.chance_second, range.second_interval)))
     return Training::at_chance;
   double loss = 0;  // at the end of the constant learning rate
   for (const RunResult& run : results.runs)
@@ -131,6 +116,12 @@ const char* name(Training one) {
   return names[static_cast<std::size_t>(one) - 1];
 }
 
+bool is_above_chance(double share, double chance, const Interval& interval,
+                     std::int64_t examples, std::size_t encodings) {
+  const double z = normal_quantile(1 - 0.025 / static_cast<double>(encodings));
+  return interval.low > chance && share_interval(share, examples, z).low > chance;
+}
+
 std::optional<double> fall_of(const RunResult& run, const Settings& settings) {
   const double end = std::floor(stable_until * static_cast<double>(settings.steps));
   const auto half = training::validation_at(run, 0.5 * end),
@@ -153,17 +144,53 @@ void judge_training(Results& results) {
   std::vector<EncodingResult*> late;
   for (EncodingResult& one : results.encodings)
     if (one.training == Training::enough &&
-        std::any_of(
-            results.encodings.begin(), results.encodings.end(),
-            [&](const EncodingResult& other) { return training::overtakes(one, other); }))
+        std::ranges::any_of(results.encodings, [&](const EncodingResult& other) {
+          return training::overtakes(one, other);
+        }))
       late.push_back(&one);
   for (EncodingResult* one : late) one->training = Training::unconverged;
 }
 
+bool all_diverged(const Results& results) {
+  return !results.encodings.empty() &&
+         std::ranges::all_of(
+             results.encodings, [](Training one) { return one == Training::diverged; },
+             &EncodingResult::training);
+}
+
+std::string all_diverged_sentence(const Results& results) {
+  return fmt::format(
+      "No advice: every {0} diverged, so that no result as in training is a finite number. "
+      "Train with a --learning-rate below {1:g}.",
+      entry_noun(results.settings), results.settings.learning_rate);
+}
+
+std::optional<std::string> diverged_sentence(const Results& results) {
+  std::vector<std::string> encodings;
+  for (const EncodingResult& one : results.encodings) {
+    std::vector<std::string> places;
+    std::size_t applicable = 0;
+    const auto add = [&](const auto& at, double number, const std::string& place) {
+      applicable += at.applicable;
+      if (at.applicable && !std::isfinite(number)) places.push_back(place);
+    };
+    for (const LengthMean& at : one.lengths) add(at, at.tail_bits, std::to_string(at.length));
+    for (const StretchMean& at : one.ranges) add(at, at.score, range_text(at.from, at.to));
+    if (places.empty()) continue;
+    encodings.push_back(places.size() == applicable
+                            ? one.title
+                            : fmt::format("{} (at {} {})", one.title, listed(places),
+                                          length_unit(results.settings)));
+  }
+  if (encodings.empty()) return std::nullopt;
+  return fmt::format(
+      "Diverged: {}. A result that is not a finite number ranks last and is never recommended.",
+      listed(encodings));
+}
+
 std::size_t statements_of(const Results& results) {
   const auto part =
-      std::count_if(results.encodings.begin(), results.encodings.end(),
-                    [](const EncodingResult& one) { return one.training == Training::enough; });
+      std::ranges::count(results.encodings, Training::enough, &EncodingResult::training);
   return 3 * static_cast<std::size_t>(std::max<std::ptrdiff_t>(1, part - 1));
 }
 
@@ -206,20 +233,17 @@ std::optional<std::string> no_advice(const Results& results) {
   if (all_diverged(results)) return all_diverged_sentence(results);
   const Settings& s = results.settings;
   const auto steps = static_cast<double>(s.steps);
-  const bool any = std::any_of(results.encodings.begin(), results.encodings.end(),
-                               [](auto& one) { return one.training == Training::enough; });
-  if (!any)
+  if (!find_by(results.encodings, &EncodingResult::training, Training::enough))
     return fmt::format(
         "No advice: no {} is trained enough. Train longer: --steps {:.0f}{}.", entry_noun(s),
         2 * steps,
         training::with_minutes(results, static_cast<double>(s.seeds.size()), 2 * steps));
-  const bool random = std::any_of(results.runs.begin(), results.runs.end(),
-                                  [](const RunResult& run) { return run.steps > 0; });
+  const bool random = std::ranges::any_of(
+      results.runs, [](std::int64_t steps) { return steps > 0; }, &RunResult::steps);
   if (const std::int64_t seeds = fewest_seeds(results); random && seeds < least_seeds)
     return fmt::format(
         "No advice from {}: results differ between seeds, and at least {} seeds show by how "
-        "much. "
-        "For advice: --seeds {}{}.",
+        "much. For advice: --seeds {}{}.",
         counted(seeds, "seed"), least_seeds, training::usual_seeds,
         training::with_minutes(results, static_cast<double>(training::usual_seeds), steps));
   return std::nullopt;

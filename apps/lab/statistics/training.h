@@ -1,6 +1,7 @@
 // Whether the models are trained enough for a comparison. An encoding takes no part in rankings
 //
-// diverged     if a result as in training is not finite
+// diverged     if a result as in training is not finite (NaN or infinite). Such a number ranks
+//              last, is shown as "diverged", and is never recommended
 // at_chance    if it has not learned the task. Text: its loss is not 5 % below that of byte
 //              pairs (masked text: not 10 % below that of byte frequencies). Examples: its
 //              score as in training is not a tenth of the way from chance to 1, or not
@@ -16,7 +17,6 @@
 
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "apps/lab/statistics/results.h"
 
@@ -26,8 +26,21 @@ namespace gnomon::lab {
 // rate and at all of them. Empty if the curve has no such points.
 std::optional<double> fall_of(const RunResult& run, const Settings& settings);
 
+// Whether no encoding has a finite loss or score as in training.
+bool all_diverged(const Results& results);
+// The advice in this case.
+std::string all_diverged_sentence(const Results& results);
+// Which encodings diverged, at which lengths. Empty if none did.
+std::optional<std::string> diverged_sentence(const Results& results);
+
 // Sets `training` and `fall` of each encoding from its lengths or ranges, and the runs.
 void judge_training(Results& results);
+
+// Whether a share is above chance by its interval, and by that of the best of as many
+// encodings. (Of six encodings that guess, one is above chance by its own interval in a seventh
+// of all sessions.)
+bool is_above_chance(double share, double chance, const Interval& interval,
+                     std::int64_t examples, std::size_t encodings);
 
 // The number of statements for which the intervals of a page are corrected: three times the
 // comparisons of the encodings that take part with the best. The lengths and the uses of an

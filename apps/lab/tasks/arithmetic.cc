@@ -4,6 +4,8 @@
 //   polynomial  x=-2,+3x2-1x0>1          the value at x, modulo 10: 3 (-2)^2 - 1 = 11
 //   parity      0110101>0                0 if the number of ones is even, else 1
 //   lego        q=+1,t=-q,c=+t?c>-       the sign of a variable, by a chain of clauses
+#include <fmt/format.h>
+
 #include <array>
 #include <numeric>
 
@@ -13,8 +15,7 @@ namespace gnomon::lab {
 namespace letters {
 
 // The lengths of the paper: trained up to 8, tested up to 16; and up to 32.
-TaskDefaults short_defaults() { return {8, 48, 4, {2, 4}, default_encodings, 2, 64, 4, 4e-3}; }
-TaskDefaults lego_defaults() { return {8, 48, 4, {2, 3}, default_encodings, 2, 64, 4, 4e-3}; }
+constexpr auto short_defaults = defaults_of<8, 48, 2, 4>;
 
 constexpr std::int64_t modulus = 10;
 constexpr std::int64_t remainder(std::int64_t value) {
@@ -45,7 +46,6 @@ Example summed(std::int64_t length, Draws& draws) {
   }
   return asked(prompt + separator, std::to_string(remainder(sum)));
 }
-std::int64_t sum_bytes(std::int64_t length) { return 2 * length + 1; }
 Chance sum_chance(std::int64_t length) {
   Remainders digit;
   digit.fill(1.0 / 9);
@@ -65,23 +65,19 @@ constexpr std::int64_t power(std::int64_t x, std::int64_t degree) {
 std::int64_t around_zero(std::int64_t most, Draws& draws) {
   return draws.below(2 * most + 1) - most;
 }
-std::string signed_digit(std::int64_t value) {
-  return (value < 0 ? "" : "+") + std::to_string(value);
-}
 
 Example evaluated(std::int64_t length, Draws& draws) {
   const std::int64_t x = around_zero(most_x, draws);
-  std::string prompt = "x=" + signed_digit(x) + ",";
+  std::string prompt = fmt::format("x={:+},", x);
   std::int64_t sum = 0;
   for (std::int64_t i = 0; i < length; ++i) {
     const std::int64_t coefficient = around_zero(most_coefficient, draws),
                        degree = draws.below(most_degree + 1);
     sum += coefficient * power(x, degree);
-    prompt += signed_digit(coefficient) + "x" + std::to_string(degree);
+    prompt += fmt::format("{:+}x{}", coefficient, degree);
   }
   return asked(prompt + separator, std::to_string(remainder(sum)));
 }
-std::int64_t polynomial_bytes(std::int64_t length) { return 4 * length + 7; }
 Chance polynomial_chance(std::int64_t length) {
   constexpr double share_of_term = 1.0 / ((2 * most_coefficient + 1) * (most_degree + 1)),
                    share_of_x = 1.0 / (2 * most_x + 1);
@@ -98,16 +94,10 @@ Chance polynomial_chance(std::int64_t length) {
 }
 
 Example counted_ones(std::int64_t length, Draws& draws) {
-  std::string prompt;
-  std::int64_t ones = 0;
-  for (std::int64_t i = 0; i < length; ++i) {
-    const std::int64_t bit = draws.below(2);
-    ones += bit;
-    prompt += std::to_string(bit);
-  }
+  const std::string prompt = random_text("01", length, draws);
+  const auto ones = std::count(prompt.begin(), prompt.end(), '1');
   return asked(prompt + separator, std::to_string(ones % 2));
 }
-std::int64_t parity_bytes(std::int64_t length) { return length + 2; }
 // Half of the sequences, and half of the sequences of signs, have each answer.
 Chance half(std::int64_t) { return one_byte(0.5); }
 
@@ -128,46 +118,33 @@ Example followed(std::int64_t length, Draws& draws) {
   const auto at = static_cast<std::size_t>(first + draws.below(length - first));
   return asked(prompt + name[at] + separator, std::string(1, values[at]));
 }
-std::int64_t lego_bytes(std::int64_t length) { return 5 * length + 3; }
 
 }  // namespace letters
 
-constexpr Task sum_task = letters::with_score({
-    .name = "sum",
-    .title = "Summation modulo 10",
-    .summary = "digits, then the last digit of their sum",
-    .unit = "numbers",
-    .defaults = letters::short_defaults,
-    .letters = {letters::summed, letters::sum_bytes, letters::sum_chance, std::nullopt, 9},
-});
-constexpr Task polynomial_task = letters::with_score({
-    .name = "polynomial",
-    .title = "Value of a polynomial modulo 10",
-    .summary = "x and the terms of a polynomial, then its value at x, modulo 10",
-    .unit = "terms",
-    .defaults = letters::short_defaults,
-    .letters = {letters::evaluated, letters::polynomial_bytes, letters::polynomial_chance,
-                std::nullopt, 10},
-});
-constexpr Task parity_task = letters::with_score({
-    .name = "parity",
-    .title = "Parity",
-    .summary = "bits, then whether the number of ones is odd",
-    .unit = "bits",
-    .trained_on = "examples of 4 to ",
-    .defaults = letters::short_defaults,
-    .letters = {letters::counted_ones, letters::parity_bytes, letters::half, std::nullopt, 11},
-    .shortest = 4,  // fewer bits have no prompt in one of the parts
-});
-constexpr Task lego_task = letters::with_score({
-    .name = "lego",
-    .title = "Chain of clauses (LEGO)",
-    .summary = "a chain of variables with signs, then the value of one in its second half",
-    .unit = "variables",
-    .trained_on = "examples of 2 to ",
-    .defaults = letters::lego_defaults,
-    .letters = {letters::followed, letters::lego_bytes, letters::half, letters::alphabet, 12},
-    .shortest = 2,
-});
+constexpr Task sum_task = letters::with_score(
+    "sum", "Summation modulo 10", "digits, then the last digit of their sum", "numbers",
+    letters::short_defaults,
+    {letters::summed, [](std::int64_t n) { return 2 * n + 1; }, letters::sum_chance,
+     std::nullopt, 9});
+constexpr Task polynomial_task =
+    letters::with_score("polynomial", "Value of a polynomial modulo 10",
+                        "x and the terms of a polynomial, then its value at x, modulo 10",
+                        "terms", letters::short_defaults,
+                        {letters::evaluated, [](std::int64_t n) { return 4 * n + 7; },
+                         letters::polynomial_chance, std::nullopt, 10});
+// Fewer than 4 bits have no prompt in one of the parts.
+constexpr Task parity_task =
+    letters::with_score("parity", "Parity", "bits, then whether the number of ones is odd",
+                        "bits", letters::short_defaults,
+                        {letters::counted_ones, [](std::int64_t n) { return n + 2; },
+                         letters::half, std::nullopt, 11},
+                        4, "examples of 4 to ");
+constexpr Task lego_task = letters::with_score(
+    "lego", "Chain of clauses (LEGO)",
+    "a chain of variables with signs, then the value of one in its second half", "variables",
+    letters::defaults_of<8, 48, 2, 3>,
+    {letters::followed, [](std::int64_t n) { return 5 * n + 3; }, letters::half,
+     letters::alphabet, 12},
+    2, "examples of 2 to ");
 
 }  // namespace gnomon::lab

@@ -6,15 +6,14 @@ BidirectionalImpl::BidirectionalImpl(const EncoderSizes& sizes, CrossAttention c
                                      at::Generator& generator)
     : heads_(sizes.heads), norm_(register_module("norm", layer_norm(sizes.width))) {
   for (std::int64_t layer = 0; layer < sizes.layers; ++layer) {
-    const std::string name = "block" + std::to_string(layer);
+    std::shared_ptr<Block> block;
     if (cross == CrossAttention::memory)
-      blocks_.push_back(register_module(
-          name, std::make_shared<CrossBlock>(sizes.width, sizes.heads, 3 * sizes.layers, init,
-                                             generator)));
+      block = std::make_shared<CrossBlock>(sizes.width, sizes.heads, 3 * sizes.layers, init,
+                                           generator);
     else
-      blocks_.push_back(
-          register_module(name, std::make_shared<Block>(sizes.width, sizes.heads,
-                                                        2 * sizes.layers, init, generator)));
+      block =
+          std::make_shared<Block>(sizes.width, sizes.heads, 2 * sizes.layers, init, generator);
+    blocks_.push_back(register_module("block" + std::to_string(layer), block));
   }
 }
 

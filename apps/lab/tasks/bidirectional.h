@@ -25,9 +25,6 @@ enum class CrossAttention { none = 1, memory };
 
 class BidirectionalImpl : public torch::nn::Module {
  public:
-  static constexpr double weight_deviation = Block::weight_deviation,
-                          embedding_deviation = Block::embedding_deviation;
-
   // With CrossAttention::memory, each layer attends to a memory after its self-attention.
   BidirectionalImpl(const EncoderSizes& sizes, CrossAttention cross, Init init,
                     at::Generator& generator);

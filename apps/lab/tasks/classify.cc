@@ -2,27 +2,21 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cmath>
 #include <map>
 
 #include "apps/lab/data/batches.h"
 #include "apps/lab/data/draws.h"
 #include "apps/lab/data/numbers.h"
-#include "apps/lab/model/generate.h"
 #include "apps/lab/model/task_model.h"
 #include "apps/lab/tasks/bidirectional.h"
 #include "apps/lab/tasks/classify_data.h"
-#include "apps/lab/tasks/sequence_model.h"
 #include "gnomon/error.h"
 #include "gnomon/model/scheme.h"
-#include "gnomon/torch/scheme.h"
 #include "src/core/text.h"
 
 namespace gnomon::lab::classify_examples {
 namespace {
 
-constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
-constexpr std::uint64_t sample_seed = 0x73616d706c65;
 constexpr std::int64_t texts_at_once = 32;
 constexpr std::int64_t class_token = 256;  // the number after the bytes
 
@@ -52,15 +46,14 @@ TextBatch batch_of(const std::vector<LabelledText>& texts) {
 
 struct ClassifierImpl : torch::nn::Module {
   ClassifierImpl(const Settings& settings, model::Scheme scheme, std::int64_t labels,
-                 std::uint64_t seed)
-      : heads(settings.heads) {
+                 std::uint64_t seed) {
     at::Generator shared = seeded_generator(2 * seed);
     embedding = register_module(
-        "embedding", drawn_embedding(class_token + 1, settings.width,
-                                     BidirectionalImpl::embedding_deviation, shared));
+        "embedding",
+        drawn_embedding(class_token + 1, settings.width, Block::embedding_deviation, shared));
     layers = register_module("layers", Bidirectional(settings, shared));
-    head = register_module("head", drawn_linear(settings.width, labels,
-                                                BidirectionalImpl::weight_deviation, shared));
+    head = register_module(
+        "head", drawn_linear(settings.width, labels, Block::weight_deviation, shared));
     position = register_module(
         "position",
         libtorch::PositionScheme(std::move(scheme), seeded_generator(2 * seed + 1)));
@@ -68,18 +61,11 @@ struct ClassifierImpl : torch::nn::Module {
 
   // Returns logits [B, labels] of the [CLS] token.
   at::Tensor forward(const TextBatch& batch) {
-    libtorch::AttendOptions options{.visibility = Visibility::bidirectional};
-    options.positions = libtorch::positions_of_mask(batch.present);
-    const at::Tensor x =
-        layers(position->embed(embedding(batch.tokens), *options.positions),
-               [&](std::int64_t layer, const at::Tensor& qkv, const at::Tensor& hidden) {
-                 options.hidden = hidden;
-                 return position->attend_packed(layer, qkv, heads, options);
-               });
+    const at::Tensor x = layers->encode(embedding(batch.tokens), position,
+                                        libtorch::positions_of_mask(batch.present));
     return head(x.select(1, 0));
   }
 
-  std::int64_t heads;
   torch::nn::Embedding embedding{nullptr};
   Bidirectional layers{nullptr};
   torch::nn::Linear head{nullptr};
@@ -89,12 +75,16 @@ TORCH_MODULE(Classifier);
 
 class ClassifyModel final : public TaskModel {
  public:
-  ClassifyModel(const Settings& settings, const LabelledTexts* data, model::Scheme scheme,
+  ClassifyModel(const Settings& settings, const Corpus& corpus, const std::string& encoding,
                 std::int64_t seed)
       : TaskModel(settings),
-        data_(data),
-        model_(settings, std::move(scheme), data ? std::ssize(data->names) : 2,
-               static_cast<std::uint64_t>(seed)) {
+        data_(static_cast<const LabelledTexts*>(corpus.data.get())),
+        model_(settings,
+               model::parse_scheme(encoding,
+                                   {settings.width, settings.heads, settings.train_length + 1,
+                                    Visibility::bidirectional},
+                                   settings.layers),
+               data_ ? std::ssize(data_->names) : 2, static_cast<std::uint64_t>(seed)) {
     model_->to(torch::Device(settings.device));
   }
 
@@ -182,7 +172,7 @@ class ClassifyModel final : public TaskModel {
   // the first stretch belong to it.
   std::vector<LabelledText> tests(const Stretch& stretch,
                                   std::vector<std::int64_t>& sources) const {
-    std::vector<LabelledText> all, used;
+    std::vector<LabelledText> all;
     if (!data_) {
       const std::int64_t count = 2 * settings_.eval_segments;
       for (std::int64_t i = 0; i < count; ++i)
@@ -192,20 +182,17 @@ class ClassifyModel final : public TaskModel {
       return all;
     }
     const std::int64_t least = stretch.from == shortest_sentence ? 0 : stretch.from;
-    std::vector<std::int64_t> numbers;
-    for (std::int64_t i = 0; i < std::ssize(data_->test); ++i) {
-      const LabelledText& text = data_->test[static_cast<std::size_t>(i)];
-      if (std::ssize(text.text) < least) continue;
-      all.push_back(cut(text, stretch.to));
-      numbers.push_back(i);
+    std::vector<std::size_t> reaching;
+    for (std::size_t i = 0; i < data_->test.size(); ++i)
+      if (std::ssize(data_->test[i].text) >= least) reaching.push_back(i);
+    const std::size_t most =
+        std::min(reaching.size(), static_cast<std::size_t>(8 * settings_.eval_segments));
+    for (std::size_t i = 0; i < most; ++i) {
+      const std::size_t number = reaching[i * reaching.size() / most];
+      all.push_back(cut(data_->test[number], stretch.to));
+      sources.push_back(static_cast<std::int64_t>(number));
     }
-    const std::int64_t count = std::ssize(all),
-                       most = std::min(count, 8 * settings_.eval_segments);
-    for (std::int64_t i = 0; i < most; ++i) {
-      used.push_back(std::move(all[static_cast<std::size_t>(i * count / most)]));
-      sources.push_back(numbers[static_cast<std::size_t>(i * count / most)]);
-    }
-    return used;
+    return all;
   }
 
   // The logits and the batch, on the device.
@@ -253,15 +240,6 @@ Corpus load(const Settings& s) {
   return corpus;
 }
 
-std::unique_ptr<TaskModel> model(const Settings& settings, const Corpus& corpus,
-                                 const std::string& encoding, std::int64_t seed) {
-  const model::Shape shape{settings.width, settings.heads, settings.train_length + 1,
-                           Visibility::bidirectional};
-  return std::make_unique<ClassifyModel>(
-      settings, static_cast<const LabelledTexts*>(corpus.data.get()),
-      model::parse_scheme(encoding, shape, settings.layers), seed);
-}
-
 }  // namespace
 }  // namespace gnomon::lab::classify_examples
 
@@ -286,7 +264,7 @@ const Task classify_task{
     .suffixes = "",
     .defaults = classify_examples::defaults,
     .tokens = [](std::int64_t length) { return length + 1; },
-    .model = classify_examples::model,
+    .model = made<classify_examples::ClassifyModel>,
     .load = classify_examples::load,
     .check = classify_examples::check,
     .shortest = classify_examples::shortest_sentence};

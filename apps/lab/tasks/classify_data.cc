@@ -18,46 +18,35 @@ constexpr std::string_view hunters[] = {"dog", "fox", "owl", "cat"},
 constexpr std::int64_t most_labels = 1000, most_bytes = std::int64_t{1} << 30;
 
 template <std::size_t N>
-std::string_view one_of(const std::string_view (&words)[N], Draws& draws) {
-  return words[draws.below(N)];
+std::string one_of(const std::string_view (&words)[N], Draws& draws) {
+  return std::string(words[draws.below(N)]);
 }
 
 // A sentence without its animals.
 struct Frame {
-  std::string begin, middle, end;
-  std::string_view hunter, prey;
+  std::string begin, middle, end, hunter, prey;
 
-  std::string with(std::string_view subject, std::string_view object) const {
-    return begin + std::string(subject) + middle + std::string(object) + end;
+  std::string with(const std::string& subject, const std::string& object) const {
+    return begin + subject + middle + object + end;
   }
 };
 
 Frame drawn_frame(std::int64_t length, Draws& draws) {
   std::string before, of_subject, of_object, after;
   std::int64_t left = length - shortest_sentence;
-  for (; left >= 4; left -= 4) switch (draws.below(4)) {
-      case 0:
-        before += std::string(one_of(adverbs, draws)) + " ";
-        break;
-      case 1:
-        of_subject += std::string(one_of(adjectives, draws)) + " ";
-        break;
-      case 2:
-        of_object += std::string(one_of(adjectives, draws)) + " ";
-        break;
-      default:
-        after += " " + std::string(one_of(adverbs, draws));
-    }
+  for (; left >= 4; left -= 4) {
+    const std::int64_t place = draws.below(4);
+    if (place == 0) before += one_of(adverbs, draws) + " ";
+    if (place == 1) of_subject += one_of(adjectives, draws) + " ";
+    if (place == 2) of_object += one_of(adjectives, draws) + " ";
+    if (place == 3) after += " " + one_of(adverbs, draws);
+  }
   Frame frame{before + "the " + of_subject, {}, after, {}, {}};
-  frame.middle = " " + std::string(one_of(verbs, draws)) + " the " + of_object;
+  frame.middle = " " + one_of(verbs, draws) + " the " + of_object;
   frame.hunter = one_of(hunters, draws);
   frame.prey = one_of(preys, draws);
   frame.end += std::string(static_cast<std::size_t>(1 + left), '.');
   return frame;
-}
-
-Part part_of_sixteen(std::uint64_t hash) {
-  return hash % 16 == 0 ? Part::test : hash % 16 == 1 ? Part::validation : Part::train;
 }
 
 // The column with this name, in upper or lower case, or -1.
@@ -79,7 +68,7 @@ LabelledText sentence(std::int64_t length, Part part, std::uint64_t seed,
               number / 2};
   for (;;) {
     const Frame frame = drawn_frame(length, draws);
-    if (part_of_sixteen(hash_of(frame.with(frame.hunter, frame.prey))) != part) continue;
+    if (part_of(frame.with(frame.hunter, frame.prey)) != part) continue;
     const bool hunts = number % 2 == 0;
     return {hunts ? frame.with(frame.hunter, frame.prey) : frame.with(frame.prey, frame.hunter),
             hunts ? 0 : 1};

@@ -8,7 +8,6 @@
 #include "apps/lab/data/windows.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/picture.h"
-#include "apps/lab/tasks/sequence_model.h"
 #include "gnomon/model/scheme.h"
 
 namespace gnomon::lab::dialogue_examples {
@@ -23,7 +22,6 @@ Context context_of(const std::string& suffix) {
 }
 
 constexpr std::int64_t examples_at_once = 32;
-constexpr std::uint64_t test_seed = 0x74657374;  // the same dialogues for all runs
 
 std::vector<std::vector<std::int64_t>> last_questions(const std::vector<Dialogue>& dialogues) {
   std::vector<std::vector<std::int64_t>> asked;
@@ -75,16 +73,16 @@ Positions by_turn(const std::vector<Dialogue>& dialogues, std::int64_t tokens,
 
 }  // namespace
 
-DialogueModel::DialogueModel(const Settings& settings, Context context, Transformer model)
+DialogueModel::DialogueModel(const Settings& settings, const Corpus&,
+                             const std::string& encoding, std::int64_t seed)
     : TaskModel(settings),
-      context_(context),
-      model_(std::move(model)),
+      context_(context_of(find_candidate(encoding).suffix)),
+      model_(transformer_for(settings, find_candidate(encoding),
+                             settings.task->window_tokens(settings.train_length), seed)),
       segments_(settings, segment_tokens(settings.train_length),
                 memory_tokens(settings.train_length)) {
   model_->to(torch::Device(settings.device));
 }
-
-Json DialogueModel::specification() const { return json_of_scheme(model_->scheme()); }
 
 at::Tensor DialogueModel::of_windows(const std::vector<Dialogue>& dialogues,
                                      const std::vector<std::vector<std::int64_t>>& asked) {
@@ -165,7 +163,7 @@ std::optional<Evaluation> DialogueModel::evaluate(const std::function<bool()>& s
     one.applicable = applies(std::max(one.to, settings_.train_length));
     if (!one.applicable) continue;
     one.examples = count;
-    std::vector<double> bits, right, told;
+    std::vector<double> bits;
     for (std::int64_t begin = 0; begin < count; begin += examples_at_once) {
       if (stop()) return {};
       std::vector<Dialogue> dialogues;
@@ -183,13 +181,12 @@ std::optional<Evaluation> DialogueModel::evaluate(const std::function<bool()>& s
                            guess = guesses[row].item<std::int64_t>(),
                            answer = expected[row].item<std::int64_t>();
         bits.push_back(losses[row].item<double>() * bits_per_nat);
-        right.push_back(guess == answer ? 1 : 0);
-        told.push_back(guess == answer || guess == dialogues[i].questions.back().outdated ? 1
-                                                                                          : 0);
+        one.scores.push_back(guess == answer);
+        one.seconds.push_back(guess == answer ||
+                              guess == dialogues[i].questions.back().outdated);
       }
     }
-    one.score = mean(right), one.second = mean(told), one.bits = mean(bits);
-    one.scores = right, one.seconds = told;
+    one.score = mean(one.scores), one.second = mean(one.seconds), one.bits = mean(bits);
     one.chance_score = 1.0 / values, one.chance_second = 2.0 / values;
   }
   return all;
@@ -230,13 +227,6 @@ TaskDefaults defaults() {
 std::int64_t tokens(std::int64_t length) {
   return most_tokens_of_turn * (length + other_turns) - 1;  // leaves out the answer
 }
-std::unique_ptr<TaskModel> made(const Settings& settings, const Corpus&,
-                                const std::string& encoding, std::int64_t seed) {
-  const Candidate candidate = find_candidate(encoding);
-  return std::make_unique<DialogueModel>(
-      settings, context_of(candidate.suffix),
-      transformer_for(settings, candidate, tokens(settings.train_length), seed));
-}
 
 }  // namespace
 }  // namespace gnomon::lab::dialogue_examples
@@ -261,7 +251,7 @@ const Task dialogue_task{
     .suffixes = "random,restart,packed,memory,window",
     .defaults = dialogue_examples::defaults,
     .tokens = dialogue_examples::tokens,
-    .model = dialogue_examples::made,
+    .model = made<dialogue_examples::DialogueModel>,
 };
 
 }  // namespace gnomon::lab

@@ -71,10 +71,11 @@ enum class Context {
 
 class DialogueModel final : public TaskModel {
  public:
-  DialogueModel(const Settings& settings, Context context, Transformer model);
+  DialogueModel(const Settings& settings, const Corpus&, const std::string& encoding,
+                std::int64_t seed);
 
   torch::nn::Module& module() override { return *model_; }
-  Json specification() const override;
+  Json specification() const override { return json_of_scheme(model_->scheme()); }
   LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override;
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override;
   void describe(RunResult& result) override;

@@ -1,4 +1,4 @@
-#include "apps/lab/tasks/drawing.h"
+#include "apps/lab/tasks/image.h"
 
 #include <algorithm>
 #include <cmath>
@@ -46,50 +46,31 @@ double distance(Point p, const Line& line) {
 }  // namespace
 
 Glyph digit_glyph(std::int64_t digit) {
-  switch (digit) {
-    case 0:
-      return arc({0.5, 0.5}, 0.42, 0.5, 0, 360);
-    case 1:
-      return polyline({{0.25, 0.22}, {0.55, 0}, {0.55, 1}});
-    case 2:
-      return arc({0.5, 0.28}, 0.4, 0.28, 190, 390) +
-             polyline({{0.85, 0.42}, {0.1, 1}, {0.9, 1}});
-    case 3:
-      return arc({0.45, 0.26}, 0.4, 0.26, 200, 450) + arc({0.45, 0.74}, 0.42, 0.26, 270, 520);
-    case 4:
-      return polyline({{0.7, 1}, {0.7, 0}, {0.1, 0.65}, {0.95, 0.65}});
-    case 5:
-      return polyline({{0.85, 0}, {0.2, 0}, {0.17, 0.45}}) +
-             arc({0.47, 0.69}, 0.42, 0.31, 225, 510);
-    case 6:
-      return polyline({{0.7, 0}, {0.35, 0.25}, {0.13, 0.62}}) +
-             arc({0.5, 0.7}, 0.38, 0.3, 0, 360);
-    case 7:
-      return polyline({{0.1, 0}, {0.9, 0}, {0.4, 1}});
-    case 8:
-      return arc({0.5, 0.25}, 0.34, 0.25, 0, 360) + arc({0.5, 0.75}, 0.42, 0.25, 0, 360);
-    default: {
-      Glyph nine = digit_glyph(6);
-      for (Line& line : nine)
-        for (Point* p : {&line.from, &line.to}) *p = {1 - p->x, 1 - p->y};
-      return nine;
-    }
-  }
+  if (digit == 0) return arc({0.5, 0.5}, 0.42, 0.5, 0, 360);
+  if (digit == 1) return polyline({{0.25, 0.22}, {0.55, 0}, {0.55, 1}});
+  if (digit == 2)
+    return arc({0.5, 0.28}, 0.4, 0.28, 190, 390) + polyline({{0.85, 0.42}, {0.1, 1}, {0.9, 1}});
+  if (digit == 3)
+    return arc({0.45, 0.26}, 0.4, 0.26, 200, 450) + arc({0.45, 0.74}, 0.42, 0.26, 270, 520);
+  if (digit == 4) return polyline({{0.7, 1}, {0.7, 0}, {0.1, 0.65}, {0.95, 0.65}});
+  if (digit == 5)
+    return polyline({{0.85, 0}, {0.2, 0}, {0.17, 0.45}}) +
+           arc({0.47, 0.69}, 0.42, 0.31, 225, 510);
+  const Glyph six =
+      polyline({{0.7, 0}, {0.35, 0.25}, {0.13, 0.62}}) + arc({0.5, 0.7}, 0.38, 0.3, 0, 360);
+  if (digit == 6) return six;
+  if (digit == 7) return polyline({{0.1, 0}, {0.9, 0}, {0.4, 1}});
+  if (digit == 8)
+    return arc({0.5, 0.25}, 0.34, 0.25, 0, 360) + arc({0.5, 0.75}, 0.42, 0.25, 0, 360);
+  return moved(six, [](Point p) { return Point{1 - p.x, 1 - p.y}; });
 }
 
 Glyph shape_glyph(std::int64_t shape) {
-  switch (shape) {
-    case 0:
-      return arc({0.5, 0.5}, 0.5, 0.5, 0, 360);
-    case 1:
-      return polyline({{0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 0}});
-    case 2:
-      return polyline({{0.5, 0}, {1, 1}, {0, 1}, {0.5, 0}});
-    case 3:
-      return Glyph{{{0, 0}, {1, 1}}, {{1, 0}, {0, 1}}};
-    default:
-      return Glyph{{{0.5, 0}, {0.5, 1}}, {{0, 0.5}, {1, 0.5}}};
-  }
+  if (shape == 0) return arc({0.5, 0.5}, 0.5, 0.5, 0, 360);
+  if (shape == 1) return polyline({{0, 0}, {1, 0}, {1, 1}, {0, 1}, {0, 0}});
+  if (shape == 2) return polyline({{0.5, 0}, {1, 1}, {0, 1}, {0.5, 0}});
+  if (shape == 3) return {{{0, 0}, {1, 1}}, {{1, 0}, {0, 1}}};
+  return {{{0.5, 0}, {0.5, 1}}, {{0, 0.5}, {1, 0.5}}};
 }
 
 double uniform(double low, double high, Draws& draws) {

@@ -4,11 +4,12 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 #include "apps/lab/data/draws.h"
 #include "apps/lab/data/numbers.h"
+#include "apps/lab/data/windows.h"
 #include "gnomon/error.h"
-#include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab::finetune {
 namespace {
@@ -55,40 +56,12 @@ void mask(Windows& windows, std::int64_t row, const std::vector<std::int64_t>& p
 std::vector<std::int64_t> masked_places(std::vector<std::int64_t> candidates, Draws draws) {
   const auto count = static_cast<std::size_t>(std::max<std::int64_t>(
       1, std::llround(masked_share * static_cast<double>(candidates.size()))));
-  for (std::size_t i = 0; i < count; ++i)
-    std::swap(candidates[i],
-              candidates[i + static_cast<std::size_t>(draws.below(
-                                 static_cast<std::int64_t>(candidates.size() - i)))]);
+  shuffle(candidates, count, draws);
   candidates.resize(count);
   return candidates;
 }
 
-std::vector<std::int64_t> inner_places(std::int64_t length) {
-  std::vector<std::int64_t> all;
-  for (std::int64_t i = 1; i + 1 < length; ++i) all.push_back(i);
-  return all;
-}
-
-struct TokenSegment {
-  const Tokens* text;
-  std::int64_t first_target;
-};
-
-// Like test_segments of windows.h, in tokens.
-std::vector<TokenSegment> token_segments(const std::vector<Tokens>& texts,
-                                         const Settings& settings) {
-  const std::int64_t longest = settings.longest();
-  std::vector<TokenSegment> all;
-  for (const Tokens& text : texts)
-    for (std::int64_t target = longest / 2 + 1; target + longest <= std::ssize(text.ids);
-         target += longest)
-      all.push_back({&text, target});
-  const auto wanted =
-      std::min<std::size_t>(all.size(), static_cast<std::size_t>(settings.eval_segments));
-  std::vector<TokenSegment> chosen;
-  for (std::size_t i = 0; i < wanted; ++i) chosen.push_back(all[i * all.size() / wanted]);
-  return chosen;
-}
+using TokenSegment = SegmentOf<Tokens>;
 
 // Like segment_windows of windows.h, in tokens.
 Windows causal_windows(const TokenSegment& segment, std::int64_t length, std::int64_t longest) {
@@ -132,22 +105,17 @@ Windows masked_windows(const TokenSegment& segment, std::int64_t length,
 
 bool has_window(const std::vector<Tokens>& texts, std::int64_t tokens) {
   return std::any_of(texts.begin(), texts.end(),
-                     [&](const Tokens& text) { return std::ssize(text.ids) >= tokens; });
-}
-
-std::uint64_t hash_of(std::uint64_t hash, std::string_view bytes) {
-  for (const char c : bytes) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
+                     [&](const Tokens& text) { return text.size() >= tokens; });
 }
 
 }  // namespace
 
 void add_data(const Settings& settings, Corpus& corpus) {
-  check(settings);
   auto data = std::make_shared<Data>();
+  data->config = read_config(settings.finetune);
+  check(settings, data->config);
   std::shared_ptr<const io::Checkpoint> checkpoint;
   try {
-    data->config = read_config(settings.finetune);
     checkpoint = std::make_shared<io::Checkpoint>(settings.finetune);
     checkpoint->check();
     data->tokenizer = read_tokenizer(settings.finetune, data->config.vocabulary);
@@ -165,17 +133,17 @@ void add_data(const Settings& settings, Corpus& corpus) {
   const std::int64_t longest = settings.longest(), segment = longest + longest / 2 + 1;
   if (!has_window(data->train, longest + 1) || !has_window(data->validation, longest + 1) ||
       !has_window(data->test, segment))
-    refuse("finetune",
-           fmt::format("each part of the texts must have {} tokens "
-                       "in one text (or use shorter --eval-lengths)",
-                       segment),
-           std::to_string(data->test.empty() ? 0 : std::ssize(data->test[0].ids)) +
-               " in the test part");
-  std::uint64_t hash = hash_of(0xcbf29ce484222325, data->config.json.dump());
+    refuse(
+        "finetune",
+        fmt::format("each part of the texts must have {} tokens "
+                    "in one text (or use shorter --eval-lengths)",
+                    segment),
+        fmt::format("{} in the test part", data->test.empty() ? 0 : data->test[0].ids.size()));
+  std::uint64_t hash = fnv1a(data->config.json.dump());
   for (const std::string& name : checkpoint->names()) {
     const io::Array array = checkpoint->tensor(name);
-    hash = hash_of(hash_of(hash, name),
-                   {reinterpret_cast<const char*>(array.bytes().data()), array.bytes().size()});
+    hash = fnv1a({reinterpret_cast<const char*>(array.bytes().data()), array.bytes().size()},
+                 fnv1a(name, hash));
   }
   if (!data->tokenizer->of_bytes()) {
     const auto counts = [&](const std::vector<Tokens>& some) {
@@ -198,7 +166,7 @@ Windows random_windows(const Data& data, const std::vector<Tokens>& texts, std::
   std::vector<std::int64_t> ends;
   std::int64_t all = 0;
   for (const Tokens& text : texts)
-    ends.push_back(all += std::max<std::int64_t>(0, std::ssize(text.ids) - length));
+    ends.push_back(all += std::max<std::int64_t>(0, text.size() - length));
   Windows windows = empty_windows(rows.end - rows.begin, length);
   const bool masked = data.config.masked();
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
@@ -208,9 +176,11 @@ Windows random_windows(const Data& data, const std::vector<Tokens>& texts, std::
         std::upper_bound(ends.begin(), ends.end(), place) - ends.begin());
     fill(windows, row - rows.begin, texts[text], place - (text ? ends[text - 1] : 0),
          masked ? 0 : 1);
-    if (masked)
-      mask(windows, row - rows.begin,
-           masked_places(inner_places(length), Draws{seed, step, number, 1}), *data.tokenizer);
+    if (!masked) continue;
+    std::vector<std::int64_t> inner(static_cast<std::size_t>(length - 2));
+    std::iota(inner.begin(), inner.end(), 1);
+    mask(windows, row - rows.begin, masked_places(inner, Draws{seed, step, number, 1}),
+         *data.tokenizer);
   }
   return windows;
 }
@@ -221,21 +191,11 @@ Model::Model(const Settings& settings, const Corpus& corpus, const std::string& 
       entry_(parse_entry(entry)) {
   Config config = data_.config;
   if (entry_.method != "released")
-    config = parse_config(
-        extended(config, entry_.method, settings.longest() / data_.config.length()),
-        "config.json for " + entry_.method);
+    config = extended(config, entry_.method, settings.longest() / config.length());
   // A checkpoint must not be shared by threads.
   network_ = std::make_unique<Network>(std::move(config),
                                        std::make_shared<io::Checkpoint>(settings.finetune));
   network_->to(torch::Device(settings.device));
-}
-
-Json Model::specification() const {
-  const model::Scheme& scheme = network_->config().scheme;
-  const model::Mixture& first = scheme.layers[0];
-  const bool plain =
-      first.size() == 1 && scheme == model::every_layer(first, std::ssize(scheme.layers));
-  return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
 }
 
 // Targets are the bytes of the target tokens, so the mean is in bits per byte.
@@ -259,7 +219,7 @@ std::optional<LengthLoss> Model::test(std::int64_t length, const std::function<b
   const auto count = static_cast<std::size_t>(length);
   position_sums_.assign(count, 0);
   position_bytes_.assign(count, 0);
-  for (const TokenSegment& segment : token_segments(data_.test, settings_)) {
+  for (const TokenSegment& segment : test_segments(data_.test, settings_)) {
     const Windows all = masked ? masked_windows(segment, length, settings_, *data_.tokenizer)
                                : causal_windows(segment, length, settings_.longest());
     const std::int64_t rows = all.inputs.size(0);

@@ -104,13 +104,13 @@ void check_layer(const model::LayerGroup& group, std::int64_t width, Layout layo
        "attention must have no chunks, softcap, sinks, norms or query scales", "one of them");
   need(group.heads >= 1 && group.key_heads >= 1 && group.heads % group.key_heads == 0,
        "the number of heads must be a multiple of the key heads",
-       std::to_string(group.heads) + " and " + std::to_string(group.key_heads));
+       fmt::format("{} and {}", group.heads, group.key_heads));
   need(group.head_dim == group.value_dim, "keys and values must have the same head dimension",
-       std::to_string(group.head_dim) + " and " + std::to_string(group.value_dim));
+       fmt::format("{} and {}", group.head_dim, group.value_dim));
   if (layout != Layout::llama)
     need(group.heads * group.head_dim == width && group.key_heads == group.heads,
          "the heads of GPT-2 and BERT must divide the width",
-         std::to_string(group.heads) + " heads of " + std::to_string(group.head_dim));
+         fmt::format("{} heads of {}", group.heads, group.head_dim));
 }
 
 // The plain rotary encoding of all layers, or null.
@@ -128,16 +128,15 @@ const Rotary* plain_rotary(const model::Scheme& scheme) {
   return one;
 }
 
-}  // namespace
-
-Config parse_config(const Json& json, const std::string& name) {
+// `text`: the same config, for the reader of the library.
+Config config_of(const Json& json, std::string_view text, const std::string& name) {
   if (!json.is_object()) refuse(what, name + " must be an object", json.dump().substr(0, 80));
   Config c;
   c.json = json;
   const auto type = value_of<std::string>(json, "model_type", "none");
   c.layout = layout_of(type);
   try {
-    c.description = model::read_config(json.dump(), {.name = name});
+    c.description = model::read_config(text, {.name = name});
   } catch (const FormatError& error) {
     throw std::invalid_argument(error.what());
   }
@@ -170,14 +169,20 @@ Config parse_config(const Json& json, const std::string& name) {
   return c;
 }
 
+}  // namespace
+
+Config parse_config(const Json& json, const std::string& name) {
+  return config_of(json, json.dump(), name);
+}
+
 Config read_config(const std::filesystem::path& folder) {
   const std::filesystem::path path = folder / "config.json";
   const io::MappedFile file(path);
-  return parse_config(internal::parse_json<Json>(file.text(), what, path.string()),
-                      path.string());
+  return config_of(internal::parse_json<Json>(file.text(), what, path.string()), file.text(),
+                   path.string());
 }
 
-Json extended(const Config& config, const std::string& method, std::int64_t factor) {
+Config extended(const Config& config, const std::string& method, std::int64_t factor) {
   const Rotary* rotary = plain_rotary(config.scheme);
   if (!rotary)
     refuse(what, "--extend requires plain rotary in every layer",
@@ -199,17 +204,15 @@ Json extended(const Config& config, const std::string& method, std::int64_t fact
       refuse(what, "--extend ntk requires more than 2 rotated elements", rotary->rotary_dim);
     (parameters ? rope : json)["rope_theta"] = base;
   } else if (method == "linear") {
-    rope["rope_type"] = "linear";
-    rope["factor"] = times;
+    rope.update({{"rope_type", "linear"}, {"factor", times}});
   } else if (method == "dynamic-ntk") {
     // transformers computes the factor from max_position_embeddings, so this stays the same.
-    rope["rope_type"] = "dynamic";
-    rope["factor"] = 2.0;
+    rope.update({{"rope_type", "dynamic"}, {"factor", 2.0}});
     length = trained;
   } else if (method == "yarn") {
-    rope["rope_type"] = "yarn";
-    rope["factor"] = times;
-    rope["original_max_position_embeddings"] = trained;
+    rope.update({{"rope_type", "yarn"},
+                 {"factor", times},
+                 {"original_max_position_embeddings", trained}});
   } else {
     refuse(what, "--extend must be linear, ntk, dynamic-ntk or yarn", method);
   }
@@ -218,7 +221,7 @@ Json extended(const Config& config, const std::string& method, std::int64_t fact
   else if (!rope.empty())
     json["rope_scaling"] = rope;
   json["max_position_embeddings"] = length;
-  return json;
+  return parse_config(json, "config.json for " + method);
 }
 
 Entry parse_entry(const std::string& name) {
@@ -229,10 +232,8 @@ Entry parse_entry(const std::string& name) {
 
 std::vector<std::string> entries(const std::vector<std::string>& methods) {
   std::vector<std::string> all{released, released + std::string(tuned_suffix)};
-  for (const std::string& method : methods) {
-    all.push_back(method);
-    all.push_back(method + std::string(tuned_suffix));
-  }
+  for (const std::string& method : methods)
+    all.insert(all.end(), {method, method + std::string(tuned_suffix)});
   return all;
 }
 
@@ -264,8 +265,7 @@ Candidate describe_entry(const std::string& name, const Settings& settings,
   return one;
 }
 
-TaskDefaults take_sizes(Settings& settings) {
-  const Config config = read_config(settings.finetune);
+TaskDefaults take_sizes(Settings& settings, const Config& config) {
   settings.task = config.masked() ? &masked_task : &text_task;
   settings.layers = config.description.layers;
   settings.width = config.width;
@@ -278,23 +278,22 @@ TaskDefaults take_sizes(Settings& settings) {
   return usual;
 }
 
-void check(const Settings& settings) {
-  const Config config = read_config(settings.finetune);
+void check(const Settings& settings, const Config& config) {
   if (settings.train_length > config.length())
     refuse(what,
-           "--train-length must be at most the trained context of " +
-               std::to_string(config.length()) + " tokens",
+           fmt::format("--train-length must be at most the trained context of {} tokens",
+                       config.length()),
            settings.train_length);
   if (settings.extend.empty()) return;
   if (settings.longest() % config.length() != 0 || settings.longest() <= config.length())
-    refuse(what,
-           "--extend requires the longest of --eval-lengths to be a multiple of the trained "
-           "context of " +
-               std::to_string(config.length()) + " tokens",
-           settings.longest());
+    refuse(
+        what,
+        fmt::format("--extend requires the longest of --eval-lengths to be a multiple of the "
+                    "trained context of {} tokens",
+                    config.length()),
+        settings.longest());
   for (const std::string& method : settings.extend)
-    parse_config(extended(config, method, settings.longest() / config.length()),
-                 "config.json for " + method);
+    extended(config, method, settings.longest() / config.length());
 }
 
 }  // namespace gnomon::lab::finetune

@@ -49,7 +49,7 @@ Config read_config(const std::filesystem::path& folder);
 // The config for a context `factor` times as long, by a method of --extend. The keys are those
 // that transformers reads: rope_parameters if the config has it, else rope_scaling. Throws
 // std::invalid_argument unless all layers have a plain rotary encoding.
-Json extended(const Config& config, const std::string& method, std::int64_t factor);
+Config extended(const Config& config, const std::string& method, std::int64_t factor);
 
 // An entry that is compared: "released", "yarn"; and "released@tuned", "yarn@tuned" after the
 // fine-tune.
@@ -70,8 +70,8 @@ void add_data(const Settings& settings, Corpus& corpus);
 
 // Sets the fields of Settings that the config decides: task, sizes, and the training length if
 // it is 0. Returns the defaults of options. `steps` is the number of steps.
-TaskDefaults take_sizes(Settings& settings);
+TaskDefaults take_sizes(Settings& settings, const Config& config);
 // Throws std::invalid_argument if the settings do not fit to the model.
-void check(const Settings& settings);
+void check(const Settings& settings, const Config& config);
 
 }  // namespace gnomon::lab::finetune

@@ -1,9 +1,8 @@
-#include "apps/lab/tasks/finetune_network.h"
+#include "apps/lab/tasks/finetune.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "gnomon/error.h"
@@ -16,18 +15,12 @@ constexpr const char* operation = "finetune";
 
 // The type of a checkpoint tensor, if it is a trained one.
 std::optional<at::ScalarType> type_of(const io::Array& array) {
-  switch (array.element()) {
-    case io::Element::f32:
-      return at::kFloat;
-    case io::Element::f64:
-      return at::kDouble;
-    case io::Element::f16:
-      return at::kHalf;
-    case io::Element::bf16:
-      return at::kBFloat16;
-    default:
-      return std::nullopt;
-  }
+  const io::Element element = array.element();
+  if (element == io::Element::f32) return at::kFloat;
+  if (element == io::Element::f64) return at::kDouble;
+  if (element == io::Element::f16) return at::kHalf;
+  if (element == io::Element::bf16) return at::kBFloat16;
+  return std::nullopt;
 }
 
 std::string block(const char* list, std::int64_t layer) {
@@ -58,25 +51,26 @@ at::Tensor Network::read(const std::string& name, std::vector<std::int64_t> shap
 }
 
 void Network::take(const std::string& short_name, std::vector<std::int64_t> shape) {
-  const std::string name = prefix_ + short_name;
+  const std::string name = full(short_name);
   std::string plain = name;
   std::replace(plain.begin(), plain.end(), '.', '_');
   weights_[name] = register_parameter("weights_" + plain, read(name, std::move(shape)));
 }
 
+void Network::take_pair(const std::string& name, std::vector<std::int64_t> shape,
+                        std::int64_t bias) {
+  take(name + ".weight", std::move(shape));
+  if (bias) take(name + ".bias", {bias});
+}
+
 Network::Network(Config config, std::shared_ptr<const io::Checkpoint> checkpoint)
     : config_(std::move(config)), checkpoint_(std::move(checkpoint)) {
-  switch (config_.layout) {
-    case Layout::llama:
-      take_llama();
-      break;
-    case Layout::gpt2:
-      take_gpt2();
-      break;
-    case Layout::bert:
-      take_bert();
-      break;
-  }
+  if (config_.layout == Layout::llama)
+    take_llama();
+  else if (config_.layout == Layout::gpt2)
+    take_gpt2();
+  else
+    take_bert();
   check_leftovers();
 }
 
@@ -90,10 +84,7 @@ void Network::take_llama() {
   const std::int64_t width = config_.width, inner = config_.inner;
   take("embed_tokens.weight", {config_.vocabulary, width});
   const auto matrix = [&](const std::string& name, std::int64_t rows, std::int64_t columns,
-                          bool bias) {
-    take(name + ".weight", {rows, columns});
-    if (bias) take(name + ".bias", {rows});
-  };
+                          bool bias) { take_pair(name, {rows, columns}, bias ? rows : 0); };
   for (std::int64_t l = 0; l < config_.description.layers; ++l) {
     const model::LayerGroup& group = model::group_of(config_.description, l);
     const std::string at = block("layers", l);
@@ -109,11 +100,7 @@ void Network::take_llama() {
     matrix(at + "mlp.down_proj", width, inner, config_.feed_bias);
   }
   take("norm.weight", {width});
-  if (!config_.tied) {
-    const std::string prefix = std::exchange(prefix_, "");
-    take("lm_head.weight", {config_.vocabulary, width});
-    prefix_ = prefix;
-  }
+  if (!config_.tied) take("lm_head.weight", {config_.vocabulary, width});
   position_ = libtorch::PositionScheme(config_.scheme);
 }
 
@@ -122,8 +109,7 @@ void Network::take_gpt2() {
   const std::int64_t width = config_.width;
   take("wte.weight", {config_.vocabulary, width});
   const auto pair = [&](const std::string& name, std::vector<std::int64_t> shape) {
-    take(name + ".weight", shape);
-    take(name + ".bias", {shape.back()});
+    take_pair(name, shape, shape.back());
   };
   for (std::int64_t l = 0; l < config_.description.layers; ++l) {
     const std::string at = block("h", l);
@@ -135,11 +121,7 @@ void Network::take_gpt2() {
     pair(at + "mlp.c_proj", {config_.inner, width});
   }
   pair("ln_f", {width});
-  if (!config_.tied) {
-    const std::string prefix = std::exchange(prefix_, "");
-    take("lm_head.weight", {config_.vocabulary, width});
-    prefix_ = prefix;
-  }
+  if (!config_.tied) take("lm_head.weight", {config_.vocabulary, width});
   take_table("wpe.weight");
 }
 
@@ -147,8 +129,7 @@ void Network::take_bert() {
   find_prefix("bert.", "embeddings.word_embeddings.weight");
   const std::int64_t width = config_.width;
   const auto pair = [&](const std::string& name, std::vector<std::int64_t> shape) {
-    take(name + ".weight", shape);
-    take(name + ".bias", {shape.front()});
+    take_pair(name, shape, shape.front());
   };
   take("embeddings.word_embeddings.weight", {config_.vocabulary, width});
   take("embeddings.token_type_embeddings.weight", {config_.token_types, width});
@@ -163,11 +144,9 @@ void Network::take_bert() {
     pair(at + "output.dense", {width, config_.inner});
     pair(at + "output.LayerNorm", {width});
   }
-  const std::string prefix = std::exchange(prefix_, "");
   pair("cls.predictions.transform.dense", {width, width});
   pair("cls.predictions.transform.LayerNorm", {width});
   take("cls.predictions.bias", {config_.vocabulary});
-  prefix_ = prefix;
   take_table("embeddings.position_embeddings.weight");
 }
 
@@ -177,31 +156,31 @@ void Network::take_table(const std::string& name) {
   const auto* learned = table.size() == 1 ? std::get_if<Learned>(&table[0]) : nullptr;
   if (!learned)
     refuse(operation, "the positions must be a learned table", model::names(config_.scheme));
-  const at::Tensor values = read(prefix_ + name, {learned->rows, learned->width});
+  const at::Tensor values = read(full(name), {learned->rows, learned->width});
   position_ = register_module("position", libtorch::PositionScheme(config_.scheme));
   const auto parameters = position_->table()->named_parameters();
   const at::NoGradGuard no_grad;
   at::Tensor own = parameters.begin()->value();
   own.copy_(values);
-  weights_[prefix_ + name] = own;
+  weights_[full(name)] = own;
 }
 
 // A tensor of a layer that the network does not use would change the result.
 void Network::check_leftovers() const {
-  constexpr std::array ignored = {"rotary_emb.inv_freq",
-                                  "attn.bias",
-                                  "masked_bias",
-                                  "position_ids",
-                                  "token_type_ids",
-                                  "lm_head.weight",
-                                  "predictions.decoder.",
-                                  "cls.seq_relationship",
-                                  "pooler."};
+  constexpr const char* ignored[] = {"rotary_emb.inv_freq",
+                                     "attn.bias",
+                                     "masked_bias",
+                                     "position_ids",
+                                     "token_type_ids",
+                                     "lm_head.weight",
+                                     "predictions.decoder.",
+                                     "cls.seq_relationship",
+                                     "pooler."};
   for (const std::string& name : checkpoint_->names()) {
-    const bool known = weights_.contains(name) ||
-                       std::any_of(ignored.begin(), ignored.end(), [&](const char* part) {
-                         return name.find(part) != std::string::npos;
-                       });
+    const bool known =
+        weights_.contains(name) ||
+        std::any_of(std::begin(ignored), std::end(ignored),
+                    [&](const char* part) { return name.find(part) != std::string::npos; });
     if (!known)
       refuse(operation,
              checkpoint_->folder().string() + " must only have tensors of the layout of " +
@@ -235,7 +214,7 @@ libtorch::AttendOptions Network::options_of(std::int64_t layer) const {
 }
 
 at::Tensor Network::linear(const at::Tensor& x, const std::string& name) const {
-  const auto bias = weights_.find(prefix_ + name + ".bias");
+  const auto bias = weights_.find(full(name + ".bias"));
   const at::Tensor matrix = weight(name + ".weight");
   return bias == weights_.end() ? at::linear(x, matrix) : at::linear(x, matrix, bias->second);
 }
@@ -251,17 +230,9 @@ at::Tensor Network::rms_norm(const at::Tensor& x, const std::string& name) const
 }
 
 at::Tensor Network::activated(const at::Tensor& x) const {
-  switch (config_.activation) {
-    case Activation::silu:
-      return at::silu(x);
-    case Activation::gelu:
-      return at::gelu(x);
-    case Activation::gelu_tanh:
-      return at::gelu(x, "tanh");
-    case Activation::relu:
-      return at::relu(x);
-  }
-  return x;
+  if (config_.activation == Activation::silu) return at::silu(x);
+  if (config_.activation == Activation::relu) return at::relu(x);
+  return at::gelu(x, config_.activation == Activation::gelu_tanh ? "tanh" : "none");
 }
 
 at::Tensor Network::forward(const at::Tensor& tokens) {
@@ -269,15 +240,9 @@ at::Tensor Network::forward(const at::Tensor& tokens) {
     refuse(operation, "a window must fit into the position table of " + std::to_string(*most),
            tokens.size(1));
   libtorch::PositionScheme position = position_for(tokens.size(1));
-  switch (config_.layout) {
-    case Layout::llama:
-      return forward_llama(tokens, position);
-    case Layout::gpt2:
-      return forward_gpt2(tokens, position);
-    case Layout::bert:
-      return forward_bert(tokens, position);
-  }
-  return {};
+  return config_.layout == Layout::llama  ? forward_llama(tokens, position)
+         : config_.layout == Layout::gpt2 ? forward_gpt2(tokens, position)
+                                          : forward_bert(tokens, position);
 }
 
 at::Tensor Network::forward_llama(const at::Tensor& tokens,
@@ -301,8 +266,8 @@ at::Tensor Network::forward_llama(const at::Tensor& tokens,
         linear(activated(linear(feed, at + "mlp.gate_proj")) * linear(feed, at + "mlp.up_proj"),
                at + "mlp.down_proj");
   }
-  return at::linear(rms_norm(x, "norm"), config_.tied ? weight("embed_tokens.weight")
-                                                      : weights_.at("lm_head.weight"));
+  return at::linear(rms_norm(x, "norm"),
+                    config_.tied ? weight("embed_tokens.weight") : weight("lm_head.weight"));
 }
 
 at::Tensor Network::forward_gpt2(const at::Tensor& tokens, libtorch::PositionScheme& position) {
@@ -322,7 +287,7 @@ at::Tensor Network::forward_gpt2(const at::Tensor& tokens, libtorch::PositionSch
                    at + "mlp.c_proj");
   }
   return at::linear(layer_norm(x, "ln_f"),
-                    config_.tied ? weight("wte.weight") : weights_.at("lm_head.weight"));
+                    config_.tied ? weight("wte.weight") : weight("lm_head.weight"));
 }
 
 at::Tensor Network::forward_bert(const at::Tensor& tokens, libtorch::PositionScheme& position) {
@@ -346,11 +311,9 @@ at::Tensor Network::forward_bert(const at::Tensor& tokens, libtorch::PositionSch
     const at::Tensor feed = activated(linear(x, at + "intermediate.dense"));
     x = layer_norm(x + linear(feed, at + "output.dense"), at + "output.LayerNorm");
   }
-  const std::string prefix = std::exchange(prefix_, "");
   const at::Tensor head = layer_norm(activated(linear(x, "cls.predictions.transform.dense")),
                                      "cls.predictions.transform.LayerNorm");
-  prefix_ = prefix;
-  return at::linear(head, words, weights_.at("cls.predictions.bias"));
+  return at::linear(head, words, weight("cls.predictions.bias"));
 }
 
 void Network::save_folder(const std::filesystem::path& folder) const {

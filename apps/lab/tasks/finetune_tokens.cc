@@ -1,4 +1,4 @@
-#include "apps/lab/tasks/finetune_tokens.h"
+#include "apps/lab/tasks/finetune.h"
 
 #include <unicode/regex.h>
 #include <unicode/unistr.h>
@@ -7,12 +7,9 @@
 #include <array>
 #include <queue>
 #include <sstream>
-#include <unordered_map>
 #include <utility>
 
-#include "apps/lab/data/settings.h"
-#include "apps/lab/tasks/finetune_tokenizers.h"
-#include "gnomon/error.h"
+#include "apps/lab/data/json_fields.h"
 #include "gnomon/io/file.h"
 #include "src/core/json.h"
 
@@ -37,7 +34,6 @@ Vocabulary vocabulary_of(const Json& json, const fs::path& path, std::int64_t si
   return all;
 }
 
-// A token is a byte.
 class Bytes final : public Tokenizer {
  public:
   Bytes() { mask = 0; }
@@ -244,29 +240,30 @@ Merges read_merges(const fs::path& path) {
   return merges;
 }
 
-std::string string_at(const Json& json, const char* key, const std::string& usual = "") {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : usual;
+// `usual` if there is no such key or its value has another type.
+template <typename T>
+T value_at(const Json& json, const char* key, T usual) {
+  if (const auto found = json.find(key); found != json.end()) Reader::read(*found, usual);
+  return usual;
 }
-bool flag_at(const Json& json, const char* key, bool usual) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_boolean() ? found->get<bool>() : usual;
+std::string string_at(const Json& json, const char* key, const std::string& usual = "") {
+  return value_at(json, key, usual);
 }
 
 // The pattern of a pre-tokenizer: ByteLevel, or Split and then ByteLevel without a pattern.
 std::string pattern_of(const Json& pre, const fs::path& path) {
   const std::string type = string_at(pre, "type");
-  if (type == "ByteLevel" && !flag_at(pre, "add_prefix_space", true) &&
-      flag_at(pre, "use_regex", true))
+  if (type == "ByteLevel" && !value_at(pre, "add_prefix_space", true) &&
+      value_at(pre, "use_regex", true))
     return gpt2_pattern;
   if (type == "Sequence" && pre.contains("pretokenizers") && pre["pretokenizers"].is_array() &&
       pre["pretokenizers"].size() == 2) {
     const Json &split = pre["pretokenizers"][0], &bytes = pre["pretokenizers"][1];
     if (string_at(split, "type") == "Split" && string_at(split, "behavior") == "Isolated" &&
-        !flag_at(split, "invert", false) && split.contains("pattern") &&
+        !value_at(split, "invert", false) && split.contains("pattern") &&
         split["pattern"].is_object() && !string_at(split["pattern"], "Regex").empty() &&
-        string_at(bytes, "type") == "ByteLevel" && !flag_at(bytes, "use_regex", true) &&
-        !flag_at(bytes, "add_prefix_space", true))
+        string_at(bytes, "type") == "ByteLevel" && !value_at(bytes, "use_regex", true) &&
+        !value_at(bytes, "add_prefix_space", true))
       return string_at(split["pattern"], "Regex");
   }
   refuse_file(path,
@@ -292,12 +289,12 @@ std::unique_ptr<Tokenizer> read_json(const fs::path& path, std::int64_t size) {
         string_at(pre, "type") != "BertPreTokenizer")
       refuse_file(path, "WordPiece must have the normalizer and pre-tokenizer of BERT",
                   normalizer.dump().substr(0, 80));
-    if (!flag_at(normalizer, "clean_text", true) ||
-        !flag_at(normalizer, "handle_chinese_chars", true))
+    if (!value_at(normalizer, "clean_text", true) ||
+        !value_at(normalizer, "handle_chinese_chars", true))
       refuse_file(path, "clean_text and handle_chinese_chars must be true", "false");
     WordPieceOptions options;
-    options.lowercase = flag_at(normalizer, "lowercase", true);
-    options.strip_accents = flag_at(normalizer, "strip_accents", options.lowercase);
+    options.lowercase = value_at(normalizer, "lowercase", true);
+    options.strip_accents = value_at(normalizer, "strip_accents", options.lowercase);
     options.prefix = string_at(model, "continuing_subword_prefix", "##");
     options.unknown = string_at(model, "unk_token", "[UNK]");
     return word_pieces(std::move(vocabulary), options, path);
@@ -309,7 +306,7 @@ std::unique_ptr<Tokenizer> read_json(const fs::path& path, std::int64_t size) {
   if (!normalizer.empty())
     refuse_file(path, "byte-level BPE must have no normalizer",
                 normalizer.dump().substr(0, 80));
-  if (flag_at(model, "byte_fallback", false) ||
+  if (value_at(model, "byte_fallback", false) ||
       !string_at(model, "continuing_subword_prefix").empty() ||
       !string_at(model, "end_of_word_suffix").empty())
     refuse_file(path, "BPE must be byte-level, without byte_fallback, prefix and suffix",
@@ -324,7 +321,7 @@ std::unique_ptr<Tokenizer> read_json(const fs::path& path, std::int64_t size) {
       refuse_file(path, "a merge must be two tokens", one.dump().substr(0, 80));
   }
   return std::make_unique<BytePairs>(std::move(vocabulary), merges, pattern_of(pre, path),
-                                     flag_at(model, "ignore_merges", false), path);
+                                     value_at(model, "ignore_merges", false), path);
 }
 
 std::unique_ptr<Tokenizer> read_words(const fs::path& folder, std::int64_t size) {
@@ -341,7 +338,7 @@ std::unique_ptr<Tokenizer> read_words(const fs::path& folder, std::int64_t size)
     refuse_file(path, "must have at most " + std::to_string(size) + " tokens",
                 std::to_string(id));
   WordPieceOptions options;
-  if (fs::exists(config)) options.lowercase = flag_at(parsed(config), "do_lower_case", true);
+  if (fs::exists(config)) options.lowercase = value_at(parsed(config), "do_lower_case", true);
   options.strip_accents = options.lowercase;
   return word_pieces(std::move(vocabulary), options, path);
 }

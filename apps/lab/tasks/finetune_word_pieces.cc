@@ -4,9 +4,8 @@
 #include <unicode/unistr.h>
 
 #include <utility>
-#include <vector>
 
-#include "apps/lab/tasks/finetune_tokenizers.h"
+#include "apps/lab/tasks/finetune.h"
 
 namespace gnomon::lab::finetune {
 namespace {
@@ -106,13 +105,6 @@ class WordPieces final : public Tokenizer {
     }
   }
 
-  static std::string utf8(std::vector<UChar32>::const_iterator from,
-                          std::vector<UChar32>::const_iterator to) {
-    std::string text;
-    for (; from != to; ++from) text += utf8_of(static_cast<char32_t>(*from));
-    return text;
-  }
-
   // The bytes of a word belong to its pieces by their number of characters.
   void add_word(const std::vector<UChar32>& word, std::int64_t& waiting, Tokens& tokens) const {
     std::vector<std::pair<std::int64_t, std::int64_t>> pieces;  // token, characters
@@ -121,8 +113,11 @@ class WordPieces final : public Tokenizer {
       std::int64_t end = size;
       Vocabulary::const_iterator found = vocabulary_.end();
       for (; end > begin; --end) {
-        found = vocabulary_.find((begin ? options_.prefix : "") +
-                                 utf8(word.begin() + begin, word.begin() + end));
+        std::string piece = begin ? options_.prefix : "";
+        icu::UnicodeString::fromUTF32(word.data() + begin,
+                                      static_cast<std::int32_t>(end - begin))
+            .toUTF8String(piece);
+        found = vocabulary_.find(piece);
         if (found != vocabulary_.end()) break;
       }
       if (end == begin) {

@@ -1,23 +1,20 @@
-// The task graph: distances between nodes and classes of nodes, from encodings of the graph.
+#include "apps/lab/tasks/graph.h"
+
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <map>
+#include <ranges>
 
 #include "apps/lab/data/batches.h"
-#include "apps/lab/data/draws.h"
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/model/task_model.h"
-#include "apps/lab/tasks/graph_data.h"
-#include "apps/lab/tasks/graph_transformer.h"
 #include "gnomon/error.h"
 #include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab::graph_examples {
 namespace {
 
-constexpr std::uint64_t test_seed = 0x74657374;  // the same examples for all runs
-constexpr std::uint64_t sample_seed = 0x73616d706c65;
 constexpr std::int64_t nodes_at_once = 1024;  // batch size of tests
 
 // Right guesses and the targets of one question.
@@ -31,27 +28,27 @@ struct Count {
     ++targets;
     ++classes[nodes][target];
   }
-  double share() const {
-    return static_cast<double>(right) / static_cast<double>(std::max<std::int64_t>(1, targets));
+  double per_target(double sum) const {
+    return sum / static_cast<double>(std::max<std::int64_t>(1, targets));
   }
+  double share() const { return per_target(static_cast<double>(right)); }
   double chance() const {
     std::int64_t most = 0;
     for (const auto& [nodes, counts] : classes)
-      most += std::max_element(counts.begin(), counts.end(), [](const auto& a, const auto& b) {
-                return a.second < b.second;
-              })->second;
-    return static_cast<double>(most) / static_cast<double>(std::max<std::int64_t>(1, targets));
+      most += std::ranges::max(std::views::values(counts));
+    return per_target(static_cast<double>(most));
   }
 };
 
 class GraphModel final : public TaskModel {
  public:
-  GraphModel(const Settings& settings, const LabelledGraph* data, model::Mixture mixture,
+  GraphModel(const Settings& settings, const Corpus& corpus, const std::string& encoding,
              std::int64_t seed)
       : TaskModel(settings),
-        data_(data),
-        mixture_(std::move(mixture)),
-        model_(settings, mixture_, label_count(data), static_cast<std::uint64_t>(seed)) {
+        data_(static_cast<const LabelledGraph*>(corpus.data.get())),
+        mixture_(graph_mixture(encoding, settings)),
+        model_(settings, mixture_, data_ ? std::ssize(data_->names) : communities,
+               static_cast<std::uint64_t>(seed)) {
     model_->to(torch::Device(settings.device));
   }
 
@@ -203,13 +200,6 @@ Corpus load(const Settings& s) {
   return corpus;
 }
 
-std::unique_ptr<TaskModel> model(const Settings& settings, const Corpus& corpus,
-                                 const std::string& encoding, std::int64_t seed) {
-  return std::make_unique<GraphModel>(settings,
-                                      static_cast<const LabelledGraph*>(corpus.data.get()),
-                                      graph_mixture(encoding, settings), seed);
-}
-
 }  // namespace
 }  // namespace gnomon::lab::graph_examples
 
@@ -239,7 +229,7 @@ const Task graph_task{
         "class instead of a distance.",
     .suffixes = "",
     .defaults = graph_examples::defaults,
-    .model = graph_examples::model,
+    .model = made<graph_examples::GraphModel>,
     .describe_entry = graph_examples::describe_entry,
     .load = graph_examples::load,
     .check = graph_examples::check,

@@ -1,4 +1,4 @@
-#include "apps/lab/tasks/graph_data.h"
+#include "apps/lab/tasks/graph.h"
 
 #include <fmt/format.h>
 
@@ -7,6 +7,7 @@
 #include <cmath>
 #include <iterator>
 #include <numeric>
+#include <set>
 #include <sstream>
 #include <unordered_map>
 #include <unordered_set>
@@ -26,12 +27,11 @@ bool bernoulli(double probability, Draws& draws) {
   return static_cast<double>(draws.next() >> 11) * 0x1p-53 < probability;
 }
 
-// 0 to count - 1 in a random order (Fisher and Yates).
+// 0 to count - 1 in a random order.
 std::vector<std::int64_t> random_order(std::int64_t count, Draws& draws) {
   std::vector<std::int64_t> order(index(count));
   std::iota(order.begin(), order.end(), 0);
-  for (std::int64_t i = 0; i + 1 < count; ++i)
-    std::swap(order[index(i)], order[index(i + draws.below(count - i))]);
+  shuffle(order, order.size() - 1, draws);
   return order;
 }
 
@@ -39,7 +39,6 @@ Graph undirected(std::int64_t nodes, const std::vector<std::int64_t>& ends) {
   return Graph(nodes, {ends.data(), {std::ssize(ends) / 2, 2}}, EdgeKind::undirected);
 }
 
-// Each pair of nodes is an edge with the probability of the pair.
 template <typename Probability>
 std::vector<std::int64_t> random_edges(std::int64_t nodes, Draws& draws,
                                        Probability&& probability) {
@@ -69,12 +68,6 @@ std::vector<std::int64_t> grid_edges(std::int64_t nodes) {
   return ends;
 }
 
-bool connected(const Graph& graph) {
-  const std::vector<std::int64_t> numbers = components(graph);
-  return std::all_of(numbers.begin(), numbers.end(), [](std::int64_t c) { return c == 0; });
-}
-
-// The nodes under new numbers.
 Graph renumbered(std::int64_t nodes, std::vector<std::int64_t> ends, Draws& draws) {
   const std::vector<std::int64_t> order = random_order(nodes, draws);
   for (std::int64_t& end : ends) end = order[index(end)];
@@ -99,14 +92,10 @@ GraphExample block_model(std::int64_t nodes, Draws& draws) {
   const double inner = std::min(0.9, inner_degree / (size - 1)),
                outer = std::min(0.9, outer_degree / (static_cast<double>(nodes) - size));
   const auto community = [&](std::int64_t node) { return order[index(node)] % communities; };
-  GraphExample one{undirected(nodes, random_edges(nodes, draws,
-                                                  [&](std::int64_t a, std::int64_t b) {
-                                                    return community(a) == community(b) ? inner
-                                                                                        : outer;
-                                                  })),
-                   Question::community,
-                   {},
-                   {}};
+  const auto edges = random_edges(nodes, draws, [&](std::int64_t a, std::int64_t b) {
+    return community(a) == community(b) ? inner : outer;
+  });
+  GraphExample one{undirected(nodes, edges), Question::community, {}, {}};
   for (std::int64_t node = 0; node < nodes; ++node) {
     const bool marked = order[index(node)] < communities;  // one of each
     one.marks.push_back(marked ? 2 + community(node) : 0);
@@ -171,12 +160,8 @@ Graph generated(Shape shape, std::int64_t nodes, Draws& draws) {
   for (;;) {
     Graph graph =
         undirected(nodes, random_edges(nodes, draws, [&](auto, auto) { return probability; }));
-    if (connected(graph)) return graph;
+    if (std::ranges::max(components(graph)) == 0) return graph;
   }
-}
-
-std::int64_t label_count(const LabelledGraph* data) {
-  return data ? std::ssize(data->names) : communities;
 }
 
 GraphExample graph_example(const LabelledGraph* data, Part part, std::int64_t nodes,
@@ -240,25 +225,24 @@ LabelledGraph read_labelled_graph(const std::string& edges_path, const std::stri
   const auto largest = std::max_element(sizes.begin(), sizes.end());
   if (*largest < nodes)
     refuse("lab",
-           "the largest connected component must have the " + std::to_string(nodes) +
-               " nodes of the longest of --eval-lengths",
+           fmt::format("the largest connected component must have the {} nodes of the longest "
+                       "of --eval-lengths",
+                       nodes),
            *largest);
 
-  std::int64_t counts[4] = {};
+  std::set<Part> with_labels;
   for (std::int64_t node = 0; node < list.nodes; ++node) {
     const std::uint64_t fifth = mixed(static_cast<std::uint64_t>(node)) % 5;
     data.parts.push_back(fifth == 0 ? Part::test : fifth == 1 ? Part::validation : Part::train);
     if (numbers[index(node)] != largest - sizes.begin()) continue;
     data.starts.push_back(node);
-    if (data.labels[index(node)] >= 0) ++counts[static_cast<int>(data.parts.back())];
+    if (data.labels[index(node)] >= 0) with_labels.insert(data.parts.back());
   }
-  for (const Part part : {Part::train, Part::validation, Part::test})
-    if (counts[static_cast<int>(part)] == 0)
-      refuse("lab",
-             "each part must have labels in the largest connected component: of five nodes "
-             "three train, one validates, "
-             "one tests",
-             labels_path);
+  if (with_labels.size() < 3)
+    refuse("lab",
+           "each part must have labels in the largest connected component: of five nodes "
+           "three train, one validates, one tests",
+           labels_path);
   return data;
 }
 

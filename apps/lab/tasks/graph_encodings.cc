@@ -1,11 +1,10 @@
-#include "apps/lab/tasks/graph_encodings.h"
+#include "apps/lab/tasks/graph.h"
 
 #include <fmt/format.h>
 
 #include <cmath>
 #include <variant>
 
-#include "apps/lab/tasks/bidirectional.h"
 #include "gnomon/error.h"
 #include "gnomon/graph/laplacian_vectors.h"
 #include "gnomon/model/scheme.h"
@@ -20,45 +19,74 @@ const T* find(const model::Mixture& mixture) {
   return nullptr;
 }
 
+struct Described {
+  model::Encoding encoding;
+  std::string summary;
+};
+
 // The settings of an encoding in this task. `nodes` is that of a path of text, unused here.
-model::Encoding for_graphs(const model::Encoding& encoding, const std::string& name,
-                           const Settings& s) {
-  if (std::holds_alternative<model::NoPosition>(encoding)) return encoding;
+Described for_graphs(const model::Encoding& encoding, const std::string& name,
+                     const Settings& s) {
+  if (std::holds_alternative<model::NoPosition>(encoding))
+    return {encoding, "no encoding: the edges of the graph are not seen"};
   if (std::holds_alternative<model::PathLaplacian>(encoding))
-    return model::PathLaplacian{.nodes = 0,
-                                .width = s.width,
-                                .laplacian = {.vectors = laplacian_vectors_used,
-                                              .kind = LaplacianKind::symmetric,
-                                              .zeros = LaplacianZeros::skip_one,
-                                              .signs = LaplacianSigns::random}};
+    return {
+        model::PathLaplacian{.nodes = 0,
+                             .width = s.width,
+                             .laplacian = {.vectors = laplacian_vectors_used,
+                                           .kind = LaplacianKind::symmetric,
+                                           .zeros = LaplacianZeros::skip_one,
+                                           .signs = LaplacianSigns::random}},
+        fmt::format("the {} lowest eigenvectors of the symmetric Laplacian of the graph but "
+                    "the first, with random signs in training, projected by a trained matrix",
+                    laplacian_vectors_used)};
   if (std::holds_alternative<model::PathRandomWalk>(encoding))
-    return model::PathRandomWalk{.nodes = 0, .width = s.width, .walk = {.steps = walk_steps}};
+    return {
+        model::PathRandomWalk{.nodes = 0, .width = s.width, .walk = {.steps = walk_steps}},
+        fmt::format("the probabilities that a random walk is back at its node after 1 to {} "
+                    "steps, projected by a trained matrix",
+                    walk_steps)};
   if (std::holds_alternative<model::PathDegree>(encoding))
-    return model::PathDegree{
-        .nodes = 0,
-        .degree = {.rows = degree_rows_used, .width = s.width, .beyond = DegreeBeyond::capped}};
+    return {model::PathDegree{.nodes = 0,
+                              .degree = {.rows = degree_rows_used,
+                                         .width = s.width,
+                                         .beyond = DegreeBeyond::capped}},
+            fmt::format(
+                "a trained vector for each degree of a node; degrees of {} and more share one",
+                degree_rows_used - 2)};
   if (std::holds_alternative<Graphormer>(encoding))
-    return Graphormer{.heads = s.heads,
-                      .unreachable = spatial_limit,
-                      .token = GraphToken::none,
-                      .given = GivenBias::once};
+    return {Graphormer{.heads = s.heads,
+                       .unreachable = spatial_limit,
+                       .token = GraphToken::none,
+                       .given = GivenBias::once},
+            fmt::format("a trained bias for each head and each distance in the graph; pairs of "
+                        "nodes at distances of {} and more, or without a path, share one",
+                        spatial_limit)};
   refuse("lab",
          "--task graph requires encodings of graphs: none, laplacian, random-walk, degree, "
          "graphormer, or several joined with +",
          name);
 }
 
-// [B, N, K] from one row of doubles [N, K] for each graph.
-at::Tensor joined(const std::vector<std::vector<double>>& rows, std::int64_t nodes) {
-  std::vector<at::Tensor> parts;
-  for (const std::vector<double>& one : rows)
-    parts.push_back(at::tensor(one, at::kDouble).view({nodes, -1}));
-  return at::stack(parts).to(at::kFloat);
+std::vector<Described> all_for_graphs(const std::string& scheme, const Settings& settings) {
+  const model::Scheme layers = model::parse_scheme(
+      scheme,
+      {settings.width, settings.heads, settings.train_length, Visibility::bidirectional},
+      settings.layers);
+  const model::Mixture& first = layers.layers[0];
+  if (layers != model::every_layer(first, settings.layers))
+    refuse("lab", "--task graph requires the same encodings in every layer", scheme);
+  std::vector<Described> all;
+  for (const model::Encoding& one : first) all.push_back(for_graphs(one, scheme, settings));
+  return all;
 }
 
-at::Tensor joined(const std::vector<std::vector<std::int64_t>>& rows) {
+// [B, ..] from the values of each graph.
+template <typename T>
+at::Tensor joined(const std::vector<std::vector<T>>& rows) {
   std::vector<at::Tensor> parts;
-  for (const std::vector<std::int64_t>& one : rows) parts.push_back(at::tensor(one, at::kLong));
+  for (const std::vector<T>& one : rows)
+    parts.push_back(at::tensor(one, c10::CppTypeToScalarType<T>::value));
   return at::stack(parts);
 }
 
@@ -72,50 +100,20 @@ std::vector<double> eigenvectors(const Laplacian& training, const Graph& graph,
   return values;
 }
 
-std::string summary(const model::Encoding& encoding) {
-  if (std::holds_alternative<model::PathLaplacian>(encoding))
-    return fmt::format(
-        "the {} lowest eigenvectors of the symmetric Laplacian of the graph but the first, "
-        "with random signs in training, projected by a trained matrix",
-        laplacian_vectors_used);
-  if (std::holds_alternative<model::PathRandomWalk>(encoding))
-    return fmt::format(
-        "the probabilities that a random walk is back at its node after 1 to {} steps, "
-        "projected by a trained matrix",
-        walk_steps);
-  if (std::holds_alternative<model::PathDegree>(encoding))
-    return fmt::format(
-        "a trained vector for each degree of a node; degrees of {} and more share one",
-        degree_rows_used - 2);
-  if (std::holds_alternative<Graphormer>(encoding))
-    return fmt::format(
-        "a trained bias for each head and each distance in the graph; pairs of nodes at "
-        "distances of {} and more, or without a path, share one",
-        spatial_limit);
-  return "no encoding: the edges of the graph are not seen";
-}
-
 }  // namespace
 
 model::Mixture graph_mixture(const std::string& scheme, const Settings& settings) {
-  const model::Scheme layers = model::parse_scheme(
-      scheme,
-      {settings.width, settings.heads, settings.train_length, Visibility::bidirectional},
-      settings.layers);
-  const model::Mixture& first = layers.layers[0];
-  if (layers != model::every_layer(first, settings.layers))
-    refuse("lab", "--task graph requires the same encodings in every layer", scheme);
   model::Mixture mixture;
-  for (const model::Encoding& one : first) mixture.push_back(for_graphs(one, scheme, settings));
+  for (const Described& one : all_for_graphs(scheme, settings)) mixture.push_back(one.encoding);
   return mixture;
 }
 
 Candidate describe_entry(const std::string& name, const Settings& settings) {
-  Candidate one = find_candidate(name);
-  one.summary.clear();
-  for (const model::Encoding& encoding : graph_mixture(name, settings))
-    one.summary += (one.summary.empty() ? "" : "; ") + summary(encoding);
-  return one;
+  Candidate candidate = find_candidate(name);
+  candidate.summary.clear();
+  for (const Described& one : all_for_graphs(name, settings))
+    candidate.summary += (candidate.summary.empty() ? "" : "; ") + one.summary;
+  return candidate;
 }
 
 GraphFeatures features_of(const model::Mixture& mixture, const std::vector<Graph>& graphs,
@@ -128,13 +126,13 @@ GraphFeatures features_of(const model::Mixture& mixture, const std::vector<Graph
       rows.push_back(eigenvectors(
           one->laplacian, graphs[i],
           sign_seeds.empty() ? std::nullopt : std::optional<std::uint64_t>(sign_seeds[i])));
-    features.laplacian = joined(rows, nodes);
+    features.laplacian = joined(rows).unflatten(1, {nodes, -1}).to(at::kFloat);
   }
   if (const auto* one = find<model::PathRandomWalk>(mixture)) {
     std::vector<std::vector<double>> rows;
     for (const Graph& graph : graphs)
       rows.push_back(return_probabilities(one->walk, graph).values);
-    features.walk = joined(rows, nodes);
+    features.walk = joined(rows).unflatten(1, {nodes, -1}).to(at::kFloat);
   }
   if (const auto* one = find<model::PathDegree>(mixture)) {
     std::vector<std::vector<std::int64_t>> in, out;
@@ -162,7 +160,7 @@ GraphFeatures features_of(const model::Mixture& mixture, const std::vector<Graph
 // by less than 1, which hardly changes the weights of attention.
 GraphEncodingImpl::GraphEncodingImpl(const model::Mixture& mixture, std::int64_t width,
                                      at::Generator generator) {
-  constexpr double size = BidirectionalImpl::embedding_deviation, bias_deviation = 1;
+  constexpr double size = Block::embedding_deviation, bias_deviation = 1;
   const auto projection = [&](const char* name, std::int64_t count) {
     return register_module(
         name,
@@ -193,6 +191,51 @@ at::Tensor GraphEncodingImpl::embed(at::Tensor x, const GraphFeatures& features)
 at::Tensor GraphEncodingImpl::bias(const GraphFeatures& features) {
   if (!spatial_) return {};
   return spatial_(features.spatial).permute({0, 3, 1, 2});
+}
+
+GraphBatch batch_of(const std::vector<GraphExample>& examples, const model::Mixture& mixture,
+                    const std::vector<std::uint64_t>& sign_seeds) {
+  std::vector<Graph> graphs;
+  std::vector<at::Tensor> marks, targets;
+  for (const GraphExample& one : examples) {
+    graphs.push_back(one.graph);
+    marks.push_back(at::tensor(one.marks, at::kLong));
+    targets.push_back(at::tensor(one.targets, at::kLong));
+  }
+  return {features_of(mixture, graphs, sign_seeds), at::stack(marks), at::stack(targets)};
+}
+
+GraphTransformerImpl::GraphTransformerImpl(const Settings& settings,
+                                           const model::Mixture& mixture, std::int64_t labels,
+                                           std::uint64_t seed) {
+  at::Generator shared = seeded_generator(2 * seed);
+  marks_ = register_module(
+      "marks", drawn_embedding(2 + labels, settings.width, Block::embedding_deviation, shared));
+  layers_ = register_module("layers", Bidirectional(settings, shared));
+  head_ = register_module(
+      "head", drawn_linear(settings.width, farthest + labels, Block::weight_deviation, shared));
+  position_ = register_module(
+      "position", GraphEncoding(mixture, settings.width, seeded_generator(2 * seed + 1)));
+}
+
+// The bias is trained, so attention is composed of LibTorch's operators, for all encodings.
+at::Tensor GraphTransformerImpl::forward(const GraphBatch& batch) {
+  const at::Device device = head_->weight.device();
+  GraphFeatures features = batch.features;
+  for (at::Tensor* one :
+       {&features.laplacian, &features.walk, &features.in, &features.out, &features.spatial})
+    if (one->defined()) *one = one->to(device);
+  const at::Tensor bias = position_->bias(features);
+  const at::Tensor x =
+      layers_(position_->embed(marks_(batch.marks.to(device)), features),
+              [&](std::int64_t, const at::Tensor& qkv, const at::Tensor&) {
+                const std::vector<at::Tensor> parts = qkv.transpose(1, 2).chunk(3, 1);
+                const double scale = 1 / std::sqrt(static_cast<double>(qkv.size(3)));
+                at::Tensor scores = at::matmul(parts[0] * scale, parts[1].transpose(-1, -2));
+                if (bias.defined()) scores = scores + bias;
+                return at::matmul(at::softmax(scores, -1), parts[2]).transpose(1, 2);
+              });
+  return head_(x);
 }
 
 }  // namespace gnomon::lab::graph_examples

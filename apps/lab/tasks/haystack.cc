@@ -7,6 +7,8 @@
 //
 // A length is the number of words, of 4 bytes each. The facts stand at random places between
 // the words, so the depth of each fact is uniform.
+#include <numeric>
+
 #include "apps/lab/tasks/letters.h"
 
 namespace gnomon::lab {
@@ -18,7 +20,7 @@ constexpr const char* words[] = {"the", "and", "old", "new", "sun", "sea", "sky"
                                  "was", "far", "but", "how", "who", "all", "day", "men"};
 constexpr std::int64_t word_bytes = 4;  // with the space
 
-TaskDefaults defaults() { return {32, 16, 4, {2, 4}, default_encodings, 2, 64, 4, 4e-3}; }
+constexpr auto defaults = letters::defaults_of<32, 16, 2, 4>;
 
 // `length` random words with the facts between them, in their order.
 std::string text_of(std::int64_t length, const std::vector<std::string>& facts, Draws& draws) {
@@ -36,9 +38,9 @@ std::string text_of(std::int64_t length, const std::vector<std::string>& facts, 
 }
 
 std::vector<char> capitals(std::int64_t count, Draws& draws) {
-  std::vector<char> all;
-  for (char c = 'A'; c <= 'Z'; ++c) all.push_back(c);
-  letters::shuffle(all, static_cast<std::size_t>(count), draws);
+  std::vector<char> all(letters::alphabet);
+  std::iota(all.begin(), all.end(), 'A');
+  shuffle(all, static_cast<std::size_t>(count), draws);
   return all;
 }
 
@@ -48,7 +50,7 @@ Example found(std::int64_t length, Draws& draws) {
   std::vector<std::string> keys, values, facts;
   for (std::size_t i = 0; i < needles; ++i) {
     keys.push_back({first[i], static_cast<char>('A' + draws.below(letters::alphabet)), '='});
-    values.push_back(letters::digits_of(digits, draws));
+    values.push_back(letters::random_text(letters::digits, digits, draws));
     facts.push_back(keys[i] + values[i] + " ");
   }
   const auto asked = static_cast<std::size_t>(draws.below(needles));
@@ -57,19 +59,18 @@ Example found(std::int64_t length, Draws& draws) {
 std::int64_t needle_bytes(std::int64_t length) {
   return word_bytes * length + needles * (digits + 4) + 4 + digits;
 }
-Chance needle_chance(std::int64_t) { return {0.1, 0.001}; }  // three uniform digits
 
 Example traced(std::int64_t length, Draws& draws) {
   const std::vector<char> name = capitals(chains * names, draws);
   std::vector<std::string> values, answers(chains), facts;
   while (std::ssize(values) < chains) {  // different ones
-    const std::string value = letters::digits_of(digits, draws);
+    const std::string value = letters::random_text(letters::digits, digits, draws);
     if (std::find(values.begin(), values.end(), value) == values.end()) values.push_back(value);
   }
   // The chains alternate at random, and the assignments of each are in order.
   std::vector<std::size_t> order;
   for (std::size_t chain = 0; chain < chains; ++chain) order.insert(order.end(), names, chain);
-  letters::shuffle(order, order.size(), draws);
+  shuffle(order, order.size(), draws);
   for (std::size_t i = 0; i < order.size(); ++i) {
     std::string& before = answers[order[i]];
     facts.push_back({name[i], '='});
@@ -84,29 +85,20 @@ Example traced(std::int64_t length, Draws& draws) {
 std::int64_t variables_bytes(std::int64_t length) {
   return word_bytes * length + chains * ((digits + 3) + (names - 1) * 4) + digits + 2 + names;
 }
-Chance variables_chance(std::int64_t) {  // different letters
-  return {1.0 / 26, 1.0 / (26 * 25 * 24)};
-}
 
 }  // namespace haystack
 
-constexpr Task needle_task = letters::with_scores({
-    .name = "needle",
-    .title = "Needle in a haystack",
-    .summary = "keys with values among words, then the value of one key",
-    .unit = "words",
-    .defaults = haystack::defaults,
-    .letters = {haystack::found, haystack::needle_bytes, haystack::needle_chance, std::nullopt,
-                17},
-});
-constexpr Task variables_task = letters::with_scores({
-    .name = "variables",
-    .title = "Variable tracking",
-    .summary = "chains of assignments among words, then the names that have a value",
-    .unit = "words",
-    .defaults = haystack::defaults,
-    .letters = {haystack::traced, haystack::variables_bytes, haystack::variables_chance,
-                std::nullopt, 18},
-});
+// Three uniform digits, and three different letters.
+constexpr Task needle_task = letters::with_scores(
+    "needle", "Needle in a haystack", "keys with values among words, then the value of one key",
+    "words", haystack::defaults,
+    {haystack::found, haystack::needle_bytes, [](std::int64_t) { return Chance{0.1, 0.001}; },
+     std::nullopt, 17});
+constexpr Task variables_task = letters::with_scores(
+    "variables", "Variable tracking",
+    "chains of assignments among words, then the names that have a value", "words",
+    haystack::defaults,
+    {haystack::traced, haystack::variables_bytes,
+     [](std::int64_t) { return Chance{1.0 / 26, 1.0 / (26 * 25 * 24)}; }, std::nullopt, 18});
 
 }  // namespace gnomon::lab

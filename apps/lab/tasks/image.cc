@@ -2,11 +2,8 @@
 
 #include <algorithm>
 
-#include "apps/lab/data/draws.h"
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/tasks/drawing.h"
-#include "apps/lab/tasks/sequence_model.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab::image_examples {
@@ -25,12 +22,10 @@ void draw_digit(Canvas& canvas, std::int64_t digit, double side, double half, Dr
                slant = uniform(-0.12, 0.12, draws), thickness = uniform(0.05, 0.085, draws),
                middle_x = half + uniform(0.22, side / 2 - 0.22, draws),
                middle_y = uniform(0.4, side - 0.4, draws);
-  Glyph lines = digit_glyph(digit);
-  for (Line& line : lines)
-    for (Point* p : {&line.from, &line.to}) {
-      const double up = 0.5 - p->y;
-      *p = {middle_x + (p->x - 0.5) * width + slant * up, middle_y - up * height};
-    }
+  const Glyph lines = moved(digit_glyph(digit), [&](Point p) {
+    const double up = 0.5 - p.y;
+    return Point{middle_x + (p.x - 0.5) * width + slant * up, middle_y - up * height};
+  });
   canvas.draw(lines, thickness, half, half + side / 2);
 }
 
@@ -54,6 +49,13 @@ Pictures selected(const PictureSet& set, const std::vector<std::int64_t>& indice
   const at::Tensor chosen = set.pixels.index_select(0, at::tensor(indices, at::kLong));
   return {resized_pictures(chosen.to(at::kFloat).div(255), pixels),
           at::tensor(labels, at::kLong)};
+}
+
+std::vector<std::uint64_t> numbers_of(std::uint64_t first, BatchRange rows) {
+  std::vector<std::uint64_t> all;
+  for (std::int64_t row = rows.begin; row < rows.end; ++row)
+    all.push_back(first + static_cast<std::uint64_t>(row));
+  return all;
 }
 
 // Patch embedding, encoder, mean over the patches, classes.
@@ -157,17 +159,11 @@ class ImageModel final : public TaskModel {
   std::shared_ptr<Network> network_;
 };
 
-std::unique_ptr<TaskModel> make(const Settings& settings, const Corpus& corpus,
-                                const std::string& encoding, std::int64_t seed) {
-  return std::make_unique<ImageModel>(settings, corpus, encoding, seed);
-}
-
 // FNV-1a of the pictures and their labels.
 std::string digest(const ImageData& data) {
-  std::uint64_t hash = 0xcbf29ce484222325;
+  std::uint64_t hash = fnv1a({});
   const auto add = [&](const void* bytes, std::int64_t count) {
-    for (std::int64_t i = 0; i < count; ++i)
-      hash = (hash ^ static_cast<const unsigned char*>(bytes)[i]) * 0x100000001b3;
+    hash = fnv1a({static_cast<const char*>(bytes), static_cast<std::size_t>(count)}, hash);
   };
   for (const std::string& name : data.classes) add(name.c_str(), std::ssize(name) + 1);
   for (const PictureSet* set :
@@ -211,36 +207,33 @@ DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
   return picture;
 }
 
-Pictures ImageData::batch(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows,
-                          std::int64_t side) const {
+Pictures ImageData::pictures(Part part, std::uint64_t seed,
+                             const std::vector<std::uint64_t>& numbers,
+                             std::int64_t side) const {
   const std::int64_t pixels = side * patch_side;
-  const auto number = [&](std::int64_t row) {
-    return mixed(step) + static_cast<std::uint64_t>(row);
-  };
   if (drawn()) {
     std::vector<DigitPicture> all;
-    for (std::int64_t row = rows.begin; row < rows.end; ++row)
-      all.push_back(digit_picture(part, seed, number(row), pixels));
+    for (const std::uint64_t number : numbers)
+      all.push_back(digit_picture(part, seed, number, pixels));
     return stacked(all, pixels);
   }
-  const PictureSet& set = part == Part::train ? folder.train : folder.validation;
+  const PictureSet& set = part == Part::train        ? folder.train
+                          : part == Part::validation ? folder.validation
+                                                     : folder.test;
   std::vector<std::int64_t> indices;
-  for (std::int64_t row = rows.begin; row < rows.end; ++row)
-    indices.push_back(Draws{seed, number(row)}.below(std::ssize(set.labels)));
+  for (const std::uint64_t number : numbers)
+    indices.push_back(part == Part::test ? static_cast<std::int64_t>(number)
+                                         : Draws{seed, number}.below(std::ssize(set.labels)));
   return selected(set, indices, pixels);
 }
 
+Pictures ImageData::batch(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows,
+                          std::int64_t side) const {
+  return pictures(part, seed, numbers_of(mixed(step), rows), side);
+}
+
 Pictures ImageData::tests(std::int64_t first, std::int64_t count, std::int64_t side) const {
-  const std::int64_t pixels = side * patch_side;
-  std::vector<DigitPicture> all;
-  std::vector<std::int64_t> indices;
-  for (std::int64_t i = first; i < first + count; ++i) {
-    if (drawn())
-      all.push_back(
-          digit_picture(Part::test, test_seed, static_cast<std::uint64_t>(i), pixels));
-    indices.push_back(i);
-  }
-  return drawn() ? stacked(all, pixels) : selected(folder.test, indices, pixels);
+  return pictures(Part::test, test_seed, numbers_of(0, {first, first + count}), side);
 }
 
 std::int64_t ImageData::test_count(std::int64_t wanted) const {
@@ -364,7 +357,7 @@ constinit const Task image_task{
     .suffixes = "resized",
     .defaults = image_examples::defaults,
     .tokens = [](std::int64_t length) { return length * length; },
-    .model = image_examples::make,
+    .model = made<image_examples::ImageModel>,
     .load = image_examples::load,
     .check = image_examples::check,
     .stretches = image_examples::grid_stretches};

@@ -1,20 +1,149 @@
 // The task image: the class of a picture. Without a folder the program draws two digits in each
-// picture, and the class is the digit on the left.
+// picture, and the class is the digit on the left. The task image-text shares the drawing, the
+// patches and the tests.
+//
+// The tokens of a picture are its patches, row by row. An encoding of a grid (rotary-axial,
+// swin) has the row and the column of a token; an encoding of a line (rotary, t5) has its
+// number.
 //
 // Letters: B pictures, P pixels a side, N patches a side, C width.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "apps/lab/data/draws.h"
 #include "apps/lab/model/task_model.h"
-#include "apps/lab/tasks/patch_encoder.h"
-#include "apps/lab/tasks/picture_files.h"
+#include "apps/lab/tasks/bidirectional.h"
+#include "gnomon/model/scheme.h"
+#include "gnomon/torch/scheme.h"
 
 namespace gnomon::lab::image_examples {
+
+// Pictures of lines that the program draws itself (drawing.cc): digits, simple shapes, and
+// their pixels. Coordinates are x to the right and y downwards. Glyphs lie in the unit square.
+// Values of pixels are 0 for paper and 1 for ink.
+
+struct Point {
+  double x, y;
+};
+struct Line {
+  Point from, to;
+};
+using Glyph = std::vector<Line>;
+
+// The glyph with every point moved to move(point).
+template <typename Move>
+Glyph moved(Glyph glyph, Move&& move) {
+  for (Line& line : glyph) line = {move(line.from), move(line.to)};
+  return glyph;
+}
+
+constexpr std::int64_t digits = 10;
+// digit: 0 to 9. The glyph of 9 is that of 6, rotated by half a turn.
+Glyph digit_glyph(std::int64_t digit);
+
+constexpr std::string_view shapes[] = {"circle", "square", "triangle", "cross", "plus"};
+// shape: an index of `shapes`.
+Glyph shape_glyph(std::int64_t shape);
+
+// A square picture, row by row. `units`: its side in the units of the drawing.
+class Canvas {
+ public:
+  Canvas(std::int64_t pixels, double units)
+      : side_(pixels),
+        scale_(static_cast<double>(pixels) / units),
+        values_(static_cast<std::size_t>(pixels * pixels)) {}
+
+  // Draws the lines with round ends and antialiased edges. Pixels whose column is not in
+  // [clip_left, clip_right) units are unchanged.
+  void draw(const Glyph& lines, double thickness, double clip_left, double clip_right);
+  // Adds to each pixel a number from the uniform distribution on [-amplitude, amplitude].
+  void add_noise(double amplitude, Draws& draws);
+
+  std::int64_t side() const { return side_; }
+  const std::vector<float>& values() const { return values_; }
+
+ private:
+  std::int64_t side_;
+  double scale_;  // pixels per unit
+  std::vector<float> values_;
+};
+
+// Uniform on [low, high).
+double uniform(double low, double high, Draws& draws);
+
+// Pictures of `side` x `side` values as text, two side by side: a character of Unicode's
+// Braille patterns for 2 x 4 pixels, with a dot for each value above one half.
+std::string as_text(const std::vector<std::vector<float>>& pictures, std::int64_t side);
+
+// Patches of pictures, and position encodings on grids of patches (patch_encoder.cc).
+
+// pixels: [B, P, P], float32, P = N patch. Returns [B, N N, patch patch].
+at::Tensor patches_of(const at::Tensor& pixels, std::int64_t patch);
+
+// The linear layer that turns a patch of `side` x `side` pixels into a token. Its deviation
+// gives the lines of a picture embeddings with a deviation of about 1, so that a table of sines
+// that is added to them does not dominate.
+torch::nn::Linear patch_embedding(std::int64_t side, std::int64_t width,
+                                  at::Generator& generator);
+
+// The treatment of trained tables at another grid than that of training.
+enum class Tables {
+  fixed = 1,  // a table ends where it ended in training
+  resized,    // learned and swin: bicubic (ViT, Swin); axial: linear; decomposed: as MViTv2
+};
+
+// The scheme at its usual settings for a grid of `side` x `side` patches, bidirectional. Throws
+// std::invalid_argument if the scheme is wrong or has a class token, or with Tables::resized if
+// it has no table that can be resized.
+model::Scheme grid_scheme(const std::string& scheme, const EncoderSizes& sizes,
+                          std::int64_t side, Tables tables);
+
+// The trained encodings of a grid of `from` x `from` patches at a grid of `to` x `to` patches.
+// The module itself if the sides are equal. Empty if the encodings have no positions for it.
+// The result has no gradients.
+std::optional<libtorch::PositionScheme> at_side(const libtorch::PositionScheme& trained,
+                                                std::int64_t from, std::int64_t to,
+                                                Tables tables);
+
+// A folder of pictures with one subfolder for each class (picture_files.cc): reading, checks
+// and the split.
+
+// Limits of a user's files.
+constexpr std::int64_t most_file_bytes = 64 << 20, most_picture_side = 4096,
+                       most_pictures = 100'000, most_classes = 1000,
+                       least_pictures = 10;                        // limit of a class
+constexpr std::int64_t most_stored_bytes = std::int64_t{1} << 30;  // all pictures, as stored
+
+// Reads a PNG (any kind of pixel; transparent pixels are on white) or a PGM (P2 or P5) as grey:
+// [height, width], float32, 0 for black and 1 for white. Throws std::invalid_argument with the
+// path if the file is unreadable, damaged, of another format, or beyond the limits.
+at::Tensor read_picture(const std::filesystem::path& path);
+
+// Pictures [N, P, P] of `side` x `side` pixels, bilinear with antialiasing. The height and the
+// width change separately. pictures: [N, H, W], float32.
+at::Tensor resized_pictures(const at::Tensor& pictures, std::int64_t side);
+
+struct PictureSet {
+  at::Tensor pixels;                 // [N, P, P], uint8, 255 for white
+  std::vector<std::int64_t> labels;  // [N], indices of classes
+};
+struct PictureFolder {
+  std::vector<std::string> classes;  // the names of the subfolders, ascending
+  PictureSet train, validation, test;
+};
+
+// Reads FOLDER/CLASS/*.png and *.pgm at `side` x `side` pixels. Of each class a tenth of the
+// files tests and a tenth validates, drawn at random, the same in every call. Files whose name
+// begins with a dot are ignored. Throws std::invalid_argument if there are fewer than two
+// classes, other files, or a picture as in read_picture, or beyond the limits.
+PictureFolder read_folder(const std::filesystem::path& folder, std::int64_t side);
 
 // Two digits of a fixed size: a larger picture has more places and larger distances. A picture
 // of less than 24 pixels has smaller digits. The two have the same distributions in the two
@@ -54,6 +183,10 @@ struct ImageData : TaskData {
   std::int64_t test_count(std::int64_t wanted) const;
   // The share of the first `count` test pictures that have the most frequent class of training.
   double chance(std::int64_t count) const;
+
+ private:
+  Pictures pictures(Part part, std::uint64_t seed, const std::vector<std::uint64_t>& numbers,
+                    std::int64_t side) const;
 };
 
 Corpus load(const Settings& settings);

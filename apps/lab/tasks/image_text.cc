@@ -3,13 +3,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "apps/lab/data/draws.h"
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/tasks/drawing.h"
 #include "apps/lab/tasks/image.h"
-#include "apps/lab/tasks/patch_encoder.h"
-#include "apps/lab/tasks/sequence_model.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab::image_text_examples {
@@ -28,13 +24,9 @@ constexpr std::uint64_t scene_key = 0x7363656e65, test_seed = 1;
 std::array<std::int64_t, objects> different_ones(std::int64_t count, Draws& draws) {
   std::vector<std::int64_t> all(static_cast<std::size_t>(count));
   std::iota(all.begin(), all.end(), 0);
+  shuffle(all, objects, draws);
   std::array<std::int64_t, objects> chosen{};
-  for (std::size_t i = 0; i < chosen.size(); ++i) {
-    std::swap(
-        all[i],
-        all[i + static_cast<std::size_t>(draws.below(count - static_cast<std::int64_t>(i)))]);
-    chosen[i] = all[i];
-  }
+  std::copy_n(all.begin(), objects, chosen.begin());
   return chosen;
 }
 
@@ -114,7 +106,8 @@ struct Network : torch::nn::Module {
 
 class ImageTextModel final : public TaskModel {
  public:
-  ImageTextModel(const Settings& settings, const std::string& encoding, std::int64_t seed)
+  ImageTextModel(const Settings& settings, const Corpus&, const std::string& encoding,
+                 std::int64_t seed)
       : TaskModel(settings),
         tables_(find_candidate(encoding).suffix == "resized" ? Tables::resized : Tables::fixed),
         network_(std::make_shared<Network>(settings, sides_of(encoding), tables_,
@@ -182,11 +175,6 @@ class ImageTextModel final : public TaskModel {
   std::shared_ptr<Network> network_;
 };
 
-std::unique_ptr<TaskModel> make(const Settings& settings, const Corpus&,
-                                const std::string& encoding, std::int64_t seed) {
-  return std::make_unique<ImageTextModel>(settings, encoding, seed);
-}
-
 Corpus load(const Settings&) {
   Corpus corpus;
   corpus.source = "pictures of two shapes and two captions each, made by the program";
@@ -239,10 +227,10 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
                         (patch_side - size) / 2 + image_examples::uniform(-reach, reach, draws),
                  top = static_cast<double>(one.rows[i] * patch_side) + (patch_side - size) / 2 +
                        image_examples::uniform(-reach, reach, draws);
-    image_examples::Glyph lines = image_examples::shape_glyph(one.shapes[i]);
-    for (image_examples::Line& line : lines)
-      for (image_examples::Point* p : {&line.from, &line.to})
-        *p = {left + size * p->x, top + size * p->y};
+    const image_examples::Glyph lines = image_examples::moved(
+        image_examples::shape_glyph(one.shapes[i]), [&](image_examples::Point p) {
+          return image_examples::Point{left + size * p.x, top + size * p.y};
+        });
     canvas.draw(lines, thickness, 0, static_cast<double>(pixels));
   }
   canvas.add_noise(0.1, draws);
@@ -314,7 +302,7 @@ constinit const Task image_text_task{
     .suffixes = "resized,text,image",
     .defaults = image_text_examples::defaults,
     .tokens = [](std::int64_t length) { return length * length; },
-    .model = image_text_examples::make,
+    .model = made<image_text_examples::ImageTextModel>,
     .load = image_text_examples::load,
     .check = image_text_examples::check,
     .stretches = image_examples::grid_stretches};

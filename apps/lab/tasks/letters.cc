@@ -22,8 +22,7 @@ namespace letters {
 
 constexpr std::int64_t keys = 128;
 
-// Examples are a third as long as a window of text, and more steps are required.
-TaskDefaults copy_defaults() { return {20, 48, 4, {2, 4}, default_encodings, 2, 64, 4, 4e-3}; }
+constexpr auto copy_defaults = defaults_of<20, 48, 2, 4>;
 
 // Both numbers have the least digit first and the same length. The sum has one more digit.
 std::string sum_of(const std::string& a, const std::string& b) {
@@ -38,41 +37,35 @@ std::string sum_of(const std::string& a, const std::string& b) {
 }
 
 Example copied(std::int64_t length, Draws& draws) {
-  const std::string prompt = letters_of(length, draws);
+  const std::string prompt = random_text(small_letters, length, draws);
   return asked(prompt + separator, prompt + end);
 }
 
 // The printable characters except for the space and the two signs.
-std::string printable_characters() {
-  std::string all;
-  for (char c = '!'; c <= '~'; ++c)
-    if (c != separator && c != end) all += c;
-  return all;
-}
-constexpr std::int64_t printable = 92;
+constexpr std::string_view printable =
+    R"(!"#$%&'()*+,-/0123456789:;<=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`)"
+    "abcdefghijklmnopqrstuvwxyz{|}~";
 
 Example copied_ascii(std::int64_t length, Draws& draws) {
-  const std::string characters = printable_characters();
-  std::string prompt;
-  for (std::int64_t i = 0; i < length; ++i)
-    prompt += characters[static_cast<std::size_t>(draws.below(printable))];
+  const std::string prompt = random_text(printable, length, draws);
   return asked(prompt + separator, prompt + end);
 }
 
 Example copied_repeated(std::int64_t length, Draws& draws) {
-  const std::string token = letters_of(2, draws);
+  const std::string token = random_text(small_letters, 2, draws);
   std::string prompt;
   for (std::int64_t i = 0; i < length; ++i) prompt += token;
   return asked(prompt + separator, prompt + end);
 }
 
 Example reversed(std::int64_t length, Draws& draws) {
-  const std::string prompt = letters_of(length, draws);
+  const std::string prompt = random_text(small_letters, length, draws);
   return asked(prompt + separator, std::string(prompt.rbegin(), prompt.rend()) + end);
 }
 
 Example added(std::int64_t length, Draws& draws) {
-  const std::string a = digits_of(length, draws), b = digits_of(length, draws);
+  const std::string a = random_text(digits, length, draws),
+                    b = random_text(digits, length, draws);
   return asked(a + '+' + b + separator, sum_of(a, b) + end);
 }
 
@@ -84,7 +77,7 @@ Example recalled(std::int64_t length, Draws& draws) {
   shuffle(key, pairs, draws);
   Example one;
   for (std::size_t i = 0; i < pairs; ++i) {
-    value.push_back(letters_of(1, draws)[0]);
+    value.push_back(random_text(small_letters, 1, draws)[0]);
     one.bytes += {key[i], value[i]};
   }
   one.bytes += separator;
@@ -100,9 +93,6 @@ Example recalled(std::int64_t length, Draws& draws) {
 }
 
 std::int64_t copy_bytes(std::int64_t length) { return 2 * length + 2; }
-std::int64_t repeated_bytes(std::int64_t length) { return 4 * length + 2; }
-std::int64_t addition_bytes(std::int64_t length) { return 3 * length + 4; }
-std::int64_t recall_bytes(std::int64_t length) { return 4 * length + 1; }
 
 Chance chance_of(double length, double characters) {  // the end sign is certain
   return {(length / characters + 1) / (length + 1), std::pow(characters, -length)};
@@ -111,7 +101,7 @@ Chance copy_chance(std::int64_t length) {
   return chance_of(static_cast<double>(length), alphabet);
 }
 Chance ascii_chance(std::int64_t length) {
-  return chance_of(static_cast<double>(length), printable);
+  return chance_of(static_cast<double>(length), std::size(printable));
 }
 Chance repeated_chance(std::int64_t length) {
   return {chance_of(static_cast<double>(2 * length), alphabet).byte,
@@ -129,57 +119,33 @@ Chance recall_chance(std::int64_t length) {
 
 }  // namespace letters
 
-constexpr Task copy_task = letters::with_scores({
-    .name = "copy",
-    .title = "Copy",
-    .summary = "letters, then the same letters",
-    .unit = "letters",
-    .defaults = letters::copy_defaults,
-    .letters = {letters::copied, letters::copy_bytes, letters::copy_chance, std::nullopt, 3},
-});
-constexpr Task copy_ascii_task = letters::with_scores({
-    .name = "copy-ascii",
-    .title = "Copy of characters",
-    .summary = "92 different printable characters, then the same characters",
-    .unit = "characters",
-    .defaults = letters::copy_defaults,
-    .letters = {letters::copied_ascii, letters::copy_bytes, letters::ascii_chance, std::nullopt,
-                7},
-});
-constexpr Task copy_repeated_task = letters::with_scores({
-    .name = "copy-repeated",
-    .title = "Copy of a repeated token",
-    .summary = "a token of two letters many times, then the same as many times",
-    .unit = "repetitions",
-    .defaults = letters::copy_defaults,
-    .letters = {letters::copied_repeated, letters::repeated_bytes, letters::repeated_chance,
-                std::nullopt, 8},
-});
-constexpr Task reverse_task = letters::with_scores({
-    .name = "reverse",
-    .title = "Reverse",
-    .summary = "letters, then the same letters in reverse order",
-    .unit = "letters",
-    .defaults = letters::copy_defaults,
-    .letters = {letters::reversed, letters::copy_bytes, letters::copy_chance, std::nullopt, 4},
-});
-constexpr Task addition_task = letters::with_scores({
-    .name = "addition",
-    .title = "Addition",
-    .summary = "two numbers, then their sum, least digit first",
-    .unit = "digits",
-    .defaults = letters::copy_defaults,
-    .letters = {letters::added, letters::addition_bytes, letters::addition_chance, std::nullopt,
-                5},
-});
-constexpr Task recall_task = letters::with_scores({
-    .name = "recall",
-    .title = "Associative recall",
-    .summary = "pairs of a key and a letter, then the letter of each key",
-    .unit = "pairs",
-    .defaults = letters::copy_defaults,
-    .letters = {letters::recalled, letters::recall_bytes, letters::recall_chance, letters::keys,
-                6},
-});
+constexpr Task copy_task = letters::with_scores(
+    "copy", "Copy", "letters, then the same letters", "letters", letters::copy_defaults,
+    {letters::copied, letters::copy_bytes, letters::copy_chance, std::nullopt, 3});
+constexpr Task copy_ascii_task = letters::with_scores(
+    "copy-ascii", "Copy of characters",
+    "92 different printable characters, then the same characters", "characters",
+    letters::copy_defaults,
+    {letters::copied_ascii, letters::copy_bytes, letters::ascii_chance, std::nullopt, 7});
+constexpr Task copy_repeated_task =
+    letters::with_scores("copy-repeated", "Copy of a repeated token",
+                         "a token of two letters many times, then the same as many times",
+                         "repetitions", letters::copy_defaults,
+                         {letters::copied_repeated, [](std::int64_t n) { return 4 * n + 2; },
+                          letters::repeated_chance, std::nullopt, 8});
+constexpr Task reverse_task = letters::with_scores(
+    "reverse", "Reverse", "letters, then the same letters in reverse order", "letters",
+    letters::copy_defaults,
+    {letters::reversed, letters::copy_bytes, letters::copy_chance, std::nullopt, 4});
+constexpr Task addition_task = letters::with_scores(
+    "addition", "Addition", "two numbers, then their sum, least digit first", "digits",
+    letters::copy_defaults,
+    {letters::added, [](std::int64_t n) { return 3 * n + 4; }, letters::addition_chance,
+     std::nullopt, 5});
+constexpr Task recall_task = letters::with_scores(
+    "recall", "Associative recall", "pairs of a key and a letter, then the letter of each key",
+    "pairs", letters::copy_defaults,
+    {letters::recalled, [](std::int64_t n) { return 4 * n + 1; }, letters::recall_chance,
+     letters::keys, 6});
 
 }  // namespace gnomon::lab

@@ -6,36 +6,21 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "apps/lab/tasks/tasks.h"
 
 namespace gnomon::lab::letters {
 
-constexpr std::int64_t alphabet = 26;
+constexpr std::string_view small_letters = "abcdefghijklmnopqrstuvwxyz", digits = "0123456789";
+constexpr std::int64_t alphabet = std::ssize(small_letters);
 constexpr char separator = '>', end = '.';
 
-inline std::string letters_of(std::int64_t count, Draws& draws) {
+inline std::string random_text(std::string_view characters, std::int64_t count, Draws& draws) {
   std::string text;
   for (std::int64_t i = 0; i < count; ++i)
-    text += static_cast<char>('a' + draws.below(alphabet));
+    text += characters[static_cast<std::size_t>(draws.below(std::ssize(characters)))];
   return text;
-}
-
-inline std::string digits_of(std::int64_t count, Draws& draws) {
-  std::string text;
-  for (std::int64_t i = 0; i < count; ++i) text += static_cast<char>('0' + draws.below(10));
-  return text;
-}
-
-// Moves `count` of the elements, chosen without replacement, to the front in a random order
-// (Fisher and Yates).
-template <typename T>
-void shuffle(std::vector<T>& from, std::size_t count, Draws& draws) {
-  for (std::size_t i = 0; i < count; ++i)
-    std::swap(from[i], from[i + static_cast<std::size_t>(
-                                    draws.below(static_cast<std::int64_t>(from.size() - i)))]);
 }
 
 // The prompt, with its last byte that is not the answer, and the answer.
@@ -48,22 +33,40 @@ inline Example asked(const std::string& prompt, const std::string& answer) {
 // The chance of a task whose answers have one byte.
 constexpr Chance one_byte(double share) { return {share, share}; }
 
-// Sets the scores of a task of letters.
-constexpr Task with_scores(Task task) {
+template <std::int64_t train_length, std::int64_t batch, std::int64_t... times>
+TaskDefaults defaults_of() {
+  return {train_length, batch, 4, {times...}, default_encodings, 2, 64, 4, 4e-3};
+}
+
+// A task of letters whose answers have one byte.
+constexpr Task with_score(std::string_view name, std::string_view title,
+                          std::string_view summary, std::string_view unit,
+                          TaskDefaults (*defaults)(), const Letters& letters,
+                          std::int64_t shortest = 1,
+                          std::string_view trained_on = "examples of 1 to ") {
+  return {.name = name,
+          .title = title,
+          .summary = summary,
+          .unit = unit,
+          .score = "right answers",
+          .what = "the share of unseen examples whose answer is right",
+          .chance = "the best guess that knows the length but not the prompt",
+          .trained_on = trained_on,
+          .defaults = defaults,
+          .letters = letters,
+          .shortest = shortest};
+}
+// A task of letters with longer answers.
+constexpr Task with_scores(std::string_view name, std::string_view title,
+                           std::string_view summary, std::string_view unit,
+                           TaskDefaults (*defaults)(), const Letters& letters) {
+  Task task = with_score(name, title, summary, unit, defaults, letters);
   task.score = "right whole answers";
   task.second = "right bytes";
   task.what =
       "the share of unseen examples whose answer is right in every byte, the result of "
       "greedy decoding; also the share of right bytes, each predicted after the right "
       "previous bytes";
-  task.chance = "the best guess that knows the length but not the prompt";
-  return task;
-}
-// The same for answers of one byte.
-constexpr Task with_score(Task task) {
-  task.score = "right answers";
-  task.what = "the share of unseen examples whose answer is right";
-  task.chance = "the best guess that knows the length but not the prompt";
   return task;
 }
 

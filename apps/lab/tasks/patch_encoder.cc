@@ -1,7 +1,6 @@
-#include "apps/lab/tasks/patch_encoder.h"
+#include "apps/lab/tasks/image.h"
 
 #include <variant>
-#include <vector>
 
 #include "gnomon/embedding/resize.h"
 #include "gnomon/error.h"

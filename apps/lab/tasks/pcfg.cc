@@ -28,43 +28,28 @@ constexpr std::int64_t most_functions = 32, longest_string = 4, longest_answer =
 constexpr std::string_view unary = "CRSXTE", binary = "AP12";
 constexpr std::int64_t functions = std::ssize(unary) + std::ssize(binary);
 
-TaskDefaults defaults() { return {8, 48, 4, {2}, default_encodings, 2, 64, 4, 4e-3}; }
-
 struct Expression {
   std::string prompt, value;
 };
 
 std::string applied(char function, const std::string& a, const std::string& b) {
   std::string all = a;
-  switch (function) {
-    case 'R':
-      std::reverse(all.begin(), all.end());
-      return all;
-    case 'S':
-      std::rotate(all.begin(), all.begin() + 1, all.end());
-      return all;
-    case 'X':
-      std::swap(all.front(), all.back());
-      return all;
-    case 'T':
-      return a + a;
-    case 'E':
-      return a + a.back();
-    case 'A':
-      return a + b;
-    case 'P':
-      return b + a;
-    case '1':
-      return b;
-    default:  // C, 2
-      return a;
-  }
+  if (function == 'R') std::reverse(all.begin(), all.end());
+  if (function == 'S') std::rotate(all.begin(), all.begin() + 1, all.end());
+  if (function == 'X') std::swap(all.front(), all.back());
+  if (function == 'T') return a + a;
+  if (function == 'E') return a + a.back();
+  if (function == 'A') return a + b;
+  if (function == 'P') return b + a;
+  if (function == '1') return b;
+  return all;
 }
 
 // A function that is applied to an answer that is too long is not computed: repeat doubles it.
 Expression drawn(std::int64_t count, Draws& draws) {
   if (count == 0) {
-    const std::string letters = letters::letters_of(1 + draws.below(longest_string), draws);
+    const std::string letters =
+        letters::random_text(letters::small_letters, 1 + draws.below(longest_string), draws);
     return {letters, letters};
   }
   const std::int64_t which = draws.below(functions);
@@ -103,7 +88,7 @@ std::int64_t bytes(std::int64_t length) {
 using Lengths = std::array<double, longest_answer + 1>;
 
 // One step of both recursions below: the probabilities for `count` functions from those for
-// fewer. `removed` has the probabilities that the argument which is kept has a value.
+// fewer.
 Lengths applied(const std::vector<Lengths>& fewer, std::int64_t count) {
   Lengths all{};
   constexpr double share = 1.0 / static_cast<double>(functions);
@@ -160,13 +145,10 @@ Chance chance(std::int64_t length) {
 
 }  // namespace pcfg
 
-constexpr Task pcfg_task = letters::with_scores({
-    .name = "pcfg",
-    .title = "String functions (PCFG SET)",
-    .summary = "functions of strings and their arguments, then the resulting string",
-    .unit = "functions",
-    .defaults = pcfg::defaults,
-    .letters = {pcfg::draw, pcfg::bytes, pcfg::chance, pcfg::most_functions, 16},
-});
+constexpr Task pcfg_task =
+    letters::with_scores("pcfg", "String functions (PCFG SET)",
+                         "functions of strings and their arguments, then the resulting string",
+                         "functions", letters::defaults_of<8, 48, 2>,
+                         {pcfg::draw, pcfg::bytes, pcfg::chance, pcfg::most_functions, 16});
 
 }  // namespace gnomon::lab

@@ -1,4 +1,4 @@
-#include "apps/lab/tasks/picture_files.h"
+#include "apps/lab/tasks/image.h"
 
 #include <ATen/Functions.h>
 #include <png.h>
@@ -9,7 +9,6 @@
 #include <fstream>
 #include <utility>
 
-#include "apps/lab/data/draws.h"
 #include "gnomon/error.h"
 #include "src/core/text.h"
 
@@ -121,15 +120,12 @@ at::Tensor read_pgm(const fs::path& path, const std::string& bytes) {
   return grey;
 }
 
-bool hidden(const fs::path& path) { return path.filename().string().starts_with('.'); }
-
-// The visible entries of a folder, by name.
 std::vector<fs::path> entries(const fs::path& folder) {
   std::error_code error;
   std::vector<fs::path> all;
   for (fs::directory_iterator it(folder, error), end; !error && it != end;
        it.increment(error)) {
-    if (!hidden(it->path())) all.push_back(it->path());
+    if (!it->path().filename().string().starts_with('.')) all.push_back(it->path());
     if (std::ssize(all) > most_pictures)
       refuse("lab", "a folder must have at most 100000 entries", folder.string());
   }
@@ -148,8 +144,7 @@ std::vector<fs::path> pictures_of(const fs::path& folder) {
   std::vector<fs::path> files = entries(folder);
   for (const fs::path& file : files) {
     std::string kind = file.extension().string();
-    std::transform(kind.begin(), kind.end(), kind.begin(),
-                   [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+    for (char& c : kind) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
     if (kind != ".png" && kind != ".pgm")
       refuse("lab", "a picture must be a .png or .pgm file", file.string());
   }
@@ -160,15 +155,13 @@ std::vector<fs::path> pictures_of(const fs::path& folder) {
 }
 
 template <typename T>
-void shuffle(std::vector<T>& all, std::uint64_t key) {  // Fisher and Yates
+void shuffle_all(std::vector<T>& all, std::uint64_t key) {
   Draws draws{0x70696374, key};
-  for (std::size_t i = 0; i + 1 < all.size(); ++i)
-    std::swap(all[i], all[i + static_cast<std::size_t>(
-                                  draws.below(static_cast<std::int64_t>(all.size() - i)))]);
+  shuffle(all, all.size(), draws);
 }
 
 PictureSet stacked(std::vector<std::pair<at::Tensor, std::int64_t>> pictures) {
-  shuffle(pictures, 0);
+  shuffle_all(pictures, 0);
   PictureSet set;
   std::vector<at::Tensor> all;
   for (const auto& [pixels, label] : pictures) {
@@ -221,7 +214,7 @@ PictureFolder read_folder(const fs::path& folder, std::int64_t side) {
   std::vector<std::pair<at::Tensor, std::int64_t>> train, validation, test;
   for (std::size_t label = 0; label < files.size(); ++label) {
     std::vector<fs::path>& paths = files[label];
-    shuffle(paths, 1 + label);
+    shuffle_all(paths, 1 + label);
     const std::size_t tenth = paths.size() / 10;
     for (std::size_t i = 0; i < paths.size(); ++i) {
       at::Tensor grey = resized_pictures(read_picture(paths[i]).unsqueeze(0), side)[0];

@@ -13,14 +13,15 @@
 //
 // A length is the number of actions, as in the paper's split by length. No command has 23, 29,
 // 31 or some larger numbers of actions: such a length is that of the next shorter commands.
+#include <map>
+#include <ranges>
+
 #include "apps/lab/tasks/letters.h"
 
 namespace gnomon::lab {
 namespace scan {
 
 constexpr std::int64_t most_actions = 48;  // U around side thrice, twice
-
-TaskDefaults defaults() { return {24, 32, 4, {2}, default_encodings, 2, 64, 4, 4e-3}; }
 
 struct Phrase {
   std::string words, actions;
@@ -62,30 +63,17 @@ struct Commands {
 
 // The answers of one length are aligned, so the best guess at each place is the most frequent
 // action there.
-Chance chance_of(std::vector<Phrase> commands) {
-  const auto share = [&](auto begin, auto end) {
-    return static_cast<double>(end - begin) / static_cast<double>(commands.size());
-  };
+Chance chance_of(const std::vector<Phrase>& commands) {
+  const auto count = static_cast<double>(commands.size());
   const std::size_t actions = commands[0].actions.size();
   double right = 1, whole = 0;  // the end sign
   for (std::size_t place = 0; place < actions; ++place) {
-    double best = 0;
-    for (const char action : {'W', 'L', 'R', 'J', 'l', 'r'})
-      best = std::max(best, static_cast<double>(std::count_if(
-                                commands.begin(), commands.end(), [&](const Phrase& one) {
-                                  return one.actions[place] == action;
-                                })));
-    right += best / static_cast<double>(commands.size());
+    std::map<char, double> at_place;
+    for (const Phrase& one : commands) ++at_place[one.actions[place]];
+    right += std::ranges::max(std::views::values(at_place)) / count;
   }
-  std::sort(commands.begin(), commands.end(),
-            [](const Phrase& a, const Phrase& b) { return a.actions < b.actions; });
-  for (auto begin = commands.begin(); begin != commands.end();) {
-    const auto other = std::find_if(begin, commands.end(), [&](const Phrase& one) {
-      return one.actions != begin->actions;
-    });
-    whole = std::max(whole, share(begin, other));
-    begin = other;
-  }
+  std::map<std::string, double> answers;
+  for (const Phrase& one : commands) whole = std::max(whole, ++answers[one.actions] / count);
   return {right / static_cast<double>(actions + 1), whole};
 }
 
@@ -105,12 +93,8 @@ const Commands& commands() {
     }
     built.bytes[0] = 0;
     for (std::size_t n = 1; n <= most_actions; ++n) {
-      if (built.of_length[n].empty()) {
-        built.of_length[n] = built.of_length[n - 1];
-        built.chance[n] = built.chance[n - 1];
-      } else {
-        built.chance[n] = chance_of(built.of_length[n]);
-      }
+      if (built.of_length[n].empty()) built.of_length[n] = built.of_length[n - 1];
+      built.chance[n] = chance_of(built.of_length[n]);
       built.bytes[n] = built.bytes[n - 1];
       for (const Phrase& one : built.of_length[n])
         built.bytes[n] =
@@ -136,13 +120,9 @@ Chance chance(std::int64_t length) { return commands().chance[place_of(length)];
 
 }  // namespace scan
 
-constexpr Task scan_task = letters::with_scores({
-    .name = "scan",
-    .title = "SCAN",
-    .summary = "a command in words, then its actions",
-    .unit = "actions",
-    .defaults = scan::defaults,
-    .letters = {scan::draw, scan::bytes, scan::chance, scan::most_actions, 15},
-});
+constexpr Task scan_task =
+    letters::with_scores("scan", "SCAN", "a command in words, then its actions", "actions",
+                         letters::defaults_of<24, 32, 2>,
+                         {scan::draw, scan::bytes, scan::chance, scan::most_actions, 15});
 
 }  // namespace gnomon::lab

@@ -9,7 +9,7 @@
 namespace gnomon::lab {
 namespace letters {
 
-TaskDefaults sort_defaults() { return {8, 48, 4, {2, 4}, default_encodings, 2, 64, 4, 4e-3}; }
+constexpr auto sort_defaults = defaults_of<8, 48, 2, 4>;
 constexpr std::int64_t most_sorted = 1000;
 
 constexpr std::string_view sorted_characters =
@@ -18,9 +18,7 @@ constexpr std::int64_t characters = std::ssize(sorted_characters);
 constexpr std::int64_t least_number = 100, numbers = 900;
 
 Example sorted_letters(std::int64_t length, Draws& draws) {
-  std::string prompt;
-  for (std::int64_t i = 0; i < length; ++i)
-    prompt += sorted_characters[static_cast<std::size_t>(draws.below(characters))];
+  const std::string prompt = random_text(sorted_characters, length, draws);
   std::string answer = prompt;
   std::sort(answer.begin(), answer.end());
   return asked(prompt + separator, answer + end);
@@ -40,9 +38,6 @@ Example sorted_numbers(std::int64_t length, Draws& draws) {
   std::sort(values.begin(), values.end());
   return asked(prompt + separator, list() + end);
 }
-
-std::int64_t sort_bytes(std::int64_t length) { return 2 * length + 2; }
-std::int64_t sort_numbers_bytes(std::int64_t length) { return 8 * length; }
 
 // The probability that the item at place `rank` of n sorted items is `value`, of `values`
 // equally likely values: [n][values]. At most `value` are a binomial number of items, and the
@@ -103,23 +98,16 @@ Chance sort_numbers_chance(std::int64_t length) {
 
 }  // namespace letters
 
-constexpr Task sort_task = letters::with_scores({
-    .name = "sort",
-    .title = "Sorting of characters",
-    .summary = "characters, then the same characters in ascending order",
-    .unit = "characters",
-    .defaults = letters::sort_defaults,
-    .letters = {letters::sorted_letters, letters::sort_bytes, letters::sort_chance,
-                letters::most_sorted, 13},
-});
-constexpr Task sort_numbers_task = letters::with_scores({
-    .name = "sort-numbers",
-    .title = "Sorting of numbers",
-    .summary = "numbers of three digits, then the same numbers in ascending order",
-    .unit = "numbers",
-    .defaults = letters::sort_defaults,
-    .letters = {letters::sorted_numbers, letters::sort_numbers_bytes,
-                letters::sort_numbers_chance, letters::most_sorted, 14},
-});
+constexpr Task sort_task = letters::with_scores(
+    "sort", "Sorting of characters", "characters, then the same characters in ascending order",
+    "characters", letters::sort_defaults,
+    {letters::sorted_letters, [](std::int64_t n) { return 2 * n + 2; }, letters::sort_chance,
+     letters::most_sorted, 13});
+constexpr Task sort_numbers_task =
+    letters::with_scores("sort-numbers", "Sorting of numbers",
+                         "numbers of three digits, then the same numbers in ascending order",
+                         "numbers", letters::sort_defaults,
+                         {letters::sorted_numbers, [](std::int64_t n) { return 8 * n; },
+                          letters::sort_numbers_chance, letters::most_sorted, 14});
 
 }  // namespace gnomon::lab

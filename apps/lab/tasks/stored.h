@@ -3,7 +3,6 @@
 
 #include <filesystem>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include "apps/lab/data/json_fields.h"
@@ -28,6 +27,17 @@ T read_file(const std::filesystem::path& path, Check&& check) {
     refuse("lab", path.string() + " must be as an earlier session wrote it", error.what());
   }
 }
+
+// Checks of results that an earlier session wrote: the lengths of lists must fit the settings.
+
+// Throws std::invalid_argument("another " + rule) unless it holds.
+void need_same(bool holds, const char* rule);
+
+// Throws std::invalid_argument if a number is not finite.
+void need_finite(const std::vector<double>& numbers);
+
+// Throws std::invalid_argument with the reason.
+void check_run(const RunResult& run, const Settings& settings);
 
 // Readers of files that an earlier session wrote. Throw std::invalid_argument, with the path
 // and the reason, if the file is not what that session wrote: not JSON, a key that is missing

@@ -1,5 +1,8 @@
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <set>
+#include <sstream>
 
 #include "apps/lab/tasks/translation.h"
 #include "gnomon/error.h"
@@ -10,17 +13,6 @@ namespace data {
 
 // Sentences of the synthetic language. There are 192 of two words.
 constexpr std::int64_t train_per_length = 2500, tests_per_length = 512;
-
-std::uint64_t hash_of(std::string_view text) {  // FNV-1a
-  std::uint64_t hash = 0xcbf29ce484222325;
-  for (const char c : text) hash = (hash ^ static_cast<unsigned char>(c)) * 0x100000001b3;
-  return hash;
-}
-
-Part part_of(const SentencePair& pair) {
-  const std::uint64_t sixteenth = mixed(hash_of(pair.source)) % 16;
-  return sixteenth == 0 ? Part::test : sixteenth == 1 ? Part::validation : Part::train;
-}
 
 std::string normalized(std::string_view text) {
   std::string all;
@@ -42,27 +34,20 @@ std::vector<SentencePair> synthetic(const Settings& settings) {
   return all;
 }
 
-std::vector<std::string_view> lines_of(const Text& text) {
-  std::string_view rest = text.bytes;
-  if (rest.starts_with("\xef\xbb\xbf")) rest.remove_prefix(3);  // byte order mark
-  std::vector<std::string_view> lines;
-  while (!rest.empty()) {
-    const std::size_t end = std::min(rest.find('\n'), rest.size());
-    lines.push_back(rest.substr(0, end));
-    rest.remove_prefix(std::min(end + 1, rest.size()));
-  }
+std::vector<std::string> lines_of(const Text& text) {
+  const bool marked = text.bytes.starts_with("\xef\xbb\xbf");  // byte order mark
+  std::istringstream rest(text.bytes.substr(marked ? 3 : 0));
+  std::vector<std::string> lines;
+  for (std::string line; std::getline(rest, line);) lines.push_back(line);
   return lines;
 }
 
 std::vector<SentencePair> aligned(const std::vector<Text>& texts) {
   for (const Text& text : texts)
     if (const std::size_t at = internal::ill_formed_utf8(text.bytes); at != std::string::npos)
-      refuse(
-          "lab", "a text of --task translation must be UTF-8",
-          text.name + ": other bytes in line " +
-              std::to_string(
-                  1 + std::count(text.bytes.begin(),
-                                 text.bytes.begin() + static_cast<std::ptrdiff_t>(at), '\n')));
+      refuse("lab", "a text of --task translation must be UTF-8",
+             fmt::format("{}: other bytes in line {}", text.name,
+                         1 + std::ranges::count(text.bytes.substr(0, at), '\n')));
   const auto sources = lines_of(texts[0]), targets = lines_of(texts[1]);
   if (sources.size() != targets.size())
     refuse("lab", "SOURCE and TARGET must have the same number of lines",
@@ -91,19 +76,14 @@ const std::vector<EncodedPair>& nearest(const Data::ByLength& lengths, std::int6
 
 }  // namespace data
 
-const Data::ByLength& Data::part(Part part) const {
-  return part == Part::train ? train : part == Part::validation ? validation : test;
-}
-
 Data split(const std::vector<SentencePair>& pairs, const Settings& settings) {
   const std::int64_t trained = settings.train_length, longest = settings.longest();
   Data all;
-  for (Data::ByLength* part : {&all.train, &all.validation, &all.test})
-    part->resize(static_cast<std::size_t>(longest) + 1);
+  all.train = all.validation = all.test = Data::ByLength(static_cast<std::size_t>(longest) + 1);
   std::vector<std::string_view> sources, targets;
   for (const SentencePair& pair : pairs) {
     // A sentence has at least as many tokens as words.
-    if (data::part_of(pair) != Part::train ||
+    if (part_of(pair.source) != Part::train ||
         std::count(pair.source.begin(), pair.source.end(), ' ') >= trained)
       continue;
     sources.push_back(pair.source);
@@ -119,26 +99,24 @@ Data split(const std::vector<SentencePair>& pairs, const Settings& settings) {
       ++all.dropped;
       continue;
     }
-    const Part part = length > trained ? Part::test : data::part_of(pair);
-    auto& lengths = part == Part::train        ? all.train
-                    : part == Part::validation ? all.validation
-                                               : all.test;
-    lengths[static_cast<std::size_t>(length)].push_back(std::move(one));
+    all.part(length > trained ? Part::test
+                              : part_of(pair.source))[static_cast<std::size_t>(length)]
+        .push_back(std::move(one));
   }
+  const auto none = [&](const std::string& rule) {
+    refuse("lab", "the texts must " + rule,
+           fmt::format("{} lines, of which none", pairs.size()));
+  };
   for (const auto& [part, name] :
        {std::pair{&all.train, "train"}, std::pair{&all.validation, "validation"}})
     if (data::count(*part, 1, trained) == 0)
-      refuse("lab",
-             "the texts must have sentences of at most " + std::to_string(trained) +
-                 " tokens in the part " + name,
-             std::to_string(pairs.size()) + " lines, of which none");
+      none(fmt::format("have sentences of at most {} tokens in the part {}", trained, name));
   std::int64_t from = 1;
   for (const std::int64_t to : settings.eval_lengths) {
     if (data::count(all.test, from, to) == 0)
-      refuse("lab",
-             "the texts must have test sentences of " + std::to_string(from) + " to " +
-                 std::to_string(to) + " tokens (see --train-length and --eval-lengths)",
-             std::to_string(pairs.size()) + " lines, of which none");
+      none(fmt::format(
+          "have test sentences of {} to {} tokens (see --train-length and --eval-lengths)",
+          from, to));
     from = to + 1;
   }
   return all;
@@ -147,7 +125,6 @@ Data split(const std::vector<SentencePair>& pairs, const Settings& settings) {
 Corpus load(const Settings& settings) {
   Corpus corpus;
   std::vector<SentencePair> pairs;
-  const std::string trained = std::to_string(settings.train_length);
   if (settings.texts.empty()) {
     pairs = data::synthetic(settings);
     corpus.source = "a synthetic language pair";
@@ -159,19 +136,21 @@ Corpus load(const Settings& settings) {
     corpus.digest = texts[0].bytes + '\0' + texts[1].bytes;
   }
   auto found = std::make_shared<Data>(split(pairs, settings));
-  corpus.split = "by a hash of the source sentence: of sixteen sentences of at most " +
-                 trained +
-                 " tokens, fourteen train, one validates and one tests; longer sentences test";
+  corpus.split = fmt::format(
+      "by a hash of the source sentence: of sixteen sentences of at most {} tokens, fourteen "
+      "train, one validates and one tests; longer sentences test",
+      settings.train_length);
   if (found->dropped > 0)
-    corpus.split += "; without " + std::to_string(found->dropped) +
-                    " pairs that are empty on a side, too long, or too unequal in length";
+    corpus.split += fmt::format(
+        "; without {} pairs that are empty on a side, too long, or too unequal in length",
+        found->dropped);
   corpus.data = std::move(found);
   return corpus;
 }
 
 std::vector<const EncodedPair*> batch_of(const Data& data, Part part, std::int64_t batch,
                                          std::uint64_t seed, std::uint64_t step) {
-  const Data::ByLength& lengths = data.part(part);
+  const Data::ByLength& lengths = part == Part::train ? data.train : data.validation;
   Draws draws{seed, static_cast<std::uint64_t>(part), step};
   auto at = static_cast<std::size_t>(
       draws.below(static_cast<std::int64_t>(data::count(lengths, 0, std::ssize(lengths)))));

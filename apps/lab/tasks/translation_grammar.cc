@@ -8,71 +8,42 @@
 // In the translation, the verb is last in its clause and agrees with its subject in number. The
 // object has a particle after it. Adjectives follow their noun and agree with it in class and
 // number. A relative clause precedes its noun and ends with a particle.
-#include <array>
+#include <span>
 
 #include "apps/lab/tasks/translation.h"
 
 namespace gnomon::lab::translation_examples {
 namespace grammar {
 
-struct Noun {
-  const char *source, *stem;
-  char ending;  // ending of the class
-};
-struct Word {
-  const char *source, *stem;
-};
-constexpr std::array<Noun, 16> nouns = {{{"dog", "kel", 'a'},
-                                         {"cat", "mir", 'o'},
-                                         {"bird", "tav", 'a'},
-                                         {"horse", "zan", 'o'},
-                                         {"tiger", "hur", 'a'},
-                                         {"farmer", "gor", 'o'},
-                                         {"teacher", "dil", 'a'},
-                                         {"king", "rup", 'o'},
-                                         {"nurse", "vesh", 'a'},
-                                         {"sailor", "bok", 'o'},
-                                         {"baker", "fas", 'a'},
-                                         {"friend", "lem", 'o'},
-                                         {"stranger", "pid", 'a'},
-                                         {"doctor", "jat", 'o'},
-                                         {"robot", "num", 'a'},
-                                         {"lion", "shob", 'o'}}};
-constexpr std::array<Word, 10> adjectives = {{{"small", "pik"},
-                                              {"big", "gan"},
-                                              {"old", "ver"},
-                                              {"young", "nol"},
-                                              {"red", "rash"},
-                                              {"blue", "sin"},
-                                              {"happy", "lud"},
-                                              {"tired", "mok"},
-                                              {"clever", "tesh"},
-                                              {"quiet", "hol"}}};
-constexpr std::array<Word, 10> transitive = {{{"saw", "vid"},
-                                              {"chased", "kach"},
-                                              {"helped", "yel"},
-                                              {"followed", "sut"},
-                                              {"called", "zor"},
-                                              {"met", "mab"},
-                                              {"feared", "gip"},
-                                              {"liked", "ral"},
-                                              {"found", "tun"},
-                                              {"watched", "bel"}}};
-constexpr std::array<Word, 6> intransitive = {{{"slept", "sol"},
-                                               {"ran", "dar"},
-                                               {"sang", "kant"},
-                                               {"waited", "pov"},
-                                               {"laughed", "hah"},
-                                               {"fell", "zum"}}};
+// Words and the stems of their translations. Every second noun has the class "o", the others
+// have the class "a".
+constexpr std::string_view nouns[] = {"dog kel",      "cat mir",    "bird tav",    "horse zan",
+                                      "tiger hur",    "farmer gor", "teacher dil", "king rup",
+                                      "nurse vesh",   "sailor bok", "baker fas",   "friend lem",
+                                      "stranger pid", "doctor jat", "robot num",   "lion shob"};
+constexpr std::string_view adjectives[] = {"small pik",   "big gan",  "old ver",   "young nol",
+                                           "red rash",    "blue sin", "happy lud", "tired mok",
+                                           "clever tesh", "quiet hol"};
+constexpr std::string_view transitive[] = {
+    "saw vid", "chased kach", "helped yel", "followed sut", "called zor",
+    "met mab", "feared gip",  "liked ral",  "found tun",    "watched bel"};
+constexpr std::string_view intransitive[] = {"slept sol",  "ran dar",     "sang kant",
+                                             "waited pov", "laughed hah", "fell zum"};
 constexpr const char *that = "that", *relative_particle = "ke", *object_particle = "ta";
 constexpr const char *conjunction = "and", *target_conjunction = "u";
 constexpr std::int64_t most_clause_words = 8, most_adjectives = 2;
 
 enum class Number { singular = 1, plural };
 
-template <typename Words>
-const auto& any(const Words& words, Draws& draws) {
-  return words[static_cast<std::size_t>(draws.below(std::ssize(words)))];
+struct Word {
+  std::string source, stem;
+  std::size_t number;  // index in the list
+};
+Word any(std::span<const std::string_view> words, Draws& draws) {
+  const auto number = static_cast<std::size_t>(draws.below(std::ssize(words)));
+  const std::string_view word = words[number];
+  const std::size_t space = word.find(' ');
+  return {std::string(word.substr(0, space)), std::string(word.substr(space + 1)), number};
 }
 
 void append(std::string& text, const std::string& words) {
@@ -89,13 +60,10 @@ Phrase phrase(std::int64_t words, Draws& draws);
 // The verb and its object, if it has one: `words` words.
 SentencePair predicate(Number subject, std::int64_t words, Draws& draws) {
   const std::string ending = subject == Number::singular ? "it" : "ur";
-  if (words == 1) {
-    const Word& verb = any(intransitive, draws);
-    return {verb.source, verb.stem + ending};
-  }
-  const Word& verb = any(transitive, draws);
+  const Word verb = words == 1 ? any(intransitive, draws) : any(transitive, draws);
+  if (words == 1) return {verb.source, verb.stem + ending};
   const SentencePair object = phrase(words - 1, draws).pair;
-  return {verb.source + (' ' + object.source),
+  return {verb.source + ' ' + object.source,
           object.target + ' ' + object_particle + ' ' + verb.stem + ending};
 }
 
@@ -105,18 +73,18 @@ Phrase phrase(std::int64_t words, Draws& draws) {
   do {
     count = draws.below(std::min(most_adjectives, words - 1) + 1);
   } while (words - 1 - count == 1);
-  const Noun& noun = any(nouns, draws);
+  const Word noun = any(nouns, draws);
   const Number number = draws.below(2) == 0 ? Number::singular : Number::plural;
-  std::string ending(1, noun.ending);
+  std::string ending = noun.number % 2 ? "o" : "a";
   if (number == Number::plural) ending += 'n';
   SentencePair pair;
   std::string after;
   for (std::int64_t i = 0; i < count; ++i) {
-    const Word& one = any(adjectives, draws);
+    const Word one = any(adjectives, draws);
     append(pair.source, one.source);
     append(after, one.stem + ending);
   }
-  append(pair.source, noun.source + std::string(number == Number::plural ? "s" : ""));
+  append(pair.source, noun.source + (number == Number::plural ? "s" : ""));
   if (const std::int64_t rest = words - 1 - count; rest > 0) {
     const SentencePair relative = predicate(number, rest - 1, draws);
     append(pair.source, that + (' ' + relative.source));

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <cctype>
-#include <cmath>
 #include <map>
 
 #include "apps/lab/tasks/translation.h"
@@ -49,7 +48,6 @@ std::vector<std::string> frequent(const Counts& counts, std::int64_t least, std:
   return all;
 }
 
-// The n-grams of the characters.
 std::map<std::u32string, std::int64_t> grams(const std::u32string& characters, std::size_t n) {
   std::map<std::u32string, std::int64_t> all;
   for (std::size_t i = 0; i + n <= characters.size(); ++i) ++all[characters.substr(i, n)];
