@@ -85,6 +85,7 @@ struct VerdictCase {
   std::vector<std::vector<double>> seeds;  // of each entry
   std::vector<Verdict> verdicts;
   std::vector<bool> usual = {};
+  std::size_t statements = 1;
 };
 
 class Verdicts : public ::testing::TestWithParam<VerdictCase> {};
@@ -108,14 +109,26 @@ INSTANTIATE_TEST_SUITE_P(
                       VerdictCase{"Excluded",
                                   {{1, 1.01, 0.99}, {2, 2, 2.01}, {3, 3.01, 3}},
                                   {Verdict::excluded, Verdict::best, Verdict::worse},
-                                  {false, true, true}}),
+                                  {false, true, true}},
+                      // The last one deviates much: 1.2 +- 1.5 with the intervals of all 12
+                      // differences together, +- 0.9 with those of 3.
+                      VerdictCase{"Holm",
+                                  {{2.21, 2.2, 2.22, 2.21, 2.21},
+                                   {2.3, 2.29, 2.31, 2.3, 2.31},
+                                   {2.4, 2.39, 2.41, 2.39, 2.4},
+                                   {2.5, 2.5, 2.51, 2.49, 2.5},
+                                   {2.8, 3.2, 3.4, 3.5, 4.25}},
+                                  {Verdict::best, Verdict::worse, Verdict::worse,
+                                   Verdict::worse, Verdict::worse},
+                                  {},
+                                  12}),
     [](const auto& info) { return info.param.name; });
 
 TEST_P(Verdicts, FollowFromTheSeeds) {
   std::vector<Observations> entries;
   for (const auto& seeds : GetParam().seeds) entries.push_back(of_seeds(seeds));
   const std::vector<Verdict> found =
-      Contrasts(entries, Better::lower, 1, GetParam().usual).verdicts(0.05);
+      Contrasts(entries, Better::lower, GetParam().statements, GetParam().usual).verdicts(0.05);
   ASSERT_EQ(found.size(), GetParam().verdicts.size());
   for (std::size_t i = 0; i < found.size(); ++i)
     EXPECT_STREQ(name(found[i]), name(GetParam().verdicts[i])) << i;

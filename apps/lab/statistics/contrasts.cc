@@ -190,21 +190,21 @@ void Contrasts::add_units(Variance& found, const Observations& x, const Observat
     found.units = std::max(found.units, least_variance(n) + least_variance(m));
 }
 
-double Contrasts::margin(const Variance& one) const {
+double Contrasts::margin(const Variance& one, double remaining) const {
   const double all = one.seeds + one.units;
   if (all == 0) return 0;
   // The degrees of Welch and Satterthwaite are too many if both are few.
   const double degrees = one.units == 0   ? one.seed_degrees
                          : one.seeds == 0 ? one.unit_degrees
                                           : std::min(one.seed_degrees, one.unit_degrees);
-  return student_quantile(probability_, degrees) * std::sqrt(all);
+  return student_quantile(1 - (1 - probability_) / remaining, degrees) * std::sqrt(all);
 }
 
-Contrast Contrasts::between(std::size_t a, std::size_t b) const {
+Contrast Contrasts::between(std::size_t a, std::size_t b, double remaining) const {
   const Variance found = variance(a, b);
   const bool random = entries_[a].trained || entries_[b].trained;
   if (random && found.count < least_seeds) return {found.difference, infinite};
-  return {found.difference, margin(found)};
+  return {found.difference, margin(found, remaining)};
 }
 
 std::vector<Verdict> Contrasts::verdicts(double equal_within) const {
@@ -213,19 +213,34 @@ std::vector<Verdict> Contrasts::verdicts(double equal_within) const {
   std::vector<std::size_t> used, candidates;
   for (std::size_t i = 0; i < count; ++i)
     if (usual_[i]) used.push_back(i);
-  // Whether a is measurably worse than b.
-  const auto is_worse = [&](std::size_t a, std::size_t b) {
-    const Contrast one = between(a, b);
-    return better_ == Better::lower ? one.above() : one.below();
+  const auto is_better = [&](double a, double b) {
+    return better_ == Better::lower ? a < b : a > b;
+  };
+  // Whether an entry is measurably worse than another one. remaining: see between().
+  const auto is_worse = [&](std::size_t i, double remaining) {
+    return std::ranges::any_of(used, [&](std::size_t other) {
+      const Contrast one = between(i, other, remaining);
+      return other != i && (better_ == Better::lower ? one.above() : one.below());
+    });
   };
   std::size_t first = count;  // the best mean
   for (const std::size_t i : used) {
-    if (first == count) first = i;
-    const double difference = variance(i, first).difference;
-    if (better_ == Better::lower ? difference < 0 : difference > 0) first = i;
-    if (std::ranges::none_of(
-            used, [&](std::size_t other) { return other != i && is_worse(i, other); }))
-      candidates.push_back(i);
+    if (first == count || is_better(variance(i, first).difference, 0)) first = i;
+    if (!is_worse(i, 1)) candidates.push_back(i);
+  }
+  // Holm 1979, for entries with a mean behind that of an entry which is worse: those before it
+  // keep the intervals of all differences together.
+  const auto is_behind = [&](std::size_t i) {
+    return std::ranges::any_of(used, [&](std::size_t other) {
+      return !contains(candidates, other) && is_better(variance(other, i).difference, 0);
+    });
+  };
+  for (std::size_t before = used.size(); candidates.size() < before;) {
+    before = candidates.size();
+    const double remaining = static_cast<double>(std::max<std::size_t>(before, 2) - 1) /
+                             static_cast<double>(used.size() - 1);
+    std::erase_if(candidates,
+                  [&](std::size_t i) { return is_behind(i) && is_worse(i, remaining); });
   }
   bool known = used.size() < 2 && (used.empty() || !entries_[used[0]].trained ||
                                    std::ssize(entries_[used[0]].seeds) >= least_seeds);

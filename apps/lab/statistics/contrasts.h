@@ -9,11 +9,12 @@
 //           more degrees of freedom: with 3 seeds, the variance of one pair has only 2
 //   units   that of the differences on the same unit, divided by their number
 //
-// Margins are quantiles of Student's t, with the fewer degrees of freedom of both parts.
-// They hold for all statements together (Bonferroni). An entry may be the best
-// unless another one is measurably better (the subset of Hsu 1984, Annals of Statistics 12,
-// 1136): the entry with the best mean was selected because of it, and is not the best in
-// expectation in general. docs/lab/statistics.md has a simulation.
+// Margins are quantiles of Student's t, with the fewer degrees of freedom of both parts. They
+// hold for all statements together (Bonferroni). An entry may be the best unless another one is
+// measurably better (the subset of Hsu 1984, Annals of Statistics 12, 1136): the entry with the
+// best mean was selected because of it, and is not the best in expectation in general. Entries
+// far behind are tested step-down (Holm 1979, Scandinavian Journal of Statistics 6, 65).
+// docs/lab/statistics.md has a simulation.
 #pragma once
 
 #include <cstddef>
@@ -76,8 +77,9 @@ class Contrasts {
             std::vector<bool> usual = {});
 
   // The expectation of a minus that of b, over their common seeds. Without common seeds, each
-  // mean has its own variance (Welch).
-  Contrast between(std::size_t a, std::size_t b) const;
+  // mean has its own variance (Welch). remaining: the share of all statements for which the
+  // interval holds together.
+  Contrast between(std::size_t a, std::size_t b, double remaining = 1) const;
 
   // Verdicts of the usual entries; Verdict::excluded for the others. `equal_within`: the margin
   // of equivalence.
@@ -101,7 +103,7 @@ class Contrasts {
   // a, b: the means over the seeds for each unit of x and y.
   void add_units(Variance& found, const Observations& x, const Observations& y,
                  std::vector<double> a, const std::vector<double>& b) const;
-  double margin(const Variance& one) const;
+  double margin(const Variance& one, double remaining = 1) const;
 
   std::vector<Observations> entries_;
   Better better_;
