@@ -40,7 +40,7 @@ INSTANTIATE_TEST_SUITE_P(
              {"sinusoidal", "Sinusoidal", 2.87, 4.60, 5.28}},
             {"At the training length of 128 bytes, in bits per byte (600 steps, 5 seeds): "
              "Rotary "
-             "(2.46) is better than each other: than the next, ALiBi (2.65), by 0.19 ± "
+             "(2.46) is the best: better than the next, ALiBi (2.65), by 0.19 ± "
              "0.006 bits, "
              "then Sinusoidal (2.87).\n",
              "At 256 and 1024 bytes, a context longer than 128 bytes gains at most 0.05 bits: ",
@@ -131,7 +131,7 @@ INSTANTIATE_TEST_SUITE_P(
               {"rotary", "Rotary", 2.80, 2.80, 2.80},
               {"none", "None", 3.43, 3.43, 3.43}},
              {"Not ranked, because not trained enough: None (not below 3.28 bits: ",
-              "ALiBi (2.60) is better than each other: than the next, Rotary (2.80), by "},
+              "ALiBi (2.60) is the best: better than the next, Rotary (2.80), by "},
              {"No advice"}}),
     [](const auto& info) { return info.param.name; });
 

@@ -270,7 +270,7 @@ TEST(Diverged, EncodingsAreNamedAndNotRecommended) {
                                            {"rotary", "Rotary", 2.62, 2.62, INFINITY}});
   const std::string text = joined(answer(one));
   for (const char* part :
-       {"ALiBi (2.42) is better than each other: than the next, Rotary (2.62)",
+       {"ALiBi (2.42) is the best: better than the next, Rotary (2.62)",
         "Diverged: T5 and Rotary (at 1024 bytes). A result that is not a finite number ranks "
         "last and is never recommended.\n"})
     EXPECT_NE(text.find(part), std::string::npos) << part << "\nis not in\n" << text;

@@ -172,7 +172,7 @@ std::string standing_text(const std::vector<Way>& order, const Contrasts& contra
   if (alone) return named({0}) + ", and no other takes part";
   std::string text;
   if (order[0].verdict == Verdict::best) {
-    text = fmt::format("{} is better than each other: than the next, {}, by {}", named({0}),
+    text = fmt::format("{} is the best: better than the next, {}, by {}", named({0}),
                        named({worse[0]}), unit.text(contrasts.between(worse[0], 0)));
     if (worse.size() > 1) text += ", then " + named({worse.begin() + 1, worse.end()});
     return text;

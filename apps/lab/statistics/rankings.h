@@ -40,7 +40,7 @@ struct UnitText {
 // Bits, or points for a task with examples.
 UnitText unit_text(const Results& results);
 
-// "Rotary (2.47) is better than each other, and than the next, ALiBi (2.60), by 0.13 ± 0.05
+// "Rotary (2.47) is the best: better than the next, ALiBi (2.60), by 0.13 ± 0.05
 // bits", "which is best is not decided: ...", for entries in the order of `contrasts`, the best
 // first. Excluded entries are not named. `value`: the text in parentheses.
 std::string standing_text(const std::vector<Way>& order, const Contrasts& contrasts,
