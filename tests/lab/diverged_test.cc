@@ -228,7 +228,8 @@ TEST_P(EveryField, ThatIsNotFiniteIsRefusedOrDiverged) {
   }
   EXPECT_GT(refused, 20);
   EXPECT_GT(read, 20);
-  EXPECT_GE(diverged, 18);  // three numbers, at two lengths, in three ways
+  EXPECT_GE(diverged,
+            16);  // at two lengths; an infinite tail_bits is not the mean of its segments
 }
 
 TEST(StoredResults, ScoresAreShares) {

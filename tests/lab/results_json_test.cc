@@ -91,6 +91,10 @@ TEST_F(StoredFiles, AreRefusedWithThePathAndTheReason) {
   EXPECT_EQ(refusal([](Json& run) { run["seed"] = 2; }), rule + "another encoding or seed");
   EXPECT_EQ(refusal([](Json& run) { run["lengths"].erase(1); }),
             rule + "another list of lengths");
+  EXPECT_EQ(refusal([](Json& run) { run["lengths"][0]["window_bits"] = -1; }),
+            rule + "another sign of a loss");
+  EXPECT_EQ(refusal([](Json& run) { run["lengths"][0]["tail_bits"] = 1e-3; }),
+            rule + "another mean of tail_by_segment");
   EXPECT_EQ(refusal([](Json& run) { run["by_position"]["bits"].push_back(1); }),
             rule + "another list of positions");
   EXPECT_EQ(refusal([](Json& run) { run["extension"]["before"].erase(0); }),

@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "apps/lab/data/numbers.h"
 #include "apps/lab/tasks/finetune_config.h"
 #include "apps/lab/tasks/settings_check.h"
 
@@ -69,6 +70,13 @@ void check_run(const RunResult& run, const Settings& settings) {
                     lengths[i].tail_by_segment.size() ==
                         (lengths[i].applicable ? lengths[0].tail_by_segment.size() : 0),
                 "length");
+    for (const LengthLoss& one : lengths) {
+      if (!one.applicable) continue;
+      for (const double loss : one.tail_by_segment) need_same(!(loss < 0), "sign of a loss");
+      need_same(!(one.window_bits < 0), "sign of a loss");
+      need_same(!(std::abs(one.tail_bits - mean(one.tail_by_segment)) > 1e-6),
+                "mean of tail_by_segment");
+    }
     need_same(by_position && by_position->bits.size() == by_position->positions.size(),
               "list of positions");
   } else {
@@ -90,6 +98,7 @@ void check_run(const RunResult& run, const Settings& settings) {
       need_finite({one.chance_score, one.chance_second});
       for (const double share : {one.score, one.second, one.chance_score, one.chance_second})
         need_same(!(share < 0 || share > 1), "range of a score");
+      need_same(!(one.bits < 0), "sign of a loss");
     }
   }
   if (run.extension) {
