@@ -7,7 +7,6 @@
 
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/statistics/rankings.h"
-#include "apps/lab/statistics/recommend.h"
 #include "lab/invented.h"
 
 namespace gnomon::lab {

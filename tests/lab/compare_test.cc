@@ -7,7 +7,7 @@
 #include <cmath>
 #include <stdexcept>
 
-#include "apps/lab/statistics/task_results.h"
+#include "apps/lab/statistics/answer.h"
 #include "lab/invented.h"
 
 namespace gnomon::lab {

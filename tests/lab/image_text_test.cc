@@ -1,5 +1,5 @@
-#include "apps/lab/tasks/image_text.h"
 #include "apps/lab/data/task.h"
+#include "apps/lab/tasks/image.h"
 #include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/settings_check.h"
 
@@ -13,7 +13,6 @@
 
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/task_model.h"
-#include "apps/lab/tasks/image.h"
 
 namespace gnomon::lab {
 namespace image_text_test {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "apps/lab/statistics/rankings.h"
-#include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results.h"
 #include "apps/lab/statistics/training.h"
 

@@ -1,12 +1,12 @@
 // The recommendations by length, as tables of cases.
-#include "apps/lab/statistics/recommend.h"
 #include "apps/lab/data/task.h"
+#include "apps/lab/statistics/rankings.h"
 
 #include <gtest/gtest.h>
 
 #include <cmath>
 
-#include "apps/lab/statistics/task_results.h"
+#include "apps/lab/statistics/answer.h"
 #include "lab/invented.h"
 
 namespace gnomon::lab {

@@ -1,6 +1,6 @@
 // Files of an earlier session: files as written are read again, all others are refused.
-#include "apps/lab/statistics/results_json.h"
 #include "apps/lab/data/run_json.h"
+#include "apps/lab/statistics/results.h"
 #include "apps/lab/tasks/stored.h"
 
 #include <gtest/gtest.h>

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "apps/lab/data/model_size.h"
-#include "apps/lab/report/curves.h"
 #include "apps/lab/report/report.h"
 #include "apps/lab/report/report_tables.h"
 #include "apps/lab/statistics/results_by_size.h"

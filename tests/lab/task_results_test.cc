@@ -1,6 +1,6 @@
-#include "apps/lab/statistics/task_results.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/runs/run_team.h"
+#include "apps/lab/statistics/answer.h"
 #include "apps/lab/statistics/results.h"
 #include "apps/lab/statistics/training.h"
 

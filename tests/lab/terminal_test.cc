@@ -1,4 +1,4 @@
-#include "apps/lab/report/terminal.h"
+#include "apps/lab/report/report.h"
 
 #include <gtest/gtest.h>
 

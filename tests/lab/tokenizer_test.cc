@@ -14,7 +14,6 @@
 #include "apps/lab/model/evaluate.h"
 #include "apps/lab/model/generate.h"
 #include "apps/lab/report/report.h"
-#include "apps/lab/report/terminal.h"
 #include "apps/lab/runs/run.h"
 #include "apps/lab/runs/session.h"
 #include "apps/lab/statistics/results.h"

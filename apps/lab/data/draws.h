@@ -2,9 +2,11 @@
 // function of its seed and step, so a resumed run gets the same numbers.
 #pragma once
 
+#include <concepts>
 #include <cstdint>
-#include <initializer_list>
+#include <iterator>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -27,14 +29,19 @@ inline std::uint64_t hash_of(std::string_view bytes) { return mixed(fnv1a(bytes)
 
 class Draws {
  public:
-  Draws(std::initializer_list<std::uint64_t> key) {
-    for (const std::uint64_t part : key) state_ = mixed(state_ + part);
+  // key: integers or values of enumerations.
+  template <typename... Key>
+    requires(sizeof...(Key) > 0 && ((std::integral<Key> || std::is_enum_v<Key>) && ...))
+  Draws(Key... key) {
+    ((state_ = mixed(state_ + static_cast<std::uint64_t>(key))), ...);
   }
   std::uint64_t next() { return mixed(state_ + counter_++); }
   // 0 to count - 1. Deviates from the uniform distribution by less than count / 2^64.
   std::int64_t below(std::int64_t count) {
     return static_cast<std::int64_t>(next() % static_cast<std::uint64_t>(count));
   }
+  // An element of a list, each with the same probability.
+  const auto& one_of(const auto& list) { return std::data(list)[below(std::ssize(list))]; }
 
  private:
   std::uint64_t state_ = 0, counter_ = 0;

@@ -2,7 +2,9 @@
 #pragma once
 
 #include <algorithm>
+#include <cstdint>
 #include <functional>
+#include <initializer_list>
 #include <type_traits>
 #include <vector>
 
@@ -33,6 +35,18 @@ template <typename List, typename Member, typename T>
 auto* find_by(List& list, Member member, const T& value) {
   const auto found = std::ranges::find(list, value, member);
   return found == std::ranges::end(list) ? nullptr : &*found;
+}
+
+// The name of a value of an enumeration whose values are 1, 2, ...
+template <typename Enum>
+const char* name_of(Enum value, std::initializer_list<const char*> names) {
+  return std::data(names)[static_cast<std::size_t>(value) - 1];
+}
+
+// The element at a signed index.
+template <typename List>
+auto& nth(List& list, std::int64_t index) {
+  return list[static_cast<std::size_t>(index)];
 }
 
 }  // namespace gnomon::lab

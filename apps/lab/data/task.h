@@ -54,8 +54,8 @@ struct Letters {
   // An upper bound of the bytes of an example up to this length; ascending.
   std::int64_t (*bytes)(std::int64_t length) = nullptr;
   Chance (*chance)(std::int64_t length) = nullptr;
-  std::optional<std::int64_t> longest = {};  // the largest length; empty: no limit
   std::uint64_t stream = 0;                  // of random numbers, different for each task
+  std::optional<std::int64_t> longest = {};  // the largest length; empty: no limit
   double ceiling = 1;  // of the scores: of a reader that knows how prompts give answers
 };
 

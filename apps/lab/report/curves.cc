@@ -1,4 +1,4 @@
-#include "apps/lab/report/curves.h"
+#include "apps/lab/report/report_tables.h"
 
 #include <fmt/format.h>
 
@@ -7,8 +7,6 @@
 #include <utility>
 
 #include "apps/lab/data/lists.h"
-#include "apps/lab/data/numbers.h"
-#include "apps/lab/data/task.h"
 #include "apps/lab/statistics/results_by_size.h"
 #include "gnomon/plot/chart.h"
 

@@ -5,19 +5,14 @@
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "apps/lab/data/lists.h"
-#include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
-#include "apps/lab/report/curves.h"
-#include "apps/lab/report/report_encodings.h"
 #include "apps/lab/report/report_tables.h"
+#include "apps/lab/statistics/answer.h"
 #include "apps/lab/statistics/results_by_size.h"
-#include "apps/lab/statistics/results_json.h"
-#include "apps/lab/statistics/task_results.h"
 #include "gnomon/io/file.h"
 #include "gnomon/plot/page.h"
 #include "src/core/text.h"

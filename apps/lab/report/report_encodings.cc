@@ -1,13 +1,11 @@
-#include "apps/lab/report/report_encodings.h"
+#include "apps/lab/report/report_tables.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <cmath>
-#include <vector>
 
 #include "apps/lab/data/lists.h"
-#include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "gnomon/plot/captions.h"
 #include "gnomon/plot/pictures.h"

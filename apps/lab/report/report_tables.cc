@@ -7,11 +7,10 @@
 #include <optional>
 
 #include "apps/lab/data/lists.h"
-#include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
-#include "apps/lab/statistics/recommend.h"
+#include "apps/lab/statistics/answer.h"
+#include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/results_by_size.h"
-#include "apps/lab/statistics/task_results.h"
 #include "apps/lab/statistics/training.h"
 
 namespace gnomon::lab {

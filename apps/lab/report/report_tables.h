@@ -1,4 +1,4 @@
-// The tables of the report, from the results only.
+// The tables and the curves of the report, from the results only.
 #pragma once
 
 #include <cstdint>
@@ -53,5 +53,28 @@ std::string duration_in_words(double seconds);
 // encoding, length and context (whole, cut, extended, tuned). Examples: a line for each
 // encoding and range of lengths. docs/lab/results.md lists the columns.
 std::string to_csv(const Results& results);
+
+// Curves as Vega-Lite specs. All bands are 95 % confidence intervals.
+// Loss by context length, and with the cut context.
+std::string length_curves(const Results& results);
+// Share of the attention weights by distance.
+std::string attention_curves(const Results& results);
+// Loss by the number of tokens before the predicted one (masked text: by window position).
+std::string position_curves(const Results& results);
+// Tasks with examples: the share of right answers by length with its band, and chance.
+enum class Answers { whole = 1, bytes };
+std::string example_curves(const Results& results, Answers answers);
+// An extension: loss by length of each method, without and after its fine-tune.
+std::string extension_curves(const Results& results, const ExtensionResult& extension);
+// Losses or scores by number of parameters, for a session with models of several sizes. The
+// length or the range is an index of Results::rankings.
+std::string size_curves(const Results& all, const std::vector<Results>& sizes,
+                        std::size_t length);
+// Validation loss by training step.
+std::string training_curves(const Results& results);
+
+// The section about each trained encoding: its table or bias before and after training, and its
+// attention.
+void add_encodings(plot::HtmlPage& page, const Results& results);
 
 }  // namespace gnomon::lab

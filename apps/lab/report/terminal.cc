@@ -1,4 +1,4 @@
-#include "apps/lab/report/terminal.h"
+#include "apps/lab/report/report.h"
 
 #include <fmt/format.h>
 
@@ -6,10 +6,9 @@
 #include <cmath>
 
 #include "apps/command_line/terminal.h"
-#include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/report/report_tables.h"
-#include "apps/lab/statistics/recommend.h"
+#include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/results_by_size.h"
 #include "src/core/text.h"
 

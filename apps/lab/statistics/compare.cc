@@ -7,15 +7,11 @@
 #include "apps/command_line/command_line.h"
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/run_json.h"
-#include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/runs/options.h"
-#include "apps/lab/statistics/observations.h"
-#include "apps/lab/statistics/recommend.h"
+#include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/results_by_size.h"
-#include "apps/lab/statistics/results_json.h"
 #include "apps/lab/statistics/training.h"
-#include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "src/core/text.h"
 
@@ -242,12 +238,7 @@ Comparison compare(const Results& a, const Results& b, Texts texts) {
     found.warnings.push_back(
         fmt::format("The data differ ({} and {}), so differences are also those of the data.",
                     a.texts.source, b.texts.source));
-  const Json of_a = to_json(a.settings), of_b = to_json(b.settings);
-  Json keys = of_a;  // an optional setting can be in one of them
-  keys.update(of_b);
-  for (const auto& [key, any] : keys.items())
-    if (const Json x = of_a.value(key, Json()), y = of_b.value(key, Json()); x != y)
-      found.settings.push_back({key, x, y});
+  found.settings = changed_settings(a.settings, b.settings);
   found.only_a = comparison::titles_without(a, b);
   found.only_b = comparison::titles_without(b, a);
 

@@ -7,13 +7,9 @@
 #include <vector>
 
 #include "apps/lab/statistics/results.h"
+#include "apps/lab/tasks/stored.h"
 
 namespace gnomon::lab {
-
-struct ChangedSetting {
-  std::string key;
-  Json a, b;
-};
 
 // One encoding at the length `to` (text; `from` is 0) or in the range `from` to `to`. a, b:
 // means over seeds of the loss or the score. margin: half of the width of the confidence

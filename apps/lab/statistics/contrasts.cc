@@ -1,7 +1,6 @@
 #include "apps/lab/statistics/contrasts.h"
 
 #include <algorithm>
-#include <cmath>
 #include <limits>
 #include <numeric>
 
@@ -49,6 +48,15 @@ double variance_of_mean(const std::vector<double>& numbers) {
   return squared(deviation(numbers)) / static_cast<double>(numbers.size());
 }
 
+// The degrees of freedom of the sum of the variances of both means (Welch and Satterthwaite).
+double welch_degrees(const std::vector<double>& a, const std::vector<double>& b) {
+  const double u = variance_of_mean(a), v = variance_of_mean(b);
+  const auto degrees = [](const std::vector<double>& numbers) {
+    return std::max(1.0, static_cast<double>(numbers.size()) - 1);
+  };
+  return squared(u + v) / (squared(u) / degrees(a) + squared(v) / degrees(b));
+}
+
 // The variance of a share of which no example, or every example, was counted: that of the share
 // that Agresti and Coull add, 2 of n + 4.
 double least_variance(std::size_t examples) {
@@ -66,12 +74,17 @@ std::vector<double> means_by_unit(const std::vector<std::vector<double>>& seeds)
   return means;
 }
 
-bool Contrast::within(double limit) const { return std::abs(difference) + margin <= limit; }
+double mean_margin(const Observations& sample) {
+  if (sample.units.empty()) return 0;
+  const std::vector<double> by_seed = mapped(sample.units, mean),
+                            by_unit = means_by_unit(sample.units);
+  const double all = variance_of_mean(by_seed) + variance_of_mean(by_unit);
+  return all == 0 ? 0 : student_95(welch_degrees(by_seed, by_unit)) * std::sqrt(all);
+}
 
 const char* name(Verdict verdict) {
-  constexpr const char* names[] = {"best",  "equivalent", "undecided",
-                                   "worse", "described",  "excluded"};
-  return names[static_cast<std::size_t>(verdict) - 1];
+  return name_of(verdict,
+                 {"best", "equivalent", "undecided", "worse", "described", "excluded"});
 }
 
 Contrasts::Contrasts(std::vector<Observations> entries, Better better, std::size_t statements,
@@ -164,14 +177,8 @@ Contrasts::Variance Contrasts::unpaired(const Observations& x, const Observation
   const std::vector<double> of_x = mapped(x.units, mean), of_y = mapped(y.units, mean);
   found.difference = mean(of_x) - mean(of_y);
   found.count = std::min(std::ssize(of_x), std::ssize(of_y));
-  const double u = variance_of_mean(of_x), v = variance_of_mean(of_y);
-  found.seeds = u + v;
-  const auto degrees = [](const std::vector<double>& numbers) {
-    return std::max(1.0, static_cast<double>(numbers.size()) - 1);
-  };
-  if (u + v > 0)
-    found.seed_degrees =
-        squared(u + v) / (squared(u) / degrees(of_x) + squared(v) / degrees(of_y));
+  found.seeds = variance_of_mean(of_x) + variance_of_mean(of_y);
+  if (found.seeds > 0) found.seed_degrees = welch_degrees(of_x, of_y);
   add_units(found, x, y, means_by_unit(x.units), means_by_unit(y.units));
   return found;
 }

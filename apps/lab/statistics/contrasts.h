@@ -17,6 +17,7 @@
 // docs/lab/statistics.md has a simulation.
 #pragma once
 
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -42,6 +43,10 @@ struct Observations {
 // The means over the seeds for each unit, of [seed][unit].
 std::vector<double> means_by_unit(const std::vector<std::vector<double>>& seeds);
 
+// Half of the width of the 95 % confidence interval of the mean of a sample, over seeds and
+// units; with one seed over the units. 0 if there is one number only.
+double mean_margin(const Observations& sample);
+
 enum class Better { lower = 1, higher };
 
 // The difference of two entries, and half of the width of its confidence interval: infinite if
@@ -52,7 +57,7 @@ struct Contrast {
   bool above() const { return difference > margin; }
   bool below() const { return -difference > margin; }
   // Whether the whole interval is within the limits.
-  bool within(double limit) const;
+  bool within(double limit) const { return std::abs(difference) + margin <= limit; }
 };
 
 enum class Verdict {

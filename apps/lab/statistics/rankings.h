@@ -47,4 +47,33 @@ std::string standing_text(const std::vector<Way>& order, const Contrasts& contra
                           const UnitText& unit,
                           const std::function<std::string(const Way&)>& value);
 
+// The measurements of runs as samples.
+
+// The losses of a way on each test segment. `length`: an index of settings.eval_lengths.
+Observations observations_of(const Way& way, std::size_t length,
+                             const std::vector<RunResult>& runs);
+
+// The scores of an encoding on each example of a range, an index of EncodingResult::ranges.
+// `scores`: &Stretch::scores or &Stretch::seconds. Results of earlier versions have no scores
+// of examples: then each run has one number.
+Observations observations_of(const std::string& encoding, std::size_t range,
+                             std::vector<double> Stretch::* scores,
+                             const std::vector<RunResult>& runs);
+
+// Recommendations from the settings, encodings, rankings, ways and runs of `results`, in
+// ascending order. Text: the best way to use an encoding at each tested length; adjacent
+// lengths with the same choices are one recommendation. Examples: the encodings with the best
+// scores in each range, unless they are not better than chance. Empty if the models are not
+// trained enough for advice.
+std::vector<Recommendation> recommendations(const Results& results);
+
+// Whether two lists have the same encodings and uses, in any order.
+bool same_choices(std::vector<Choice> a, std::vector<Choice> b);
+
+// "with its context cut to the last 128 bytes"; empty for an encoding.
+std::string use_of(const Way& way, const Results& results);
+
+// "Rotary with its context cut to the last 128 bytes or ALiBi".
+std::string choices_text(const Recommendation& one);
+
 }  // namespace gnomon::lab

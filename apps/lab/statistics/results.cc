@@ -1,4 +1,3 @@
-#include "apps/lab/statistics/results.h"
 
 #include <fmt/format.h>
 #include <torch/version.h>
@@ -12,16 +11,12 @@
 #include <thread>
 
 #include "apps/lab/data/lists.h"
-#include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/extension.h"
 #include "apps/lab/runs/cost.h"
 #include "apps/lab/statistics/answer.h"
-#include "apps/lab/statistics/observations.h"
 #include "apps/lab/statistics/rankings.h"
-#include "apps/lab/statistics/recommend.h"
 #include "apps/lab/statistics/results_by_size.h"
-#include "apps/lab/statistics/task_results.h"
 #include "apps/lab/statistics/training.h"
 #include "apps/lab/tasks/finetune_config.h"
 #include "gnomon/isa.h"

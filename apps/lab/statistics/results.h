@@ -1,15 +1,16 @@
 // The results of a session: means and deviations over seeds, lengths that encodings hold, ties,
-// and the sentences of the answer. The report shows only these results. results_json.h writes
-// them to results.json, and docs/lab/results.md describes the fields.
+// and the sentences of the answer, in results.json. The report shows only these results.
+// docs/lab/results.md describes the fields.
 #pragma once
 
 #include <cstdint>
+#include <filesystem>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/lab/data/numbers.h"
-#include "apps/lab/data/run_result.h"
+#include "apps/lab/data/task.h"
 #include "apps/lab/statistics/contrasts.h"
 
 namespace gnomon::lab {
@@ -222,5 +223,13 @@ std::vector<EncodingCost> cost_results(const std::vector<MeasuredCost>& measured
 // Sets the encodings, rankings, ways, recommendations, extensions, sizes and the answer from
 // the settings, texts, machine, requested runs and runs.
 void compare_encodings(Results& results);
+
+// JSON of results, for results.json.
+Json to_json(const Results& results);
+
+// The measurements in results.json: the settings, metric, texts, machine, requested runs and
+// runs, from which compare_encodings() computes the rest. Errors as in tasks/stored.h.
+Results read_results(const std::filesystem::path& path);
+Results read_results(const Json& stored);
 
 }  // namespace gnomon::lab

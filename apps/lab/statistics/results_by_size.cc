@@ -7,7 +7,6 @@
 
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/model_size.h"
-#include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/statistics/answer.h"
 #include "apps/lab/statistics/rankings.h"

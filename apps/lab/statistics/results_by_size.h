@@ -14,11 +14,10 @@ namespace gnomon::lab {
 // Whether the entries have sizes.
 bool has_sizes(const Results& results);
 
-// The results of each size, in the order of the entries. Encodings have no sizes.
+// In the order of the entries. Encodings have no sizes.
 std::vector<Results> results_by_size(const Results& all);
 
-// Sets `sizes` and `answer` of results that have all but these.
-void compare_sizes(Results& results);
+void compare_sizes(Results& results);  // sets `sizes` and `answer` from the other fields
 
 // "2 layers of width 64, 0.11 million parameters".
 std::string size_text(const SizeResult& size);
@@ -31,15 +30,14 @@ namespace by_size {
 
 // The parameters of the smallest model; 0 if no run is finished.
 std::int64_t smallest(const Results& results);
-// The first and the last of Results::rankings, or one of them if there is only one.
+// The first and the last of Results::rankings.
 std::set<std::size_t> ends(const Results& results);
 // The titles of the encodings of a ranking that may be the best. Empty if no encoding has
 // positions for it, takes part, or is better than chance.
 std::vector<std::string> best_at(const Results& results, std::size_t at);
 // Every encoding once, as in the first size that has it.
 std::vector<const EncodingResult*> encodings(const std::vector<Results>& sizes);
-// The sizes with a finished run.
-std::vector<Results> finished(std::vector<Results> sizes);
+std::vector<Results> finished(std::vector<Results> sizes);  // those with a finished run
 
 }  // namespace by_size
 

@@ -1,10 +1,6 @@
-#include "apps/lab/statistics/results_json.h"
-
-#include <stdexcept>
 
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/run_json.h"
-#include "apps/lab/data/task.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "apps/lab/tasks/stored.h"
 
@@ -126,14 +122,9 @@ void check_measurements(const Measurements& found) {
 
 }  // namespace
 
-const char* name(Stage stage) {
-  constexpr const char* names[] = {"before", "without", "after"};
-  return names[static_cast<std::size_t>(stage) - 1];
-}
-
+const char* name(Stage stage) { return name_of(stage, {"before", "without", "after"}); }
 const char* name(Context context) {
-  constexpr const char* names[] = {"whole", "cut", "extended", "tuned"};
-  return names[static_cast<std::size_t>(context) - 1];
+  return name_of(context, {"whole", "cut", "extended", "tuned"});
 }
 
 Json to_json(const Results& results) { return Writer::written(results); }
@@ -143,10 +134,7 @@ Results read_results(const std::filesystem::path& path) {
 }
 
 Results read_results(const Json& stored) {
-  Measurements value;
-  if (!Reader::read(stored, value)) throw std::invalid_argument("no results");
-  check_measurements(value);
-  return value.results;
+  return read_value<Measurements>(stored, check_measurements).results;
 }
 
 }  // namespace gnomon::lab

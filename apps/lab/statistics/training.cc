@@ -7,7 +7,6 @@
 
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/schedule.h"
-#include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 
 namespace gnomon::lab {
@@ -85,8 +84,8 @@ Training of_examples(const Results& results, const EncodingResult& one) {
              : Training::enough;
 }
 
-// The step after which a run takes no time of training: the minutes of all runs of `seeds`.
-std::optional<double> minutes_of(const Results& results, double seeds, double steps) {
+// ", about 12 minutes here": the time of the runs of `seeds`. Empty if it is not known.
+std::string with_minutes(const Results& results, std::int64_t seeds, double steps) {
   double run_seconds = 0, known = 0;
   for (const RunResult& run : results.runs)
     if (run.steps > 0) {
@@ -94,26 +93,20 @@ std::optional<double> minutes_of(const Results& results, double seeds, double st
           run.train_seconds * steps / static_cast<double>(run.steps) + run.test_seconds;
       ++known;
     }
-  if (known == 0 || !results.size.empty()) return std::nullopt;
-  const double runs = seeds * static_cast<double>(results.settings.encodings.size());
+  if (known == 0 || !results.size.empty()) return "";
+  const auto runs = static_cast<double>(seeds * std::ssize(results.settings.encodings));
   const double together =
       std::min(runs, static_cast<double>(std::max<std::int64_t>(1, results.machine.cores)));
   const double minutes = std::ceil(runs / together) * run_seconds / known / 60;
-  return minutes < 1e6 ? std::optional(std::ceil(minutes)) : std::nullopt;
-}
-
-std::string with_minutes(const Results& results, double seeds, double steps) {
-  const auto minutes = minutes_of(results, seeds, steps);
-  return minutes ? fmt::format(", about {} here",
-                               counted(static_cast<std::int64_t>(*minutes), "minute"))
-                 : "";
+  if (!(minutes < 1e6)) return "";
+  return fmt::format(", about {} here",
+                     counted(static_cast<std::int64_t>(std::ceil(minutes)), "minute"));
 }
 
 }  // namespace training
 
 const char* name(Training one) {
-  constexpr const char* names[] = {"enough", "unconverged", "at_chance", "diverged"};
-  return names[static_cast<std::size_t>(one) - 1];
+  return name_of(one, {"enough", "unconverged", "at_chance", "diverged"});
 }
 
 bool is_above_chance(double share, double chance, const Interval& interval,
@@ -234,10 +227,9 @@ std::optional<std::string> no_advice(const Results& results) {
   const Settings& s = results.settings;
   const auto steps = static_cast<double>(s.steps);
   if (!find_by(results.encodings, &EncodingResult::training, Training::enough))
-    return fmt::format(
-        "No advice: no {} is trained enough. Train longer: --steps {:.0f}{}.", entry_noun(s),
-        2 * steps,
-        training::with_minutes(results, static_cast<double>(s.seeds.size()), 2 * steps));
+    return fmt::format("No advice: no {} is trained enough. Train longer: --steps {:.0f}{}.",
+                       entry_noun(s), 2 * steps,
+                       training::with_minutes(results, std::ssize(s.seeds), 2 * steps));
   const bool random = std::ranges::any_of(
       results.runs, [](std::int64_t steps) { return steps > 0; }, &RunResult::steps);
   if (const std::int64_t seeds = fewest_seeds(results); random && seeds < least_seeds)
@@ -245,7 +237,7 @@ std::optional<std::string> no_advice(const Results& results) {
         "No advice from {}: results differ between seeds, and at least {} seeds show by how "
         "much. For advice: --seeds {}{}.",
         counted(seeds, "seed"), least_seeds, training::usual_seeds,
-        training::with_minutes(results, static_cast<double>(training::usual_seeds), steps));
+        training::with_minutes(results, training::usual_seeds, steps));
   return std::nullopt;
 }
 

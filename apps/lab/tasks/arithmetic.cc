@@ -124,27 +124,25 @@ Example followed(std::int64_t length, Draws& draws) {
 constexpr Task sum_task = letters::with_score(
     "sum", "Summation modulo 10", "digits, then the last digit of their sum", "numbers",
     letters::short_defaults,
-    {letters::summed, [](std::int64_t n) { return 2 * n + 1; }, letters::sum_chance,
-     std::nullopt, 9});
+    {letters::summed, [](std::int64_t n) { return 2 * n + 1; }, letters::sum_chance, 9});
 constexpr Task polynomial_task =
     letters::with_score("polynomial", "Value of a polynomial modulo 10",
                         "x and the terms of a polynomial, then its value at x, modulo 10",
                         "terms", letters::short_defaults,
                         {letters::evaluated, [](std::int64_t n) { return 4 * n + 7; },
-                         letters::polynomial_chance, std::nullopt, 10});
+                         letters::polynomial_chance, 10});
 // Fewer than 4 bits have no prompt in one of the parts.
-constexpr Task parity_task =
-    letters::with_score("parity", "Parity", "bits, then whether the number of ones is odd",
-                        "bits", letters::short_defaults,
-                        {letters::counted_ones, [](std::int64_t n) { return n + 2; },
-                         letters::half, std::nullopt, 11},
-                        4, "examples of 4 to ");
+constexpr Task parity_task = letters::with_score(
+    "parity", "Parity", "bits, then whether the number of ones is odd", "bits",
+    letters::short_defaults,
+    {letters::counted_ones, [](std::int64_t n) { return n + 2; }, letters::half, 11}, 4,
+    "examples of 4 to ");
 constexpr Task lego_task = letters::with_score(
     "lego", "Chain of clauses (LEGO)",
     "a chain of variables with signs, then the value of one in its second half", "variables",
     letters::defaults_of<8, 48, 2, 3>,
-    {letters::followed, [](std::int64_t n) { return 5 * n + 3; }, letters::half,
-     letters::alphabet, 12},
+    {letters::followed, [](std::int64_t n) { return 5 * n + 3; }, letters::half, 12,
+     letters::alphabet},
     2, "examples of 2 to ");
 
 }  // namespace gnomon::lab

@@ -39,8 +39,7 @@ class BidirectionalImpl : public torch::nn::Module {
   // the last norm.
   at::Tensor forward(at::Tensor x, const Attend& attend, const at::Tensor& memory = {});
 
-  // `forward` with an encoding: adds its table to x. Throws std::invalid_argument for positions
-  // beyond its capacity.
+  // With an encoding. Throws std::invalid_argument for positions beyond its capacity.
   at::Tensor encode(const at::Tensor& x, libtorch::PositionScheme position,
                     const std::optional<Positions>& positions = {},
                     const at::Tensor& memory = {});

@@ -6,6 +6,7 @@
 
 #include "apps/lab/data/batches.h"
 #include "apps/lab/data/draws.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/model/task_model.h"
 #include "apps/lab/tasks/bidirectional.h"
@@ -28,20 +29,15 @@ struct TextBatch {
 };
 
 TextBatch batch_of(const std::vector<LabelledText>& texts) {
-  std::size_t longest = 0;
-  for (const LabelledText& one : texts) longest = std::max(longest, one.text.size());
-  const std::int64_t rows = std::ssize(texts), width = static_cast<std::int64_t>(longest) + 1;
-  TextBatch batch{at::zeros({rows, width}, at::kLong), at::zeros({rows, width}, at::kBool),
-                  at::zeros({rows}, at::kLong)};
-  for (std::int64_t row = 0; row < rows; ++row) {
-    const LabelledText& one = texts[static_cast<std::size_t>(row)];
-    auto* tokens = batch.tokens.data_ptr<std::int64_t>() + row * width;
-    *tokens++ = class_token;
-    for (const char c : one.text) *tokens++ = static_cast<unsigned char>(c);
-    batch.present[row].narrow(0, 0, std::ssize(one.text) + 1).fill_(true);
-    batch.labels[row] = one.label;
+  std::vector<at::Tensor> tokens, present;
+  for (const LabelledText& one : texts) {
+    std::vector<std::int64_t> row{class_token};
+    for (const char c : one.text) row.push_back(static_cast<unsigned char>(c));
+    tokens.push_back(at::tensor(row, at::kLong));
+    present.push_back(at::ones(std::ssize(row), at::kBool));
   }
-  return batch;
+  return {at::pad_sequence(tokens, true), at::pad_sequence(present, true),
+          at::tensor(mapped(texts, &LabelledText::label), at::kLong)};
 }
 
 struct ClassifierImpl : torch::nn::Module {
@@ -119,8 +115,8 @@ class ClassifyModel final : public TaskModel {
             first, first + std::min<std::ptrdiff_t>(texts_at_once, texts.end() - first));
         const auto [logits, batch] = read(part);
         const at::Tensor hits = logits.argmax(1).eq(batch.labels).to(at::kDouble).cpu();
-        for (std::int64_t i = 0; i < hits.size(0); ++i)
-          one.scores.push_back(hits[i].item<double>());
+        const auto* hit = hits.data_ptr<double>();
+        one.scores.insert(one.scores.end(), hit, hit + hits.numel());
         nats +=
             at::cross_entropy_loss(logits, batch.labels, {}, at::Reduction::Sum).item<double>();
         for (const LabelledText& text : part) counts[text.label] += 1;
@@ -151,20 +147,18 @@ class ClassifyModel final : public TaskModel {
   }
 
   std::string name_of(std::int64_t label) const {
-    const auto at = static_cast<std::size_t>(label);
-    return data_ ? data_->names[at] : std::string(sentence_labels[at]);
+    return data_ ? nth(data_->names, label) : std::string(sentence_labels[label]);
   }
 
   // Every length from the shortest sentence to the training length is equally likely. A longer
   // text of the user is cut to it.
   LabelledText drawn(Part part, std::uint64_t seed, std::uint64_t step,
                      std::int64_t row) const {
-    Draws draws{seed, static_cast<std::uint64_t>(part), step, static_cast<std::uint64_t>(row)};
+    Draws draws{seed, part, step, row};
     const std::int64_t length =
         shortest_sentence + draws.below(settings_.train_length - shortest_sentence + 1);
     if (!data_) return sentence(length, part, seed, draws.next());
-    const auto& texts = part == Part::train ? data_->train : data_->validation;
-    return cut(texts[static_cast<std::size_t>(draws.below(std::ssize(texts)))], length);
+    return cut(draws.one_of(part == Part::train ? data_->train : data_->validation), length);
   }
 
   // The tests of a stretch. From the user's texts: those that reach the stretch, cut at its

@@ -1,6 +1,7 @@
 #include "apps/lab/tasks/classify_data.h"
 
 #include <algorithm>
+#include <span>
 #include <unordered_map>
 
 #include "apps/lab/data/draws.h"
@@ -17,9 +18,8 @@ constexpr std::string_view hunters[] = {"dog", "fox", "owl", "cat"},
                            adverbs[] = {"now", "yet", "too"};
 constexpr std::int64_t most_labels = 1000, most_bytes = std::int64_t{1} << 30;
 
-template <std::size_t N>
-std::string one_of(const std::string_view (&words)[N], Draws& draws) {
-  return std::string(words[draws.below(N)]);
+std::string one_of(std::span<const std::string_view> words, Draws& draws) {
+  return std::string(draws.one_of(words));
 }
 
 // A sentence without its animals.
@@ -64,8 +64,7 @@ std::ptrdiff_t column(const std::vector<std::string>& row, std::string_view name
 
 LabelledText sentence(std::int64_t length, Part part, std::uint64_t seed,
                       std::uint64_t number) {
-  Draws draws{seed, static_cast<std::uint64_t>(part), static_cast<std::uint64_t>(length),
-              number / 2};
+  Draws draws{seed, part, length, number / 2};
   for (;;) {
     const Frame frame = drawn_frame(length, draws);
     if (part_of(frame.with(frame.hunter, frame.prey)) != part) continue;

@@ -34,10 +34,9 @@ struct LabelledText {
 LabelledText sentence(std::int64_t length, Part part, std::uint64_t seed, std::uint64_t number);
 constexpr std::string_view sentence_labels[] = {"hunter", "prey"};
 
-// The rows of a CSV file, by RFC 4180: fields with commas, quotes or line ends are quoted, and
-// a quote inside them is doubled. Lines end in "\n" or "\r\n"; empty lines are skipped. Throws
-// std::invalid_argument with the line if a quote is not closed or stands inside a field, and if
-// a row has another number of fields than the first one. `name`: that of the file.
+// The rows of a CSV file, by RFC 4180. Lines end in "\n" or "\r\n"; empty lines are skipped.
+// Throws std::invalid_argument with the line if a quote is not closed or stands inside a field,
+// and if a row has another number of fields than the first one. `name`: that of the file.
 std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std::string& name);
 
 // A user's texts. Texts with the same bytes are in the same part.
@@ -50,9 +49,8 @@ struct LabelledTexts : TaskData {
 // Reads a CSV file. Its first row names the columns "text" and "label", in upper or lower case.
 // Without this row there must be two columns, the text and the label. By a hash of the text, of
 // ten texts eight train, one validates and one tests. Texts are bytes of any encoding without
-// zero bytes. Throws std::invalid_argument if the file is malformed, a column is missing, a
-// text or label is empty, there are less than 2 or more than 1000 labels, a part has no texts,
-// or no test text has `reached` bytes.
+// zero bytes. Throws std::invalid_argument for other files, an empty text, label or part, less
+// than 2 or more than 1000 labels, or if no test text has `reached` bytes.
 LabelledTexts read_labelled_texts(const std::string& path, std::int64_t reached);
 
 }  // namespace gnomon::lab::classify_examples

@@ -4,6 +4,7 @@
 
 #include "apps/lab/data/batches.h"
 #include "apps/lab/data/draws.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/data/windows.h"
 #include "apps/lab/model/candidate.h"
@@ -24,9 +25,8 @@ Context context_of(const std::string& suffix) {
 constexpr std::int64_t examples_at_once = 32;
 
 std::vector<std::vector<std::int64_t>> last_questions(const std::vector<Dialogue>& dialogues) {
-  std::vector<std::vector<std::int64_t>> asked;
-  for (const Dialogue& one : dialogues) asked.push_back({one.questions.back().answer});
-  return asked;
+  return mapped(dialogues,
+                [](const Dialogue& one) { return std::vector{one.questions.back().answer}; });
 }
 
 // The tokens of the answers, [questions].
@@ -34,23 +34,14 @@ at::Tensor answers(const std::vector<Dialogue>& dialogues,
                    const std::vector<std::vector<std::int64_t>>& asked) {
   std::vector<std::int64_t> all;
   for (std::size_t b = 0; b < dialogues.size(); ++b)
-    for (const std::int64_t at : asked[b])
-      all.push_back(dialogues[b].tokens[static_cast<std::size_t>(at)]);
+    for (const std::int64_t at : asked[b]) all.push_back(nth(dialogues[b].tokens, at));
   return at::tensor(all, at::kLong);
 }
 
 // Rows of tokens, filled up at the end. [B, T]
 at::Tensor matrix(const std::vector<std::vector<std::int64_t>>& rows) {
-  std::size_t longest = 0;
-  for (const auto& row : rows) longest = std::max(longest, row.size());
-  const at::Tensor all =
-      at::zeros({std::ssize(rows), static_cast<std::int64_t>(longest)}, at::kLong);
-  auto* to = all.data_ptr<std::int64_t>();
-  for (const auto& row : rows) {
-    std::copy(row.begin(), row.end(), to);
-    to += longest;
-  }
-  return all;
+  return at::pad_sequence(
+      mapped(rows, [](const auto& row) { return at::tensor(row, at::kLong); }), true);
 }
 
 // Positions that restart at each turn. packed: each turn is a sequence.
@@ -202,11 +193,10 @@ void DialogueModel::describe(RunResult& result) {
     const auto asked = last_questions(one);
     const std::int64_t answer = asked[0][0],
                        guess = logits(one, asked).argmax(1).item<std::int64_t>();
-    result.samples.push_back(
-        {.context = length,
-         .prompt = readable(one[0], answer),
-         .text = word(guess),
-         .expected = word(one[0].tokens[static_cast<std::size_t>(answer)])});
+    result.samples.push_back({.context = length,
+                              .prompt = readable(one[0], answer),
+                              .text = word(guess),
+                              .expected = word(nth(one[0].tokens, answer))});
   }
 }
 

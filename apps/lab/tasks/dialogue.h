@@ -22,12 +22,9 @@ namespace gnomon::lab::dialogue_examples {
 
 // Token ids. The words follow the roles.
 constexpr std::int64_t user = 0, assistant = 1;
-// Values of a key: all equally likely.
-constexpr std::int64_t values = 16;
-// The tokens of a fact. Other turns have at most as many.
-constexpr std::int64_t most_tokens_of_turn = 6;
-// Turns of a dialogue before the last fact (at least) and the last question.
-constexpr std::int64_t other_turns = 4;
+constexpr std::int64_t values = 16;              // of a key: all equally likely
+constexpr std::int64_t most_tokens_of_turn = 6;  // those of a fact
+constexpr std::int64_t other_turns = 4;          // before the last fact, at least
 
 // The word of a token; "?" if it has none.
 const std::string& word(std::int64_t token);

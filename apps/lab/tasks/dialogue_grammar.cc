@@ -2,6 +2,7 @@
 #include <array>
 
 #include "apps/lab/data/draws.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/tasks/dialogue.h"
 
 namespace gnomon::lab::dialogue_examples {
@@ -43,7 +44,7 @@ struct Writer {
   }
   // A new value, each with the same probability.
   void tell(std::int64_t key) {
-    Fact& fact = facts[static_cast<std::size_t>(key)];
+    Fact& fact = nth(facts, key);
     const bool known = fact.value >= 0;
     std::int64_t value = draws.below(values - known);
     if (known && value >= fact.value) ++value;
@@ -51,7 +52,7 @@ struct Writer {
     write({user, first_key + key, is, token(key, value), assistant, ok});
   }
   void ask(std::int64_t key) {
-    Fact& fact = facts[static_cast<std::size_t>(key)];
+    Fact& fact = nth(facts, key);
     fact.asked = true;
     write({user, first_key + key, question_mark, assistant, token(key, fact.value)});
     dialogue.questions.push_back({std::ssize(dialogue.tokens) - 1, turn - fact.turn,
@@ -70,7 +71,7 @@ struct Writer {
   std::vector<std::int64_t> open(std::int64_t but, std::int64_t distance) const {
     std::vector<std::int64_t> all;
     for (std::int64_t key = 0; key < keys; ++key) {
-      const Fact& fact = facts[static_cast<std::size_t>(key)];
+      const Fact& fact = nth(facts, key);
       if (key != but && fact.value >= 0 && !fact.asked && turn - fact.turn <= distance)
         all.push_back(key);
     }
@@ -82,14 +83,12 @@ struct Writer {
 
 const std::string& word(std::int64_t token) {
   static const std::string unknown = "?";
-  return token < std::ssize(words) ? words[static_cast<std::size_t>(token)] : unknown;
+  return token < std::ssize(words) ? nth(words, token) : unknown;
 }
 
 Dialogue dialogue(std::int64_t length, std::int64_t train_length, Part part, std::uint64_t seed,
                   std::uint64_t number) {
-  Writer writer{{},
-                Draws{seed, static_cast<std::uint64_t>(part),
-                      static_cast<std::uint64_t>(length), number}};
+  Writer writer{{}, Draws{seed, part, length, number}};
   Draws& draws = writer.draws;
   const std::int64_t last = std::max(length, train_length) + other_turns - 1,
                      fact = last - length, outdated = draws.below(fact),
@@ -109,7 +108,7 @@ Dialogue dialogue(std::int64_t length, std::int64_t train_length, Part part, std
     if (act == 0)
       writer.talk();
     else if (act == 1 && !open.empty())
-      writer.ask(open[static_cast<std::size_t>(draws.below(std::ssize(open)))]);
+      writer.ask(draws.one_of(open));
     else
       writer.tell((asked + 1 + draws.below(keys - 1)) % keys);
   }
@@ -118,8 +117,8 @@ Dialogue dialogue(std::int64_t length, std::int64_t train_length, Part part, std
 
 std::string readable(const Dialogue& dialogue, std::int64_t end) {
   std::string text;
-  for (std::size_t i = 0; i < static_cast<std::size_t>(end); ++i) {
-    const std::int64_t token = dialogue.tokens[i];
+  for (std::int64_t i = 0; i < end; ++i) {
+    const std::int64_t token = nth(dialogue.tokens, i);
     if (i > 0) text += token == user ? "\n" : token == assistant ? " / " : " ";
     text += word(token);
   }

@@ -7,9 +7,9 @@
 #include <numeric>
 
 #include "apps/lab/data/draws.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/data/windows.h"
-#include "gnomon/error.h"
 
 namespace gnomon::lab::finetune {
 namespace {
@@ -41,13 +41,12 @@ void mask(Windows& windows, std::int64_t row, const std::vector<std::int64_t>& p
   const std::int64_t length = windows.inputs.size(1);
   auto* inputs = windows.inputs.data_ptr<std::int64_t>() + row * length;
   auto* targets = windows.targets.data_ptr<std::int64_t>() + row * length;
-  std::vector<bool> hidden(static_cast<std::size_t>(length));
+  const std::vector<std::int64_t> kept(targets, targets + length);
+  std::fill_n(targets, length, uncounted);
   for (const std::int64_t place : places) {
-    hidden[static_cast<std::size_t>(place)] = true;
     inputs[place] = *tokenizer.mask;
+    targets[place] = nth(kept, place);
   }
-  for (std::int64_t i = 0; i < length; ++i)
-    if (!hidden[static_cast<std::size_t>(i)]) targets[i] = uncounted;
   if (tokenizer.first) inputs[0] = *tokenizer.first;
   if (tokenizer.last) inputs[length - 1] = *tokenizer.last;
 }
@@ -78,8 +77,9 @@ Windows masked_windows(const TokenSegment& segment, std::int64_t length,
                        const Settings& settings, const Tokenizer& tokenizer) {
   const std::int64_t longest = settings.longest(), stretch = settings.train_length;
   const auto at_border = [&](std::int64_t i) {
-    return std::any_of(settings.eval_lengths.begin(), settings.eval_lengths.end(),
-                       [&](std::int64_t one) { return i % one == 0 || i % one == one - 1; });
+    return std::ranges::any_of(settings.eval_lengths, [&](std::int64_t one) {
+      return i % one == 0 || i % one == one - 1;
+    });
   };
   std::vector<std::int64_t> hidden;
   for (std::int64_t begin = 0; begin < longest; begin += stretch) {
@@ -87,9 +87,7 @@ Windows masked_windows(const TokenSegment& segment, std::int64_t length,
     for (std::int64_t i = begin; i < std::min(longest, begin + stretch); ++i)
       if (!at_border(i)) candidates.push_back(i);
     if (candidates.empty()) continue;
-    const auto some = masked_places(
-        candidates,
-        {static_cast<std::uint64_t>(segment.first_target), static_cast<std::uint64_t>(begin)});
+    const auto some = masked_places(candidates, {segment.first_target, begin});
     hidden.insert(hidden.end(), some.begin(), some.end());
   }
   Windows windows = empty_windows(longest / length, length);
@@ -104,8 +102,7 @@ Windows masked_windows(const TokenSegment& segment, std::int64_t length,
 }
 
 bool has_window(const std::vector<Tokens>& texts, std::int64_t tokens) {
-  return std::any_of(texts.begin(), texts.end(),
-                     [&](const Tokens& text) { return text.size() >= tokens; });
+  return std::ranges::any_of(texts, [&](const Tokens& one) { return one.size() >= tokens; });
 }
 
 }  // namespace
@@ -149,7 +146,7 @@ void add_data(const Settings& settings, Corpus& corpus) {
     const auto counts = [&](const std::vector<Tokens>& some) {
       std::vector<double> all(static_cast<std::size_t>(data->config.vocabulary));
       for (const Tokens& text : some)
-        for (const std::int64_t id : text.ids) all[static_cast<std::size_t>(id)] += 1;
+        for (const std::int64_t id : text.ids) nth(all, id) += 1;
       return all;
     };
     corpus.tokens = token_statistics(counts(data->train), counts(data->test),
@@ -170,8 +167,7 @@ Windows random_windows(const Data& data, const std::vector<Tokens>& texts, std::
   Windows windows = empty_windows(rows.end - rows.begin, length);
   const bool masked = data.config.masked();
   for (std::int64_t row = rows.begin; row < rows.end; ++row) {
-    const auto number = static_cast<std::uint64_t>(row);
-    const std::int64_t place = Draws{seed, step, number}.below(all);
+    const std::int64_t place = Draws{seed, step, row}.below(all);
     const auto text = static_cast<std::size_t>(
         std::upper_bound(ends.begin(), ends.end(), place) - ends.begin());
     fill(windows, row - rows.begin, texts[text], place - (text ? ends[text - 1] : 0),
@@ -179,7 +175,7 @@ Windows random_windows(const Data& data, const std::vector<Tokens>& texts, std::
     if (!masked) continue;
     std::vector<std::int64_t> inner(static_cast<std::size_t>(length - 2));
     std::iota(inner.begin(), inner.end(), 1);
-    mask(windows, row - rows.begin, masked_places(inner, Draws{seed, step, number, 1}),
+    mask(windows, row - rows.begin, masked_places(inner, Draws{seed, step, row, 1}),
          *data.tokenizer);
   }
   return windows;
@@ -255,8 +251,8 @@ std::optional<LengthLoss> Model::test(std::int64_t length, const std::function<b
           window += b;
           window_bytes += n;
         }
-        position_sums_[static_cast<std::size_t>(position)] += b;
-        position_bytes_[static_cast<std::size_t>(position)] += n;
+        nth(position_sums_, position) += b;
+        nth(position_bytes_, position) += n;
       }
     }
     tail += segment_bits;
@@ -290,8 +286,8 @@ std::optional<Evaluation> Model::evaluate(const std::function<bool()>& stop) {
       double sum = 0, bytes = 0;
       const std::int64_t end = std::min(length, begin + width);
       for (std::int64_t i = begin; i < end; ++i) {
-        sum += position_sums_[static_cast<std::size_t>(i)];
-        bytes += position_bytes_[static_cast<std::size_t>(i)];
+        sum += nth(position_sums_, i);
+        bytes += nth(position_bytes_, i);
       }
       by_position.positions.push_back(0.5 * static_cast<double>(begin + 1 + end));
       by_position.bits.push_back(bytes > 0 ? sum / bytes : std::nan(""));

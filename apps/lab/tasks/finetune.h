@@ -24,8 +24,7 @@
 
 namespace gnomon::lab::finetune {
 
-// The tokenizers of --finetune, read from the folder of the model. Implemented are the ones of
-// the released models of these layouts:
+// The tokenizers of --finetune, read from the folder of the model:
 //
 //   none                      a token is a byte, if the vocabulary has 256 to 272 entries
 //   tokenizer.json            byte-level BPE (GPT-2, Llama 3, Qwen2), WordPiece (BERT)
@@ -53,12 +52,10 @@ class Tokenizer {
   std::optional<std::int64_t> mask = {}, first = {}, last = {};
 };
 
-// `vocabulary`: vocab_size of the config. Throws std::invalid_argument, with the file and the
-// reason, if the folder has no tokenizer of this list or if a token is not below `vocabulary`.
+// Throws std::invalid_argument, with the file and the reason, if the folder has no tokenizer of
+// this list or if a token is not below `vocabulary`, vocab_size of the config.
 std::unique_ptr<Tokenizer> read_tokenizer(const std::filesystem::path& folder,
                                           std::int64_t vocabulary);
-
-// Shared by the sources of the tokenizers.
 
 using Vocabulary = std::unordered_map<std::string, std::int64_t>;
 
@@ -66,9 +63,6 @@ using Vocabulary = std::unordered_map<std::string, std::int64_t>;
                                      const std::string& got) {
   refuse("finetune", path.string() + ": " + rule, got);
 }
-
-// The UTF-8 bytes of a code point.
-std::string utf8_of(char32_t point);
 
 struct WordPieceOptions {
   bool lowercase = true, strip_accents = true;
@@ -86,9 +80,8 @@ std::unique_ptr<Tokenizer> word_pieces(Vocabulary vocabulary, WordPieceOptions o
 // head dimension.
 class Network : public torch::nn::Module {
  public:
-  // Reads the weights as float32. Throws std::invalid_argument, with the name of the tensor,
-  // the expected shape and the shape found, if the checkpoint does not have exactly the tensors
-  // of the config.
+  // Reads the weights as float32. Throws std::invalid_argument, with the name and both shapes,
+  // if the checkpoint does not have exactly the tensors of the config.
   Network(Config config, std::shared_ptr<const io::Checkpoint> checkpoint);
 
   // tokens: [B, T] int64 below V. Returns the logits [B, T, V]. Throws std::invalid_argument
@@ -108,10 +101,9 @@ class Network : public torch::nn::Module {
   std::string full(const std::string& name) const {
     return name.starts_with("lm_head.") || name.starts_with("cls.") ? name : prefix_ + name;
   }
-  // Registers the tensor as a parameter. `take_pair`: NAME.weight and, unless its size is 0,
-  // NAME.bias.
+  // Registers the tensor as a parameter. `take_pair`: NAME.weight and, with `bias`, NAME.bias.
   void take(const std::string& name, std::vector<std::int64_t> shape);
-  void take_pair(const std::string& name, std::vector<std::int64_t> shape, std::int64_t bias);
+  void take_pair(const std::string& name, std::vector<std::int64_t> shape, bool bias = true);
   at::Tensor weight(const std::string& name) const { return weights_.at(full(name)); }
   at::Tensor linear(const at::Tensor& x, const std::string& name) const;
   at::Tensor layer_norm(const at::Tensor& x, const std::string& name) const;
@@ -164,7 +156,7 @@ class Model final : public TaskModel {
   std::int64_t steps() const override { return entry_.tuned ? settings_.steps : 0; }
 
  private:
-  // The test at one length. Empty if `stop` returns true.
+  // Empty if `stop` returns true.
   std::optional<LengthLoss> test(std::int64_t length, const std::function<bool()>& stop);
 
   const Data& data_;

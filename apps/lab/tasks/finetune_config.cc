@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 
+#include "apps/lab/data/json_fields.h"
 #include "apps/lab/model/extension.h"
 #include "apps/lab/tasks/tasks.h"
 #include "gnomon/error.h"
@@ -23,17 +24,7 @@ constexpr const char* released = "released";
 template <typename T>
 T value_of(const Json& json, const char* key, T usual) {
   const auto found = json.find(key);
-  if (found == json.end() || found->is_null()) return usual;
-  bool right = false;
-  if constexpr (std::is_same_v<T, bool>)
-    right = found->is_boolean();
-  else if constexpr (std::is_same_v<T, std::int64_t>)
-    right = found->is_number_integer();
-  else if constexpr (std::is_same_v<T, double>)
-    right = found->is_number();
-  else
-    right = found->is_string();
-  if (!right)
+  if (found != json.end() && !found->is_null() && !Reader::read(*found, usual))
     refuse(what,
            fmt::format("{} in config.json must be {}", key,
                        std::is_same_v<T, bool>           ? "true or false"
@@ -41,7 +32,7 @@ T value_of(const Json& json, const char* key, T usual) {
                        : std::is_same_v<T, double>       ? "a number"
                                                          : "a string"),
            found->dump().substr(0, 80));
-  return found->get<T>();
+  return usual;
 }
 
 Layout layout_of(const std::string& type) {

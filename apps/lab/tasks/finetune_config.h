@@ -17,12 +17,9 @@
 
 namespace gnomon::lab::finetune {
 
-// The layouts of tensors. Mistral and Qwen2 have the layout of Llama.
-enum class Layout { llama = 1, gpt2, bert };
-// The activation function of the feed-forward layers.
-enum class Activation { silu = 1, gelu, gelu_tanh, relu };
+enum class Layout { llama = 1, gpt2, bert };  // Mistral and Qwen2 have the layout of Llama
+enum class Activation { silu = 1, gelu, gelu_tanh, relu };  // of the feed-forward layers
 
-// A config with everything that the model requires of it.
 struct Config {
   Json json;  // as in the file
   model::ModelDescription description;
@@ -32,10 +29,9 @@ struct Config {
   std::int64_t vocabulary = 0, width = 0, inner = 0;  // inner: width of the feed-forward layers
   std::int64_t token_types = 0;                       // BERT
   double norm_epsilon = 0;
-  bool tied = false;            // the head is the embedding
-  bool attention_bias = false;  // Llama: of q, k and v
-  bool output_bias = false;     // Llama: bias of the projection after attention
-  bool feed_bias = false;       // Llama
+  bool tied = false;  // the head is the embedding
+  // Llama: of q, k and v, of the projection after attention, and of the feed-forward layers.
+  bool attention_bias = false, output_bias = false, feed_bias = false;
 
   std::int64_t length() const { return description.length; }  // trained context, in tokens
   bool masked() const { return layout == Layout::bert; }
@@ -51,8 +47,7 @@ Config read_config(const std::filesystem::path& folder);
 // std::invalid_argument unless all layers have a plain rotary encoding.
 Config extended(const Config& config, const std::string& method, std::int64_t factor);
 
-// An entry that is compared: "released", "yarn"; and "released@tuned", "yarn@tuned" after the
-// fine-tune.
+// An entry that is compared: "released", "yarn"; and "yarn@tuned" after the fine-tune.
 struct Entry {
   std::string method;  // --extend method, or "released"
   bool tuned = false;
@@ -64,12 +59,11 @@ std::vector<std::string> entries(const std::vector<std::string>& methods);
 Candidate describe_entry(const std::string& name, const Settings& settings,
                          const Json& specification);
 
-// Reads the model and tokenizes the texts of the corpus. Throws std::invalid_argument if the
-// model cannot be read, or if the parts have fewer tokens than the longest window.
+// Reads the model and tokenizes the texts. Throws std::invalid_argument if the model cannot be
+// read, or if the parts have fewer tokens than the longest window.
 void add_data(const Settings& settings, Corpus& corpus);
 
-// Sets the fields of Settings that the config decides: task, sizes, and the training length if
-// it is 0. Returns the defaults of options. `steps` is the number of steps.
+// Sets the task, sizes, and the training length if it is 0. Returns the defaults of options.
 TaskDefaults take_sizes(Settings& settings, const Config& config);
 // Throws std::invalid_argument if the settings do not fit to the model.
 void check(const Settings& settings, const Config& config);

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "gnomon/error.h"
 #include "gnomon/io/file.h"
 
 namespace gnomon::lab::finetune {
@@ -57,10 +56,9 @@ void Network::take(const std::string& short_name, std::vector<std::int64_t> shap
   weights_[name] = register_parameter("weights_" + plain, read(name, std::move(shape)));
 }
 
-void Network::take_pair(const std::string& name, std::vector<std::int64_t> shape,
-                        std::int64_t bias) {
-  take(name + ".weight", std::move(shape));
-  if (bias) take(name + ".bias", {bias});
+void Network::take_pair(const std::string& name, std::vector<std::int64_t> shape, bool bias) {
+  take(name + ".weight", shape);
+  if (bias) take(name + ".bias", {config_.layout == Layout::gpt2 ? shape.back() : shape[0]});
 }
 
 Network::Network(Config config, std::shared_ptr<const io::Checkpoint> checkpoint)
@@ -83,21 +81,19 @@ void Network::take_llama() {
   find_prefix("model.", "embed_tokens.weight");
   const std::int64_t width = config_.width, inner = config_.inner;
   take("embed_tokens.weight", {config_.vocabulary, width});
-  const auto matrix = [&](const std::string& name, std::int64_t rows, std::int64_t columns,
-                          bool bias) { take_pair(name, {rows, columns}, bias ? rows : 0); };
   for (std::int64_t l = 0; l < config_.description.layers; ++l) {
     const model::LayerGroup& group = model::group_of(config_.description, l);
     const std::string at = block("layers", l);
     const std::int64_t q = group.heads * group.head_dim, k = group.key_heads * group.head_dim;
     take(at + "input_layernorm.weight", {width});
-    matrix(at + "self_attn.q_proj", q, width, config_.attention_bias);
-    matrix(at + "self_attn.k_proj", k, width, config_.attention_bias);
-    matrix(at + "self_attn.v_proj", k, width, config_.attention_bias);
-    matrix(at + "self_attn.o_proj", width, q, config_.output_bias);
+    take_pair(at + "self_attn.q_proj", {q, width}, config_.attention_bias);
+    take_pair(at + "self_attn.k_proj", {k, width}, config_.attention_bias);
+    take_pair(at + "self_attn.v_proj", {k, width}, config_.attention_bias);
+    take_pair(at + "self_attn.o_proj", {width, q}, config_.output_bias);
     take(at + "post_attention_layernorm.weight", {width});
-    matrix(at + "mlp.gate_proj", inner, width, config_.feed_bias);
-    matrix(at + "mlp.up_proj", inner, width, config_.feed_bias);
-    matrix(at + "mlp.down_proj", width, inner, config_.feed_bias);
+    take_pair(at + "mlp.gate_proj", {inner, width}, config_.feed_bias);
+    take_pair(at + "mlp.up_proj", {inner, width}, config_.feed_bias);
+    take_pair(at + "mlp.down_proj", {width, inner}, config_.feed_bias);
   }
   take("norm.weight", {width});
   if (!config_.tied) take("lm_head.weight", {config_.vocabulary, width});
@@ -108,19 +104,16 @@ void Network::take_gpt2() {
   find_prefix("transformer.", "wte.weight");
   const std::int64_t width = config_.width;
   take("wte.weight", {config_.vocabulary, width});
-  const auto pair = [&](const std::string& name, std::vector<std::int64_t> shape) {
-    take_pair(name, shape, shape.back());
-  };
   for (std::int64_t l = 0; l < config_.description.layers; ++l) {
     const std::string at = block("h", l);
-    pair(at + "ln_1", {width});
-    pair(at + "attn.c_attn", {width, 3 * width});  // Conv1D: [in, out]
-    pair(at + "attn.c_proj", {width, width});
-    pair(at + "ln_2", {width});
-    pair(at + "mlp.c_fc", {width, config_.inner});
-    pair(at + "mlp.c_proj", {config_.inner, width});
+    take_pair(at + "ln_1", {width});
+    take_pair(at + "attn.c_attn", {width, 3 * width});  // Conv1D: [in, out]
+    take_pair(at + "attn.c_proj", {width, width});
+    take_pair(at + "ln_2", {width});
+    take_pair(at + "mlp.c_fc", {width, config_.inner});
+    take_pair(at + "mlp.c_proj", {config_.inner, width});
   }
-  pair("ln_f", {width});
+  take_pair("ln_f", {width});
   if (!config_.tied) take("lm_head.weight", {config_.vocabulary, width});
   take_table("wpe.weight");
 }
@@ -128,24 +121,21 @@ void Network::take_gpt2() {
 void Network::take_bert() {
   find_prefix("bert.", "embeddings.word_embeddings.weight");
   const std::int64_t width = config_.width;
-  const auto pair = [&](const std::string& name, std::vector<std::int64_t> shape) {
-    take_pair(name, shape, shape.front());
-  };
   take("embeddings.word_embeddings.weight", {config_.vocabulary, width});
   take("embeddings.token_type_embeddings.weight", {config_.token_types, width});
-  pair("embeddings.LayerNorm", {width});
+  take_pair("embeddings.LayerNorm", {width});
   for (std::int64_t l = 0; l < config_.description.layers; ++l) {
     const std::string at = block("encoder.layer", l);
     for (const char* name : {"query", "key", "value"})
-      pair(at + "attention.self." + name, {width, width});
-    pair(at + "attention.output.dense", {width, width});
-    pair(at + "attention.output.LayerNorm", {width});
-    pair(at + "intermediate.dense", {config_.inner, width});
-    pair(at + "output.dense", {width, config_.inner});
-    pair(at + "output.LayerNorm", {width});
+      take_pair(at + "attention.self." + name, {width, width});
+    take_pair(at + "attention.output.dense", {width, width});
+    take_pair(at + "attention.output.LayerNorm", {width});
+    take_pair(at + "intermediate.dense", {config_.inner, width});
+    take_pair(at + "output.dense", {width, config_.inner});
+    take_pair(at + "output.LayerNorm", {width});
   }
-  pair("cls.predictions.transform.dense", {width, width});
-  pair("cls.predictions.transform.LayerNorm", {width});
+  take_pair("cls.predictions.transform.dense", {width, width});
+  take_pair("cls.predictions.transform.LayerNorm", {width});
   take("cls.predictions.bias", {config_.vocabulary});
   take_table("embeddings.position_embeddings.weight");
 }
@@ -247,20 +237,18 @@ at::Tensor Network::forward(const at::Tensor& tokens) {
 
 at::Tensor Network::forward_llama(const at::Tensor& tokens,
                                   libtorch::PositionScheme& position) {
-  const std::int64_t windows = tokens.size(0), length = tokens.size(1);
   at::Tensor x = position->embed(at::embedding(weight("embed_tokens.weight"), tokens));
   for (std::int64_t l = 0; l < config_.description.layers; ++l) {
     const model::LayerGroup& group = model::group_of(config_.description, l);
     const std::string at = block("layers", l);
     const at::Tensor normed = rms_norm(x, at + "input_layernorm");
     const auto heads = [&](const char* name, std::int64_t count) {
-      return linear(normed, at + "self_attn." + name)
-          .view({windows, length, count, group.head_dim});
+      return linear(normed, at + "self_attn." + name).unflatten(2, {count, group.head_dim});
     };
     const at::Tensor attended =
         position->attend(l, heads("q_proj", group.heads), heads("k_proj", group.key_heads),
                          heads("v_proj", group.key_heads), options_of(l));
-    x = x + linear(attended.reshape({windows, length, -1}), at + "self_attn.o_proj");
+    x = x + linear(attended.flatten(2), at + "self_attn.o_proj");
     const at::Tensor feed = rms_norm(x, at + "post_attention_layernorm");
     x = x +
         linear(activated(linear(feed, at + "mlp.gate_proj")) * linear(feed, at + "mlp.up_proj"),
@@ -271,7 +259,6 @@ at::Tensor Network::forward_llama(const at::Tensor& tokens,
 }
 
 at::Tensor Network::forward_gpt2(const at::Tensor& tokens, libtorch::PositionScheme& position) {
-  const std::int64_t windows = tokens.size(0), length = tokens.size(1);
   const auto conv1d = [&](const at::Tensor& input, const std::string& name) {
     return at::matmul(input, weight(name + ".weight")) + weight(name + ".bias");
   };
@@ -280,9 +267,9 @@ at::Tensor Network::forward_gpt2(const at::Tensor& tokens, libtorch::PositionSch
     const model::LayerGroup& group = model::group_of(config_.description, l);
     const std::string at = block("h", l);
     const at::Tensor qkv = conv1d(layer_norm(x, at + "ln_1"), at + "attn.c_attn")
-                               .view({windows, length, 3 * group.heads, group.head_dim});
+                               .unflatten(2, {3 * group.heads, group.head_dim});
     const at::Tensor attended = position->attend_packed(l, qkv, group.heads, options_of(l));
-    x = x + conv1d(attended.reshape({windows, length, config_.width}), at + "attn.c_proj");
+    x = x + conv1d(attended.flatten(2), at + "attn.c_proj");
     x = x + conv1d(activated(conv1d(layer_norm(x, at + "ln_2"), at + "mlp.c_fc")),
                    at + "mlp.c_proj");
   }
@@ -291,7 +278,6 @@ at::Tensor Network::forward_gpt2(const at::Tensor& tokens, libtorch::PositionSch
 }
 
 at::Tensor Network::forward_bert(const at::Tensor& tokens, libtorch::PositionScheme& position) {
-  const std::int64_t windows = tokens.size(0), length = tokens.size(1);
   const at::Tensor words = weight("embeddings.word_embeddings.weight");
   at::Tensor x = at::embedding(words, tokens) +
                  weight("embeddings.token_type_embeddings.weight").select(0, 0);
@@ -301,11 +287,11 @@ at::Tensor Network::forward_bert(const at::Tensor& tokens, libtorch::PositionSch
     const std::string at = block("encoder.layer", l);
     const auto heads = [&](const char* name) {
       return linear(x, at + "attention.self." + name)
-          .view({windows, length, group.heads, group.head_dim});
+          .unflatten(2, {group.heads, group.head_dim});
     };
     const at::Tensor attended =
         position->attend(l, heads("query"), heads("key"), heads("value"), options_of(l))
-            .reshape({windows, length, config_.width});
+            .flatten(2);
     x = layer_norm(x + linear(attended, at + "attention.output.dense"),
                    at + "attention.output.LayerNorm");
     const at::Tensor feed = activated(linear(x, at + "intermediate.dense"));

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "apps/lab/data/json_fields.h"
+#include "apps/lab/data/lists.h"
 #include "gnomon/io/file.h"
 #include "src/core/json.h"
 
@@ -50,11 +51,11 @@ class Bytes final : public Tokenizer {
 // others for 256, 257, ... in their order.
 std::array<std::string, 256> byte_characters() {
   std::array<std::string, 256> all;
-  char32_t next = 256;
-  for (char32_t byte = 0; byte < 256; ++byte) {
+  UChar32 next = 256;
+  for (UChar32 byte = 0; byte < 256; ++byte) {
     const bool printable = (byte >= '!' && byte <= '~') || (byte >= 0xa1 && byte <= 0xac) ||
                            (byte >= 0xae && byte <= 0xff);
-    all[byte] = utf8_of(printable ? byte : next++);
+    icu::UnicodeString(printable ? byte : next++).toUTF8String(nth(all, byte));
   }
   return all;
 }
@@ -62,14 +63,15 @@ std::array<std::string, 256> byte_characters() {
 constexpr const char* gpt2_pattern =
     R"('s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+)";
 
+using Merges = std::vector<std::pair<std::string, std::string>>;
+
 // Byte pair encoding of the bytes of each match of a pattern (Radford et al. 2019).
 class BytePairs final : public Tokenizer {
  public:
   // `merges`: pairs of tokens, the most frequent first. `whole_words`: a piece that is a token
   // needs no merges.
-  BytePairs(Vocabulary vocabulary,
-            const std::vector<std::pair<std::string, std::string>>& merges,
-            const std::string& pattern, bool whole_words, const fs::path& path)
+  BytePairs(Vocabulary vocabulary, const Merges& merges, const std::string& pattern,
+            bool whole_words, const fs::path& path)
       : whole_words_(whole_words), path_(path) {
     UErrorCode status = U_ZERO_ERROR;
     UParseError where{};
@@ -172,13 +174,12 @@ class BytePairs final : public Tokenizer {
     };
     const std::int64_t size = std::ssize(piece);
     std::vector<Symbol> symbols;
-    for (std::int64_t i = 0; i < size; ++i)
+    for (std::int64_t i = 0; const char c : piece) {
       symbols.push_back(
-          {of_byte_[static_cast<unsigned char>(piece[static_cast<std::size_t>(i)])], 1, i - 1,
-           i + 1 < size ? i + 1 : -1});
-    const auto symbol = [&](std::int64_t i) -> Symbol& {
-      return symbols[static_cast<std::size_t>(i)];
-    };
+          {of_byte_[static_cast<unsigned char>(c)], 1, i - 1, i + 1 < size ? i + 1 : -1});
+      ++i;
+    }
+    const auto symbol = [&](std::int64_t i) -> Symbol& { return nth(symbols, i); };
     std::priority_queue<Candidate> queue;
     const auto offer = [&](std::int64_t at) {
       if (at < 0 || symbol(at).after < 0) return;
@@ -218,8 +219,6 @@ class BytePairs final : public Tokenizer {
   bool whole_words_;
   fs::path path_;
 };
-
-using Merges = std::vector<std::pair<std::string, std::string>>;
 
 std::pair<std::string, std::string> merge_of(const std::string& line, const fs::path& path) {
   const std::size_t space = line.find(' ');

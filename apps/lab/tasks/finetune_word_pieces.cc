@@ -84,24 +84,14 @@ class WordPieces final : public Tokenizer {
     icu::UnicodeString text(c);
     if (options_.strip_accents) {
       UErrorCode status = U_ZERO_ERROR;
-      icu::UnicodeString apart;
-      decompose_->normalize(text, apart, status);
+      const icu::UnicodeString apart = decompose_->normalize(text, status);
       if (U_SUCCESS(status)) text = apart;
     }
+    if (options_.lowercase) text.toLower(icu::Locale::getRoot());
     for (std::int32_t i = 0; i < text.length();) {
       const UChar32 one = text.char32At(i);
       i += U16_LENGTH(one);
-      if (options_.strip_accents && u_charType(one) == U_NON_SPACING_MARK) continue;
-      if (!options_.lowercase) {
-        word.push_back(one);
-        continue;
-      }
-      icu::UnicodeString lower(one);
-      lower.toLower(icu::Locale::getRoot());
-      for (std::int32_t k = 0; k < lower.length();) {
-        word.push_back(lower.char32At(k));
-        k += U16_LENGTH(word.back());
-      }
+      if (!options_.strip_accents || u_charType(one) != U_NON_SPACING_MARK) word.push_back(one);
     }
   }
 
@@ -146,12 +136,6 @@ class WordPieces final : public Tokenizer {
 };
 
 }  // namespace
-
-std::string utf8_of(char32_t point) {
-  std::string text;
-  icu::UnicodeString(static_cast<UChar32>(point)).toUTF8String(text);
-  return text;
-}
 
 std::unique_ptr<Tokenizer> word_pieces(Vocabulary vocabulary, WordPieceOptions options,
                                        const fs::path& path) {

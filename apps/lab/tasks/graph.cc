@@ -65,8 +65,7 @@ class GraphModel final : public TaskModel {
 
   LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) override {
     const std::int64_t nodes =
-        least_nodes + Draws{seed, static_cast<std::uint64_t>(part), step}.below(
-                          settings_.train_length - least_nodes + 1);
+        least_nodes + Draws{seed, part, step}.below(settings_.train_length - least_nodes + 1);
     std::vector<GraphExample> examples;
     std::vector<std::uint64_t> sign_seeds;
     for (std::int64_t row = rows.begin; row < rows.end; ++row) {

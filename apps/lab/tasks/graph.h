@@ -47,8 +47,7 @@ struct LabelledGraph : TaskData {
   Graph graph;
   std::vector<std::string> names;    // label names, in the order of their first node
   std::vector<std::int64_t> labels;  // [nodes], -1: none
-  // A hash of the node chooses its part: of five nodes three train, one validates, one tests.
-  std::vector<Part> parts;
+  std::vector<Part> parts;           // by a hash of the node
   std::vector<std::int64_t> starts;  // the nodes of the largest component
   std::string digest;                // hash of the files
 };
@@ -89,10 +88,9 @@ Candidate describe_entry(const std::string& name, const Settings& settings);
 
 // Tensors that the encodings of a mixture read from a batch of graphs. Undefined: not required.
 struct GraphFeatures {
-  at::Tensor laplacian;  // [B, N, K]
-  at::Tensor walk;       // [B, N, K]
-  at::Tensor in, out;    // [B, N], rows of the tables by degree
-  at::Tensor spatial;    // [B, N, N], rows of the table by distance
+  at::Tensor laplacian, walk;  // [B, N, K]
+  at::Tensor in, out;          // [B, N], rows of the tables by degree
+  at::Tensor spatial;          // [B, N, N], rows of the table by distance
 };
 // The graphs have the same number of nodes. sign_seeds: for random signs of eigenvectors, one
 // for each graph; empty: fixed signs.

@@ -108,7 +108,7 @@ GraphExample block_model(std::int64_t nodes, Draws& draws) {
 // of a random edge that leaves the set. In the order of the draws.
 std::vector<std::int64_t> connected_set(const LabelledGraph& data, std::int64_t nodes,
                                         Draws& draws) {
-  std::vector<std::int64_t> set, open{data.starts[index(draws.below(std::ssize(data.starts)))]};
+  std::vector<std::int64_t> set, open{draws.one_of(data.starts)};
   std::unordered_set<std::int64_t> known;
   while (std::ssize(set) < nodes) {
     std::swap(open[index(draws.below(std::ssize(open)))], open.back());
@@ -166,8 +166,7 @@ Graph generated(Shape shape, std::int64_t nodes, Draws& draws) {
 
 GraphExample graph_example(const LabelledGraph* data, Part part, std::int64_t nodes,
                            std::uint64_t seed, std::uint64_t number) {
-  Draws draws{seed, static_cast<std::uint64_t>(part), static_cast<std::uint64_t>(nodes),
-              number};
+  Draws draws{seed, part, nodes, number};
   const bool distance = number % 2 == 0;
   if (data) {
     const std::vector<std::int64_t> set = connected_set(*data, nodes, draws);

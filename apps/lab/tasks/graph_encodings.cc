@@ -5,6 +5,7 @@
 #include <cmath>
 #include <variant>
 
+#include "apps/lab/data/lists.h"
 #include "gnomon/error.h"
 #include "gnomon/graph/laplacian_vectors.h"
 #include "gnomon/model/scheme.h"
@@ -81,15 +82,6 @@ std::vector<Described> all_for_graphs(const std::string& scheme, const Settings&
   return all;
 }
 
-// [B, ..] from the values of each graph.
-template <typename T>
-at::Tensor joined(const std::vector<std::vector<T>>& rows) {
-  std::vector<at::Tensor> parts;
-  for (const std::vector<T>& one : rows)
-    parts.push_back(at::tensor(one, c10::CppTypeToScalarType<T>::value));
-  return at::stack(parts);
-}
-
 std::vector<double> eigenvectors(const Laplacian& training, const Graph& graph,
                                  std::optional<std::uint64_t> sign_seed) {
   Laplacian spec = training;
@@ -103,9 +95,7 @@ std::vector<double> eigenvectors(const Laplacian& training, const Graph& graph,
 }  // namespace
 
 model::Mixture graph_mixture(const std::string& scheme, const Settings& settings) {
-  model::Mixture mixture;
-  for (const Described& one : all_for_graphs(scheme, settings)) mixture.push_back(one.encoding);
-  return mixture;
+  return mapped(all_for_graphs(scheme, settings), &Described::encoding);
 }
 
 Candidate describe_entry(const std::string& name, const Settings& settings) {
@@ -120,38 +110,38 @@ GraphFeatures features_of(const model::Mixture& mixture, const std::vector<Graph
                           const std::vector<std::uint64_t>& sign_seeds) {
   GraphFeatures features;
   const std::int64_t nodes = graphs[0].nodes();
+  // [B, ..] from the values of each graph.
+  const auto stacked = [&](auto&& values) {
+    return at::stack(
+        mapped(graphs, [&](const Graph& graph) { return at::tensor(values(graph)); }));
+  };
   if (const auto* one = find<model::PathLaplacian>(mixture)) {
-    std::vector<std::vector<double>> rows;
-    for (std::size_t i = 0; i < graphs.size(); ++i)
-      rows.push_back(eigenvectors(
-          one->laplacian, graphs[i],
-          sign_seeds.empty() ? std::nullopt : std::optional<std::uint64_t>(sign_seeds[i])));
-    features.laplacian = joined(rows).unflatten(1, {nodes, -1}).to(at::kFloat);
+    auto seed = sign_seeds.begin();
+    features.laplacian =
+        stacked([&](const Graph& graph) {
+          return eigenvectors(one->laplacian, graph,
+                              sign_seeds.empty() ? std::nullopt : std::optional(*seed++));
+        })
+            .unflatten(1, {nodes, -1})
+            .to(at::kFloat);
   }
-  if (const auto* one = find<model::PathRandomWalk>(mixture)) {
-    std::vector<std::vector<double>> rows;
-    for (const Graph& graph : graphs)
-      rows.push_back(return_probabilities(one->walk, graph).values);
-    features.walk = joined(rows).unflatten(1, {nodes, -1}).to(at::kFloat);
-  }
+  if (const auto* one = find<model::PathRandomWalk>(mixture))
+    features.walk = stacked([&](const Graph& graph) {
+                      return return_probabilities(one->walk, graph).values;
+                    })
+                        .unflatten(1, {nodes, -1})
+                        .to(at::kFloat);
   if (const auto* one = find<model::PathDegree>(mixture)) {
-    std::vector<std::vector<std::int64_t>> in, out;
-    for (const Graph& graph : graphs) {
-      DegreeRows rows = degree_rows(one->degree, graph);
-      in.push_back(std::move(rows.in));
-      out.push_back(std::move(rows.out));
-    }
-    features.in = joined(in);
-    features.out = joined(out);
+    features.in =
+        stacked([&](const Graph& graph) { return degree_rows(one->degree, graph).in; });
+    features.out =
+        stacked([&](const Graph& graph) { return degree_rows(one->degree, graph).out; });
   }
-  if (const auto* one = find<Graphormer>(mixture)) {
-    std::vector<std::vector<std::int64_t>> rows;
-    for (const Graph& graph : graphs) {
-      const GraphormerIndices indices = graphormer_indices(*one, graph);
-      rows.emplace_back(indices.spatial.begin(), indices.spatial.end());
-    }
-    features.spatial = joined(rows).view({-1, nodes, nodes});
-  }
+  if (const auto* one = find<Graphormer>(mixture))
+    features.spatial = stacked([&](const Graph& graph) {
+                         const auto rows = graphormer_indices(*one, graph).spatial;
+                         return std::vector<std::int64_t>(rows.begin(), rows.end());
+                       }).view({-1, nodes, nodes});
   return features;
 }
 

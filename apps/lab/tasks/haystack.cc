@@ -32,7 +32,7 @@ std::string text_of(std::int64_t length, const std::vector<std::string>& facts, 
   std::size_t next = 0;
   for (std::int64_t word = 0; word <= length; ++word) {
     for (; next < facts.size() && words_before[next] == word; ++next) text += facts[next];
-    if (word < length) text += words[draws.below(std::ssize(words))] + std::string(" ");
+    if (word < length) text += draws.one_of(words) + std::string(" ");
   }
   return text;
 }
@@ -93,12 +93,12 @@ constexpr Task needle_task = letters::with_scores(
     "needle", "Needle in a haystack", "keys with values among words, then the value of one key",
     "words", haystack::defaults,
     {haystack::found, haystack::needle_bytes, [](std::int64_t) { return Chance{0.1, 0.001}; },
-     std::nullopt, 17});
+     17});
 constexpr Task variables_task = letters::with_scores(
     "variables", "Variable tracking",
     "chains of assignments among words, then the names that have a value", "words",
     haystack::defaults,
     {haystack::traced, haystack::variables_bytes,
-     [](std::int64_t) { return Chance{1.0 / 26, 1.0 / (26 * 25 * 24)}; }, std::nullopt, 18});
+     [](std::int64_t) { return Chance{1.0 / 26, 1.0 / (26 * 25 * 24)}; }, 18});
 
 }  // namespace gnomon::lab

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/model/candidate.h"
 #include "gnomon/error.h"
@@ -27,35 +28,6 @@ void draw_digit(Canvas& canvas, std::int64_t digit, double side, double half, Dr
     return Point{middle_x + (p.x - 0.5) * width + slant * up, middle_y - up * height};
   });
   canvas.draw(lines, thickness, half, half + side / 2);
-}
-
-Pictures stacked(const std::vector<DigitPicture>& pictures, std::int64_t pixels) {
-  const auto count = static_cast<std::int64_t>(pictures.size());
-  Pictures all{at::empty({count, pixels, pixels}), at::empty({count}, at::kLong)};
-  for (std::int64_t i = 0; i < count; ++i) {
-    const DigitPicture& one = pictures[static_cast<std::size_t>(i)];
-    std::copy(one.pixels.begin(), one.pixels.end(),
-              all.pixels.data_ptr<float>() + i * pixels * pixels);
-    all.labels.data_ptr<std::int64_t>()[i] = one.left;
-  }
-  return all;
-}
-
-Pictures selected(const PictureSet& set, const std::vector<std::int64_t>& indices,
-                  std::int64_t pixels) {
-  std::vector<std::int64_t> labels;
-  for (const std::int64_t i : indices)
-    labels.push_back(set.labels[static_cast<std::size_t>(i)]);
-  const at::Tensor chosen = set.pixels.index_select(0, at::tensor(indices, at::kLong));
-  return {resized_pictures(chosen.to(at::kFloat).div(255), pixels),
-          at::tensor(labels, at::kLong)};
-}
-
-std::vector<std::uint64_t> numbers_of(std::uint64_t first, BatchRange rows) {
-  std::vector<std::uint64_t> all;
-  for (std::int64_t row = rows.begin; row < rows.end; ++row)
-    all.push_back(first + static_cast<std::uint64_t>(row));
-  return all;
 }
 
 // Patch embedding, encoder, mean over the patches, classes.
@@ -138,8 +110,7 @@ class ImageModel final : public TaskModel {
             (data_.drawn() ? tests.pixels[i] : 1 - tests.pixels[i]).contiguous();
         pictures.emplace_back(one.data_ptr<float>(), one.data_ptr<float>() + one.numel());
         const auto name = [&](const at::Tensor& label) {
-          return (i > 0 ? " " : "") +
-                 data_.classes[static_cast<std::size_t>(label[i].item<std::int64_t>())];
+          return (i > 0 ? " " : "") + nth(data_.classes, label[i].item<std::int64_t>());
         };
         sample.text += name(chosen);
         sample.expected += name(tests.labels);
@@ -194,7 +165,7 @@ void check(const Settings& settings) {
 
 DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
                            std::int64_t pixels) {
-  Draws draws{digits_key, static_cast<std::uint64_t>(part), seed, number};
+  Draws draws{digits_key, part, seed, number};
   DigitPicture picture;
   picture.left = draws.below(digits);
   picture.right = draws.below(digits);
@@ -207,33 +178,37 @@ DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
   return picture;
 }
 
-Pictures ImageData::pictures(Part part, std::uint64_t seed,
-                             const std::vector<std::uint64_t>& numbers,
-                             std::int64_t side) const {
+Pictures ImageData::pictures(Part part, std::uint64_t seed, std::uint64_t first,
+                             BatchRange rows, std::int64_t side) const {
   const std::int64_t pixels = side * patch_side;
-  if (drawn()) {
-    std::vector<DigitPicture> all;
-    for (const std::uint64_t number : numbers)
-      all.push_back(digit_picture(part, seed, number, pixels));
-    return stacked(all, pixels);
-  }
   const PictureSet& set = part == Part::train        ? folder.train
                           : part == Part::validation ? folder.validation
                                                      : folder.test;
-  std::vector<std::int64_t> indices;
-  for (const std::uint64_t number : numbers)
-    indices.push_back(part == Part::test ? static_cast<std::int64_t>(number)
-                                         : Draws{seed, number}.below(std::ssize(set.labels)));
-  return selected(set, indices, pixels);
+  std::vector<at::Tensor> all;
+  std::vector<std::int64_t> labels;
+  for (std::int64_t row = rows.begin; row < rows.end; ++row) {
+    const std::uint64_t number = first + static_cast<std::uint64_t>(row);
+    if (drawn()) {
+      const DigitPicture one = digit_picture(part, seed, number, pixels);
+      all.push_back(at::tensor(one.pixels).view({pixels, pixels}));
+      labels.push_back(one.left);
+    } else {
+      const std::int64_t i =
+          part == Part::test ? row : Draws{seed, number}.below(std::ssize(set.labels));
+      all.push_back(set.pixels[i].to(at::kFloat).div(255));
+      labels.push_back(nth(set.labels, i));
+    }
+  }
+  return {resized_pictures(at::stack(all), pixels), at::tensor(labels, at::kLong)};
 }
 
 Pictures ImageData::batch(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows,
                           std::int64_t side) const {
-  return pictures(part, seed, numbers_of(mixed(step), rows), side);
+  return pictures(part, seed, mixed(step), rows, side);
 }
 
 Pictures ImageData::tests(std::int64_t first, std::int64_t count, std::int64_t side) const {
-  return pictures(Part::test, test_seed, numbers_of(0, {first, first + count}), side);
+  return pictures(Part::test, test_seed, 0, {first, first + count}, side);
 }
 
 std::int64_t ImageData::test_count(std::int64_t wanted) const {
@@ -243,8 +218,7 @@ std::int64_t ImageData::test_count(std::int64_t wanted) const {
 double ImageData::chance(std::int64_t count) const {
   if (drawn()) return 1.0 / static_cast<double>(digits);
   std::vector<std::int64_t> counts(classes.size());
-  for (const std::int64_t label : folder.train.labels)
-    ++counts[static_cast<std::size_t>(label)];
+  for (const std::int64_t label : folder.train.labels) ++nth(counts, label);
   const auto most = std::max_element(counts.begin(), counts.end()) - counts.begin();
   return static_cast<double>(
              std::count(folder.test.labels.begin(), folder.test.labels.begin() + count, most)) /

@@ -9,6 +9,7 @@
 // Letters: B pictures, P pixels a side, N patches a side, C width.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -45,12 +46,9 @@ Glyph moved(Glyph glyph, Move&& move) {
 }
 
 constexpr std::int64_t digits = 10;
-// digit: 0 to 9. The glyph of 9 is that of 6, rotated by half a turn.
 Glyph digit_glyph(std::int64_t digit);
-
 constexpr std::string_view shapes[] = {"circle", "square", "triangle", "cross", "plus"};
-// shape: an index of `shapes`.
-Glyph shape_glyph(std::int64_t shape);
+Glyph shape_glyph(std::int64_t shape);  // an index of `shapes`
 
 // A square picture, row by row. `units`: its side in the units of the drawing.
 class Canvas {
@@ -75,15 +73,13 @@ class Canvas {
   std::vector<float> values_;
 };
 
-// Uniform on [low, high).
-double uniform(double low, double high, Draws& draws);
+double uniform(double low, double high, Draws& draws);  // on [low, high)
 
 // Pictures of `side` x `side` values as text, two side by side: a character of Unicode's
 // Braille patterns for 2 x 4 pixels, with a dot for each value above one half.
 std::string as_text(const std::vector<std::vector<float>>& pictures, std::int64_t side);
 
-// Patches of pictures, and position encodings on grids of patches (patch_encoder.cc).
-
+// Patches and position encodings on grids of patches (patch_encoder.cc).
 // pixels: [B, P, P], float32, P = N patch. Returns [B, N N, patch patch].
 at::Tensor patches_of(const at::Tensor& pixels, std::int64_t patch);
 
@@ -112,10 +108,7 @@ std::optional<libtorch::PositionScheme> at_side(const libtorch::PositionScheme& 
                                                 std::int64_t from, std::int64_t to,
                                                 Tables tables);
 
-// A folder of pictures with one subfolder for each class (picture_files.cc): reading, checks
-// and the split.
-
-// Limits of a user's files.
+// A folder of pictures with one subfolder for each class (picture_files.cc), and its limits.
 constexpr std::int64_t most_file_bytes = 64 << 20, most_picture_side = 4096,
                        most_pictures = 100'000, most_classes = 1000,
                        least_pictures = 10;                        // limit of a class
@@ -159,7 +152,6 @@ struct DigitPicture {
 DigitPicture digit_picture(Part part, std::uint64_t seed, std::uint64_t number,
                            std::int64_t pixels);
 
-// Pictures and their labels.
 struct Pictures {
   at::Tensor pixels;  // [B, P, P], float32, 0 to 1
   at::Tensor labels;  // [B], int64
@@ -185,7 +177,8 @@ struct ImageData : TaskData {
   double chance(std::int64_t count) const;
 
  private:
-  Pictures pictures(Part part, std::uint64_t seed, const std::vector<std::uint64_t>& numbers,
+  // The pictures with the numbers `first` + row.
+  Pictures pictures(Part part, std::uint64_t seed, std::uint64_t first, BatchRange rows,
                     std::int64_t side) const;
 };
 
@@ -194,10 +187,9 @@ Corpus load(const Settings& settings);
 // Test pictures of a stretch, per eval segment.
 constexpr std::int64_t test_factor = 8;
 
-// Results of some tests: the scores of the answers, and the sum of the losses.
 struct Graded {
-  std::vector<double> right = {};
-  double nats = 0;
+  std::vector<double> right = {};  // scores of the answers
+  double nats = 0;                 // sum of the losses
 };
 // logits: [B, classes]; right: [B], the classes. n equal largest logits are 1 / n of a right
 // answer each.
@@ -207,8 +199,7 @@ Graded graded(const at::Tensor& logits, const at::Tensor& right);
 using GradeTests =
     std::function<Graded(std::int64_t first, std::int64_t count, std::int64_t side,
                          const libtorch::PositionScheme& position)>;
-// The results of `count` tests in each of grid_stretches. Empty if `stop` returns true, which
-// is called before each batch.
+// The results of `count` tests in each of grid_stretches. Empty if `stop` returns true.
 std::optional<Evaluation> test_grids(const Settings& settings,
                                      const libtorch::PositionScheme& trained, Tables tables,
                                      std::int64_t count, double chance, const GradeTests& grade,
@@ -219,3 +210,50 @@ std::optional<Evaluation> test_grids(const Settings& settings,
 std::vector<Stretch> grid_stretches(const Settings& settings);
 
 }  // namespace gnomon::lab::image_examples
+
+// The task image-text: which of two captions describes a picture of two shapes. The captions
+// have the same words in different orders:
+//
+//   circle left of square
+//   square left of circle
+//
+// Without the places of the patches or the order of the words, the two captions cannot be told
+// apart. Shapes have a fixed size, so a larger grid is a larger picture with larger distances.
+//
+// Letters: B pictures, K captions of a picture, W words of a caption.
+namespace gnomon::lab::image_text_examples {
+
+constexpr std::int64_t objects = 2, captions = 2, words = 2 * objects - 1;
+// More captions in training, each false because of one shape that is not in the picture. They
+// teach which word belongs to which shape. Without them, training stays at chance for long.
+constexpr std::int64_t easy_captions = 2;
+constexpr std::string_view relations[] = {"left of", "above"};
+
+// Two different shapes, each in a patch, not in the same row or column. Every choice of rows
+// and of columns is equally likely for every shape.
+struct Scene {
+  std::int64_t relation = 0;                   // index of `relations`
+  std::array<std::int64_t, objects> shapes{};  // indices of image_examples::shapes, ascending
+  std::array<std::int64_t, objects> rows{}, columns{};  // patches of the shapes
+  std::vector<float> pixels;                            // [P, P], P = 8 `side`
+  std::int64_t right = 0;                               // the caption that is true
+  std::array<std::array<std::int64_t, words>, easy_captions> easy{};
+};
+// A pure function of the arguments. side: patches a side, at least 2.
+Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t side);
+
+// The word numbers of caption k, [W]: a shape, the relation, a shape. Shapes come before
+// relations in the numbering. Caption 0 has the shapes in ascending order.
+std::array<std::int64_t, words> caption(const Scene& scene, std::int64_t k);
+std::string caption_text(const Scene& scene, std::int64_t k);  // "circle left of square"
+
+// The names for pictures and text of an entry of --encodings. An encoding of a grid has the
+// counterpart of a line on the text: sinusoidal for sinusoidal-grid and detr, rotary for
+// rotary-axial, learned for axial and axial-summed, t5 for swin, swin-v2 and decomposed. With
+// the suffix text or image, the other side has "none".
+struct Sides {
+  std::string picture, text;
+};
+Sides sides_of(const std::string& encoding);
+
+}  // namespace gnomon::lab::image_text_examples

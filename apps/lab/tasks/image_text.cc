@@ -1,22 +1,20 @@
-#include "apps/lab/tasks/image_text.h"
+#include "apps/lab/tasks/image.h"
 
 #include <algorithm>
 #include <numeric>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/tasks/image.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab::image_text_examples {
 namespace {
 
-using image_examples::at_side;
-using image_examples::Canvas;
-using image_examples::Tables;
+using namespace image_examples;
 
 constexpr std::int64_t patch_side = 8;  // pixels: a shape is in one patch
-constexpr std::int64_t shape_count = std::size(image_examples::shapes),
+constexpr std::int64_t shape_count = std::size(shapes),
                        vocabulary_size = shape_count + std::ssize(relations);
 constexpr std::uint64_t scene_key = 0x7363656e65, test_seed = 1;
 
@@ -37,25 +35,19 @@ struct Batch {
 };
 // Training gets easy captions.
 Batch batch_of(const std::vector<Scene>& scenes, std::int64_t side, Part part) {
-  const bool easy = part == Part::train;
-  const auto count = static_cast<std::int64_t>(scenes.size());
   const std::int64_t pixels = side * patch_side;
-  Batch batch{at::empty({count, pixels, pixels}),
-              at::empty({count * (captions + (easy ? easy_captions : 0)), words}, at::kLong),
-              at::empty({count}, at::kLong)};
-  auto* word = batch.captions.data_ptr<std::int64_t>();
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Scene& one = scenes[static_cast<std::size_t>(i)];
-    std::copy(one.pixels.begin(), one.pixels.end(),
-              batch.pixels.data_ptr<float>() + i * pixels * pixels);
-    for (std::int64_t k = 0; k < captions; ++k)
-      for (const std::int64_t w : caption(one, k)) *word++ = w;
-    if (easy)
-      for (const auto& caption_words : one.easy)
-        word = std::copy(caption_words.begin(), caption_words.end(), word);
-    batch.right.data_ptr<std::int64_t>()[i] = one.right;
+  std::vector<at::Tensor> pictures;
+  std::vector<std::int64_t> numbers;
+  const auto add = [&](const auto& some) {
+    numbers.insert(numbers.end(), some.begin(), some.end());
+  };
+  for (const Scene& one : scenes) {
+    pictures.push_back(at::tensor(one.pixels).view({pixels, pixels}));
+    for (std::int64_t k = 0; k < captions; ++k) add(caption(one, k));
+    if (part == Part::train) std::ranges::for_each(one.easy, add);
   }
-  return batch;
+  return {at::stack(pictures), at::tensor(numbers, at::kLong).view({-1, words}),
+          at::tensor(mapped(scenes, &Scene::right), at::kLong)};
 }
 
 // An encoder of the picture, and an encoder of a caption that attends to the patches. Each has
@@ -67,8 +59,7 @@ struct Network : torch::nn::Module {
                                settings.heads};
     EncoderSizes text_sizes = picture_sizes;
     text_sizes.layers = std::max<std::int64_t>(1, settings.layers - picture_sizes.layers);
-    patches = register_module(
-        "patches", image_examples::patch_embedding(patch_side, settings.width, shared));
+    patches = register_module("patches", patch_embedding(patch_side, settings.width, shared));
     word =
         register_module("words", drawn_embedding(vocabulary_size, settings.width, 1, shared));
     picture = register_module(
@@ -91,8 +82,7 @@ struct Network : torch::nn::Module {
   at::Tensor forward(const Batch& batch, const libtorch::PositionScheme& grid) {
     const at::Device device = head->weight.device();
     const at::Tensor pixels = batch.pixels.to(device);
-    const at::Tensor memory =
-        picture->encode(patches(image_examples::patches_of(pixels, patch_side)), grid);
+    const at::Tensor memory = picture->encode(patches(patches_of(pixels, patch_side)), grid);
     const at::Tensor read =
         text->encode(word(batch.captions.to(device)), text_position, {}, memory);
     return head(read.mean(1)).view({batch.pixels.size(0), -1});
@@ -135,13 +125,13 @@ class ImageTextModel final : public TaskModel {
 
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override {
     const at::NoGradGuard no_grad;
-    return image_examples::test_grids(
-        settings_, network_->position, tables_,
-        image_examples::test_factor * settings_.eval_segments, 1.0 / captions,
+    return test_grids(
+        settings_, network_->position, tables_, test_factor * settings_.eval_segments,
+        1.0 / captions,
         [&](std::int64_t first, std::int64_t count, std::int64_t side,
             const libtorch::PositionScheme& grid) {
           const Batch batch = tests(first, count, side);
-          return image_examples::graded(network_->forward(batch, grid), batch.right);
+          return graded(network_->forward(batch, grid), batch.right);
         },
         stop);
   }
@@ -155,11 +145,10 @@ class ImageTextModel final : public TaskModel {
       const std::int64_t chosen = network_->forward(batch_of({shown}, side, Part::test), *grid)
                                       .argmax(1)
                                       .item<std::int64_t>();
-      result.samples.push_back(
-          {.context = side,
-           .prompt = image_examples::as_text({shown.pixels}, side * patch_side),
-           .text = caption_text(shown, chosen),
-           .expected = caption_text(shown, shown.right)});
+      result.samples.push_back({.context = side,
+                                .prompt = as_text({shown.pixels}, side * patch_side),
+                                .text = caption_text(shown, chosen),
+                                .expected = caption_text(shown, shown.right)});
     }
   }
 
@@ -207,7 +196,7 @@ void check(const Settings& settings) {
 }  // namespace
 
 Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t side) {
-  Draws draws{scene_key, static_cast<std::uint64_t>(part), seed, number};
+  Draws draws{scene_key, part, seed, number};
   Scene one;
   one.relation = draws.below(std::ssize(relations));
   one.shapes = different_ones(shape_count, draws);
@@ -220,17 +209,15 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
   Canvas canvas(pixels, static_cast<double>(pixels));
   for (std::size_t i = 0; i < one.shapes.size(); ++i) {
     // Ink ends before the edges of the patch.
-    const double size = image_examples::uniform(5, 6, draws),
-                 thickness = image_examples::uniform(0.9, 1.4, draws),
+    const double size = uniform(5, 6, draws), thickness = uniform(0.9, 1.4, draws),
                  reach = (patch_side - size) / 2 - thickness / 2 - 0.5,
                  left = static_cast<double>(one.columns[i] * patch_side) +
-                        (patch_side - size) / 2 + image_examples::uniform(-reach, reach, draws),
+                        (patch_side - size) / 2 + uniform(-reach, reach, draws),
                  top = static_cast<double>(one.rows[i] * patch_side) + (patch_side - size) / 2 +
-                       image_examples::uniform(-reach, reach, draws);
-    const image_examples::Glyph lines = image_examples::moved(
-        image_examples::shape_glyph(one.shapes[i]), [&](image_examples::Point p) {
-          return image_examples::Point{left + size * p.x, top + size * p.y};
-        });
+                       uniform(-reach, reach, draws);
+    const Glyph lines = moved(shape_glyph(one.shapes[i]), [&](Point p) {
+      return Point{left + size * p.x, top + size * p.y};
+    });
     canvas.draw(lines, thickness, 0, static_cast<double>(pixels));
   }
   canvas.add_noise(0.1, draws);
@@ -240,8 +227,8 @@ Scene scene(Part part, std::uint64_t seed, std::uint64_t number, std::int64_t si
     std::int64_t other;
     do {
       other = draws.below(shape_count);
-    } while (std::find(one.shapes.begin(), one.shapes.end(), other) != one.shapes.end());
-    words[static_cast<std::size_t>(2 * draws.below(objects))] = other;
+    } while (contains(one.shapes, other));
+    nth(words, 2 * draws.below(objects)) = other;
   }
   return one;
 }
@@ -255,7 +242,7 @@ std::string caption_text(const Scene& scene, std::int64_t k) {
   std::string text;
   for (const std::int64_t word : caption(scene, k)) {
     text += text.empty() ? "" : " ";
-    text += word < shape_count ? image_examples::shapes[word] : relations[word - shape_count];
+    text += word < shape_count ? shapes[word] : relations[word - shape_count];
   }
   return text;
 }

@@ -36,18 +36,14 @@ std::string sum_of(const std::string& a, const std::string& b) {
   return sum + static_cast<char>('0' + carry);
 }
 
-Example copied(std::int64_t length, Draws& draws) {
-  const std::string prompt = random_text(small_letters, length, draws);
-  return asked(prompt + separator, prompt + end);
-}
-
 // The printable characters except for the space and the two signs.
 constexpr std::string_view printable =
     R"(!"#$%&'()*+,-/0123456789:;<=?@ABCDEFGHIJKLMNOPQRSTUVWXYZ[\]^_`)"
     "abcdefghijklmnopqrstuvwxyz{|}~";
 
-Example copied_ascii(std::int64_t length, Draws& draws) {
-  const std::string prompt = random_text(printable, length, draws);
+template <const std::string_view& characters>
+Example copied(std::int64_t length, Draws& draws) {
+  const std::string prompt = random_text(characters, length, draws);
   return asked(prompt + separator, prompt + end);
 }
 
@@ -94,18 +90,14 @@ Example recalled(std::int64_t length, Draws& draws) {
 
 std::int64_t copy_bytes(std::int64_t length) { return 2 * length + 2; }
 
-Chance chance_of(double length, double characters) {  // the end sign is certain
-  return {(length / characters + 1) / (length + 1), std::pow(characters, -length)};
+Chance chance_of(std::int64_t length, double characters) {  // the end sign is certain
+  const auto n = static_cast<double>(length);
+  return {(n / characters + 1) / (n + 1), std::pow(characters, -n)};
 }
-Chance copy_chance(std::int64_t length) {
-  return chance_of(static_cast<double>(length), alphabet);
-}
-Chance ascii_chance(std::int64_t length) {
-  return chance_of(static_cast<double>(length), std::size(printable));
-}
+Chance copy_chance(std::int64_t length) { return chance_of(length, alphabet); }
+Chance ascii_chance(std::int64_t length) { return chance_of(length, std::size(printable)); }
 Chance repeated_chance(std::int64_t length) {
-  return {chance_of(static_cast<double>(2 * length), alphabet).byte,
-          1.0 / (alphabet * alphabet)};
+  return {chance_of(2 * length, alphabet).byte, 1.0 / (alphabet * alphabet)};
 }
 Chance addition_chance(std::int64_t length) {
   // Each digit of a sum of uniform numbers is uniform. The last carry is 0 in slightly more
@@ -121,31 +113,29 @@ Chance recall_chance(std::int64_t length) {
 
 constexpr Task copy_task = letters::with_scores(
     "copy", "Copy", "letters, then the same letters", "letters", letters::copy_defaults,
-    {letters::copied, letters::copy_bytes, letters::copy_chance, std::nullopt, 3});
+    {letters::copied<letters::small_letters>, letters::copy_bytes, letters::copy_chance, 3});
 constexpr Task copy_ascii_task = letters::with_scores(
     "copy-ascii", "Copy of characters",
     "92 different printable characters, then the same characters", "characters",
     letters::copy_defaults,
-    {letters::copied_ascii, letters::copy_bytes, letters::ascii_chance, std::nullopt, 7});
+    {letters::copied<letters::printable>, letters::copy_bytes, letters::ascii_chance, 7});
 constexpr Task copy_repeated_task =
     letters::with_scores("copy-repeated", "Copy of a repeated token",
                          "a token of two letters many times, then the same as many times",
                          "repetitions", letters::copy_defaults,
                          {letters::copied_repeated, [](std::int64_t n) { return 4 * n + 2; },
-                          letters::repeated_chance, std::nullopt, 8});
+                          letters::repeated_chance, 8});
 constexpr Task reverse_task = letters::with_scores(
     "reverse", "Reverse", "letters, then the same letters in reverse order", "letters",
-    letters::copy_defaults,
-    {letters::reversed, letters::copy_bytes, letters::copy_chance, std::nullopt, 4});
+    letters::copy_defaults, {letters::reversed, letters::copy_bytes, letters::copy_chance, 4});
 constexpr Task addition_task = letters::with_scores(
     "addition", "Addition", "two numbers, then their sum, least digit first", "digits",
     letters::copy_defaults,
-    {letters::added, [](std::int64_t n) { return 3 * n + 4; }, letters::addition_chance,
-     std::nullopt, 5});
+    {letters::added, [](std::int64_t n) { return 3 * n + 4; }, letters::addition_chance, 5});
 constexpr Task recall_task = letters::with_scores(
     "recall", "Associative recall", "pairs of a key and a letter, then the letter of each key",
     "pairs", letters::copy_defaults,
-    {letters::recalled, [](std::int64_t n) { return 4 * n + 1; }, letters::recall_chance,
-     letters::keys, 6});
+    {letters::recalled, [](std::int64_t n) { return 4 * n + 1; }, letters::recall_chance, 6,
+     letters::keys});
 
 }  // namespace gnomon::lab

@@ -18,8 +18,7 @@ constexpr char separator = '>', end = '.';
 
 inline std::string random_text(std::string_view characters, std::int64_t count, Draws& draws) {
   std::string text;
-  for (std::int64_t i = 0; i < count; ++i)
-    text += characters[static_cast<std::size_t>(draws.below(std::ssize(characters)))];
+  for (std::int64_t i = 0; i < count; ++i) text += draws.one_of(characters);
   return text;
 }
 

@@ -14,9 +14,8 @@
 
 namespace gnomon::lab {
 
-// The texts of the settings (load_texts), the data of other tasks, and nothing for a task with
-// letters. `tokenizer`: empty, or of SentencePiece for --tokens bpe. Throws
-// std::invalid_argument as load_texts.
+// The texts of the settings (load_texts, and its errors), the data of other tasks, and nothing
+// for a task with letters. `tokenizer`: empty, or of SentencePiece for --tokens bpe.
 Corpus load_corpus(const Settings& settings, const std::string& tokenizer = {});
 
 // The untrained model of the task. `encoding`: an entry of --encodings. Weights that all
@@ -30,8 +29,7 @@ std::unique_ptr<TaskModel> make_model(const Settings& session, const Corpus& cor
 std::unique_ptr<TaskModel> sequence_model(const Settings& settings, const Corpus& corpus,
                                           Candidate candidate, Transformer model);
 
-// The reason why an encoding cannot take part with these settings. Empty if it can, or
-// is own:NAME.
+// Why an encoding cannot take part with these settings. Empty if it can, or is own:NAME.
 std::optional<std::string> unusable(const std::string& name, const Settings& settings,
                                     const Corpus& corpus);
 

@@ -19,6 +19,7 @@
 #include <array>
 #include <cmath>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/tasks/letters.h"
 
 namespace gnomon::lab {
@@ -55,11 +56,11 @@ Expression drawn(std::int64_t count, Draws& draws) {
   const std::int64_t which = draws.below(functions);
   Expression one;
   if (which < std::ssize(unary)) {
-    const char function = unary[static_cast<std::size_t>(which)];
+    const char function = nth(unary, which);
     const Expression a = drawn(count - 1, draws);
     one = {function + a.prompt, applied(function, a.value, "")};
   } else {
-    const char function = binary[static_cast<std::size_t>(which - std::ssize(unary))];
+    const char function = nth(binary, which - std::ssize(unary));
     const std::int64_t first = draws.below(count);
     const Expression a = drawn(first, draws), b = drawn(count - 1 - first, draws);
     one = {function + a.prompt + "," + b.prompt, applied(function, a.value, b.value)};
@@ -92,7 +93,7 @@ using Lengths = std::array<double, longest_answer + 1>;
 Lengths applied(const std::vector<Lengths>& fewer, std::int64_t count) {
   Lengths all{};
   constexpr double share = 1.0 / static_cast<double>(functions);
-  const Lengths& argument = fewer[static_cast<std::size_t>(count - 1)];
+  const Lengths& argument = nth(fewer, count - 1);
   for (std::size_t m = 1; m < all.size(); ++m) {
     all[m] += 4 * share * argument[m];  // C, R, S, X
     if (2 * m < all.size()) all[2 * m] += share * argument[m];
@@ -100,8 +101,7 @@ Lengths applied(const std::vector<Lengths>& fewer, std::int64_t count) {
   }
   const double division = share / static_cast<double>(count);
   for (std::int64_t first = 0; first < count; ++first) {
-    const Lengths &a = fewer[static_cast<std::size_t>(first)],
-                  &b = fewer[static_cast<std::size_t>(count - 1 - first)];
+    const Lengths &a = nth(fewer, first), &b = nth(fewer, count - 1 - first);
     for (std::size_t m = 1; m < all.size(); ++m) {
       for (std::size_t k = 1; m + k < all.size(); ++k)
         all[m + k] += 2 * division * a[m] * b[k];  // A, P
@@ -149,6 +149,6 @@ constexpr Task pcfg_task =
     letters::with_scores("pcfg", "String functions (PCFG SET)",
                          "functions of strings and their arguments, then the resulting string",
                          "functions", letters::defaults_of<8, 48, 2>,
-                         {pcfg::draw, pcfg::bytes, pcfg::chance, pcfg::most_functions, 16});
+                         {pcfg::draw, pcfg::bytes, pcfg::chance, 16, pcfg::most_functions});
 
 }  // namespace gnomon::lab

@@ -64,36 +64,24 @@ at::Tensor read_png(const fs::path& path, const std::string& bytes) {
   return grey.to(at::kFloat).div_(255);
 }
 
-// The numbers of a PGM's header, and of the pixels of P2.
-class PgmNumbers {
- public:
-  PgmNumbers(const fs::path& path, const std::string& bytes) : path_(path), bytes_(bytes) {}
-
-  std::int64_t next() {
-    while (at_ < bytes_.size() && (is_space(bytes_[at_]) || bytes_[at_] == '#'))
-      if (bytes_[at_++] == '#') at_ = std::min(bytes_.find('\n', at_), bytes_.size());
-    std::int64_t value = 0;
-    const char* begin = bytes_.data() + at_;
-    const auto [end, error] = std::from_chars(begin, bytes_.data() + bytes_.size(), value);
-    if (error != std::errc() || value < 0)
-      refuse_picture("a PGM must have decimal numbers", path_,
-                     "other bytes at " + std::to_string(at_));
-    at_ += static_cast<std::size_t>(end - begin);
-    return value;
-  }
-  // The offset after the one white-space byte that ends the header of P5.
-  std::size_t pixels() const { return at_ + 1; }
-
- private:
-  static bool is_space(char c) { return std::strchr(" \t\r\n\v\f", c) && c != '\0'; }
-  const fs::path& path_;
-  const std::string& bytes_;
-  std::size_t at_ = 2;  // offset after the magic number
-};
+bool is_space(char c) { return std::strchr(" \t\r\n\v\f", c) && c != '\0'; }
 
 at::Tensor read_pgm(const fs::path& path, const std::string& bytes) {
-  PgmNumbers numbers(path, bytes);
-  const std::int64_t width = numbers.next(), height = numbers.next(), most = numbers.next();
+  std::size_t offset = 2;  // after the magic number
+  // The numbers of the header, and of the pixels of P2.
+  const auto next = [&] {
+    while (offset < bytes.size() && (bytes[offset] == '#' || is_space(bytes[offset])))
+      if (bytes[offset++] == '#') offset = std::min(bytes.find('\n', offset), bytes.size());
+    std::int64_t value = 0;
+    const char* begin = bytes.data() + offset;
+    const auto [end, error] = std::from_chars(begin, bytes.data() + bytes.size(), value);
+    if (error != std::errc() || value < 0)
+      refuse_picture("a PGM must have decimal numbers", path,
+                     "other bytes at " + std::to_string(offset));
+    offset += static_cast<std::size_t>(end - begin);
+    return value;
+  };
+  const std::int64_t width = next(), height = next(), most = next();
   check_size(path, height, width);
   if (most < 1 || most > 65535)
     refuse_picture("the largest value of a PGM must be 1 to 65535", path, std::to_string(most));
@@ -101,7 +89,7 @@ at::Tensor read_pgm(const fs::path& path, const std::string& bytes) {
   float* out = grey.data_ptr<float>();
   const bool plain = bytes[1] == '2', wide = most > 255;
   const std::int64_t count = height * width;
-  const std::size_t begin = numbers.pixels();
+  const std::size_t begin = offset + 1;  // one white-space byte ends the header of P5
   if (!plain && begin + static_cast<std::size_t>(count) * (wide ? 2 : 1) > bytes.size())
     refuse_picture("a PGM must be whole", path, std::to_string(bytes.size()) + " bytes");
   const auto byte = [&](std::size_t i) {
@@ -109,7 +97,7 @@ at::Tensor read_pgm(const fs::path& path, const std::string& bytes) {
   };
   for (std::int64_t i = 0; i < count; ++i) {
     const auto at = static_cast<std::size_t>(i);
-    const std::int64_t value = plain  ? numbers.next()
+    const std::int64_t value = plain  ? next()
                                : wide ? byte(2 * at) * 256 + byte(2 * at + 1)
                                       : byte(at);
     if (value > most)

@@ -111,8 +111,7 @@ std::size_t place_of(std::int64_t length) {
 }
 
 Example draw(std::int64_t length, Draws& draws) {
-  const auto& all = commands().of_length[place_of(length)];
-  const Phrase& one = all[static_cast<std::size_t>(draws.below(std::ssize(all)))];
+  const Phrase& one = draws.one_of(commands().of_length[place_of(length)]);
   return letters::asked(one.words + letters::separator, one.actions + letters::end);
 }
 std::int64_t bytes(std::int64_t length) { return commands().bytes[place_of(length)]; }
@@ -123,6 +122,6 @@ Chance chance(std::int64_t length) { return commands().chance[place_of(length)];
 constexpr Task scan_task =
     letters::with_scores("scan", "SCAN", "a command in words, then its actions", "actions",
                          letters::defaults_of<24, 32, 2>,
-                         {scan::draw, scan::bytes, scan::chance, scan::most_actions, 15});
+                         {scan::draw, scan::bytes, scan::chance, 15, scan::most_actions});
 
 }  // namespace gnomon::lab

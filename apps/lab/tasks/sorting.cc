@@ -102,12 +102,12 @@ constexpr Task sort_task = letters::with_scores(
     "sort", "Sorting of characters", "characters, then the same characters in ascending order",
     "characters", letters::sort_defaults,
     {letters::sorted_letters, [](std::int64_t n) { return 2 * n + 2; }, letters::sort_chance,
-     letters::most_sorted, 13});
+     13, letters::most_sorted});
 constexpr Task sort_numbers_task =
     letters::with_scores("sort-numbers", "Sorting of numbers",
                          "numbers of three digits, then the same numbers in ascending order",
                          "numbers", letters::sort_defaults,
                          {letters::sorted_numbers, [](std::int64_t n) { return 8 * n; },
-                          letters::sort_numbers_chance, letters::most_sorted, 14});
+                          letters::sort_numbers_chance, 14, letters::most_sorted});
 
 }  // namespace gnomon::lab

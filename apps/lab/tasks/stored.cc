@@ -130,23 +130,29 @@ StoredSettings read_settings(const std::filesystem::path& path) {
 }
 
 StoredSettings read_settings(const Json& stored) {
-  StoredSettings value;
-  if (!Reader::read(stored, value)) throw std::invalid_argument("no settings");
-  check_settings(value.settings);
-  return value;
+  return read_value<StoredSettings>(
+      stored, [](const StoredSettings& one) { check_settings(one.settings); });
+}
+
+std::vector<ChangedSetting> changed_settings(const Settings& a, const Settings& b) {
+  const Json of_a = to_json(a), of_b = to_json(b);
+  Json keys = of_a;  // an optional setting can be in one of them
+  keys.update(of_b);
+  std::vector<ChangedSetting> all;
+  for (const auto& [key, any] : keys.items())
+    if (const Json x = of_a.value(key, Json()), y = of_b.value(key, Json()); x != y)
+      all.push_back({key, x, y});
+  return all;
 }
 
 void require_same(const std::string& folder, const StoredSettings& found,
                   const std::string& other, const StoredSettings& wanted) {
   Settings here = found.settings;
   here.texts = wanted.settings.texts;
-  const Json first = to_json(wanted.settings), second = to_json(here);
-  Json keys = first;  // an optional setting can be in one of them
-  keys.update(second);
-  for (const auto& [key, any] : keys.items())
-    if (const Json x = first.value(key, Json()), y = second.value(key, Json()); x != y)
-      refuse("lab", fmt::format("{} must have the {} of {}, {}", folder, key, other, x.dump()),
-             y.dump());
+  for (const auto& [key, first, second] : changed_settings(wanted.settings, here))
+    refuse("lab",
+           fmt::format("{} must have the {} of {}, {}", folder, key, other, first.dump()),
+           second.dump());
   const auto require = [&](bool same, const char* what, const char* got) {
     if (!same)
       refuse("lab", fmt::format("{} must have the {} of {}", folder, what, other), got);
@@ -162,14 +168,6 @@ RunResult read_run(const std::filesystem::path& path, const Settings& settings,
     need_same(run.encoding == encoding && run.seed == seed, "encoding or seed");
     check_run(run, settings);
   });
-}
-
-std::vector<SweptRate> read_sweep(const std::filesystem::path& path) {
-  return read_file<std::vector<SweptRate>>(path, [](const auto&) {});
-}
-
-std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {
-  return read_file<std::vector<MeasuredCost>>(path, [](const auto&) {});
 }
 
 ModelConfig read_model_config(const std::filesystem::path& path) {

@@ -15,35 +15,38 @@ namespace gnomon::lab {
 
 // Reads a value that fulfils check(value), which throws std::invalid_argument otherwise.
 template <typename T, typename Check>
+T read_value(const Json& json, Check&& check) {
+  T value;
+  if (!Reader::read(json, value)) throw std::invalid_argument("no list");
+  check(value);
+  return value;
+}
+template <typename T, typename Check>
 T read_file(const std::filesystem::path& path, Check&& check) {
   try {
     const io::MappedFile file(path);
-    const Json json = internal::parse_json<Json>(file.text(), "lab", "the file");
-    T value;
-    if (!Reader::read(json, value)) throw std::invalid_argument("no list");
-    check(value);
-    return value;
+    return read_value<T>(internal::parse_json<Json>(file.text(), "lab", "the file"), check);
   } catch (const std::invalid_argument& error) {
     refuse("lab", path.string() + " must be as an earlier session wrote it", error.what());
   }
 }
 
-// Checks of results that an earlier session wrote: the lengths of lists must fit the settings.
-
-// Throws std::invalid_argument("another " + rule) unless it holds.
-void need_same(bool holds, const char* rule);
-
-// Throws std::invalid_argument if a number is not finite.
+// Checks of results that an earlier session wrote. Throw std::invalid_argument with the reason.
+void need_same(bool holds, const char* rule);  // "another " + rule
 void need_finite(const std::vector<double>& numbers);
+void check_run(const RunResult& run, const Settings& settings);  // also the lengths of lists
 
-// Throws std::invalid_argument with the reason.
-void check_run(const RunResult& run, const Settings& settings);
-
-// Readers of files that an earlier session wrote. Throw std::invalid_argument, with the path
-// and the reason, if the file is not what that session wrote: not JSON, a key that is missing
-// or of another type, lists of other lengths than those of the settings.
+// Readers. Throw std::invalid_argument, with the path and the reason, if the file is not what
+// that session wrote: not JSON, a key that is missing or of another type, lists of other
+// lengths than those of the settings.
 StoredSettings read_settings(const std::filesystem::path& path);
 StoredSettings read_settings(const Json& stored);  // that rank 0 sent
+// The settings that differ.
+struct ChangedSetting {
+  std::string key;
+  Json a, b;
+};
+std::vector<ChangedSetting> changed_settings(const Settings& a, const Settings& b);
 // Throws std::invalid_argument unless both have the same settings except the paths of texts,
 // and the same texts, version and protocol. `folder`: where `found` is from; `other`: of
 // `wanted`.
@@ -51,8 +54,12 @@ void require_same(const std::string& folder, const StoredSettings& found,
                   const std::string& other, const StoredSettings& wanted);
 RunResult read_run(const std::filesystem::path& path, const Settings& settings,
                    const std::string& encoding, std::int64_t seed);
-std::vector<MeasuredCost> read_costs(const std::filesystem::path& path);
-std::vector<SweptRate> read_sweep(const std::filesystem::path& path);
+inline std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {
+  return read_file<std::vector<MeasuredCost>>(path, [](const auto&) {});
+}
+inline std::vector<SweptRate> read_sweep(const std::filesystem::path& path) {
+  return read_file<std::vector<SweptRate>>(path, [](const auto&) {});
+}
 // The config.json of a trained model.
 ModelConfig read_model_config(const std::filesystem::path& path);
 

@@ -111,23 +111,16 @@ struct Tensors {
 };
 
 Tensors tensors_of(std::span<const EncodedPair* const> examples) {
-  const auto rows = std::ssize(examples), length = std::ssize(examples[0]->source) + 1;
-  std::int64_t tokens = 0;
-  for (const EncodedPair* one : examples)
-    tokens = std::max(tokens, std::ssize(one->target) + 1);
-  Tensors all{at::full({rows, length}, Vocabulary::end, at::kLong),
-              at::full({rows, tokens}, Vocabulary::end, at::kLong),
-              at::full({rows, tokens}, uncounted, at::kLong)};
-  auto* source = all.source.data_ptr<std::int64_t>();
-  auto* inputs = all.inputs.data_ptr<std::int64_t>();
-  auto* targets = all.targets.data_ptr<std::int64_t>();
+  const at::Tensor end = at::full({1}, Vocabulary::end, at::kLong);
+  std::vector<at::Tensor> sources, inputs, targets;
   for (const EncodedPair* one : examples) {
-    std::copy(one->source.begin(), one->source.end(), source);
-    std::copy(one->target.begin(), one->target.end(), inputs + 1);
-    *std::copy(one->target.begin(), one->target.end(), targets) = Vocabulary::end;
-    source += length, inputs += tokens, targets += tokens;
+    const at::Tensor target = at::tensor(one->target, at::kLong);
+    sources.push_back(at::cat({at::tensor(one->source, at::kLong), end}));
+    inputs.push_back(at::cat({end, target}));
+    targets.push_back(at::cat({target, end}));
   }
-  return all;
+  return {at::stack(sources), at::pad_sequence(inputs, true, Vocabulary::end),
+          at::pad_sequence(targets, true, uncounted)};
 }
 
 class TranslationModel final : public TaskModel {

@@ -56,10 +56,8 @@ class Vocabulary {
 
   std::int64_t size() const { return std::ssize(tokens_); }
   const std::vector<std::string>& tokens() const { return tokens_; }
-  // The result has no `end`.
-  Ids ids(std::string_view sentence) const;
-  // Stops before the first `end`.
-  std::string text(const Ids& ids) const;
+  Ids ids(std::string_view sentence) const;  // without `end`
+  std::string text(const Ids& ids) const;    // up to the first `end`
 
  private:
   void add(const std::string& token);
@@ -87,17 +85,14 @@ struct Data final : TaskData {
   }
 };
 
-// The largest number of target tokens for a sentence: of the pairs that are kept, and of a
-// translation by a model.
+// The largest number of target tokens, in the data and of a translation by a model.
 constexpr std::int64_t most_target(std::int64_t source_tokens) { return 2 * source_tokens + 8; }
 
-// Throws std::invalid_argument if there is no pair to train or validate on, or to test one of
-// settings.eval_lengths.
+// Throws std::invalid_argument if a part, or one of settings.eval_lengths, has no pair.
 Data split(const std::vector<SentencePair>& pairs, const Settings& settings);
 
 // The synthetic pairs, or those of the two files of settings.texts. Throws
-// std::invalid_argument if the files differ in their numbers of lines, are not UTF-8, or like
-// read_texts and `split`.
+// std::invalid_argument if their numbers of lines differ, or they are not UTF-8.
 Corpus load(const Settings& settings);
 
 // `batch` examples with the same number of source tokens. A number is drawn in proportion to
@@ -111,8 +106,8 @@ std::vector<const EncodedPair*> batch_of(const Data& data, Part part, std::int64
 std::vector<const EncodedPair*> tests_of(const Data& data, const Settings& settings,
                                          const Stretch& stretch);
 
-// The mean chrF of the translations of random training sentences, of the same or the nearest
-// number of tokens, as hypotheses for these examples. Their share of right sentences.
+// The mean chrF, and the share of right sentences, of the translations of random training
+// sentences of the same or the nearest number of tokens as hypotheses for these examples.
 struct ByChance {
   double chrf = 0, whole = 0;
 };

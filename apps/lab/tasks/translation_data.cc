@@ -4,6 +4,7 @@
 #include <set>
 #include <sstream>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/tasks/translation.h"
 #include "gnomon/error.h"
 #include "src/core/text.h"
@@ -24,7 +25,7 @@ std::vector<SentencePair> synthetic(const Settings& settings) {
   std::vector<SentencePair> all;
   for (std::int64_t words = least_words; words <= settings.longest(); ++words) {
     std::set<std::string> sources;
-    Draws draws{0x7472616e73, static_cast<std::uint64_t>(words)};
+    Draws draws{0x7472616e73, words};
     const bool trains = words <= settings.train_length;
     for (std::int64_t i = 0; i < (trains ? train_per_length : tests_per_length); ++i) {
       SentencePair one = synthetic_pair(words, draws);
@@ -61,7 +62,7 @@ std::vector<SentencePair> aligned(const std::vector<Text>& texts) {
 std::size_t count(const Data::ByLength& lengths, std::int64_t from, std::int64_t to) {
   std::size_t all = 0;
   for (std::int64_t i = from; i <= std::min(to, std::ssize(lengths) - 1); ++i)
-    all += lengths[static_cast<std::size_t>(i)].size();
+    all += nth(lengths, i).size();
   return all;
 }
 
@@ -70,8 +71,7 @@ const std::vector<EncodedPair>& nearest(const Data::ByLength& lengths, std::int6
                                         std::int64_t least, std::int64_t most) {
   for (std::int64_t away = 0;; ++away)
     for (const std::int64_t at : {length - away, length + away})
-      if (at >= least && at <= most && !lengths[static_cast<std::size_t>(at)].empty())
-        return lengths[static_cast<std::size_t>(at)];
+      if (at >= least && at <= most && !nth(lengths, at).empty()) return nth(lengths, at);
 }
 
 }  // namespace data
@@ -99,8 +99,7 @@ Data split(const std::vector<SentencePair>& pairs, const Settings& settings) {
       ++all.dropped;
       continue;
     }
-    all.part(length > trained ? Part::test
-                              : part_of(pair.source))[static_cast<std::size_t>(length)]
+    nth(all.part(length > trained ? Part::test : part_of(pair.source)), length)
         .push_back(std::move(one));
   }
   const auto none = [&](const std::string& rule) {
@@ -151,15 +150,13 @@ Corpus load(const Settings& settings) {
 std::vector<const EncodedPair*> batch_of(const Data& data, Part part, std::int64_t batch,
                                          std::uint64_t seed, std::uint64_t step) {
   const Data::ByLength& lengths = part == Part::train ? data.train : data.validation;
-  Draws draws{seed, static_cast<std::uint64_t>(part), step};
+  Draws draws{seed, part, step};
   auto at = static_cast<std::size_t>(
       draws.below(static_cast<std::int64_t>(data::count(lengths, 0, std::ssize(lengths)))));
   std::size_t length = 0;
   while (at >= lengths[length].size()) at -= lengths[length++].size();
   std::vector<const EncodedPair*> all;
-  for (std::int64_t row = 0; row < batch; ++row)
-    all.push_back(
-        &lengths[length][static_cast<std::size_t>(draws.below(std::ssize(lengths[length])))]);
+  for (std::int64_t row = 0; row < batch; ++row) all.push_back(&draws.one_of(lengths[length]));
   return all;
 }
 
@@ -176,10 +173,10 @@ std::vector<const EncodedPair*> tests_of(const Data& data, const Settings& setti
   }
   std::vector<const EncodedPair*> all;
   for (std::int64_t length = from; length <= to; ++length) {
-    const auto& here = data.test[static_cast<std::size_t>(length)];
+    const auto& here = nth(data.test, length);
     const std::int64_t most = from == to ? count : (count + widths - 1) / widths;
     for (std::int64_t i = 0; i < std::min(most, std::ssize(here)); ++i)
-      all.push_back(&here[static_cast<std::size_t>(i)]);
+      all.push_back(&nth(here, i));
   }
   return all;
 }
@@ -190,10 +187,8 @@ ByChance chance_of(const Data& data, const std::vector<const EncodedPair*>& exam
   ByChance sum;
   for (const EncodedPair* one : examples)
     for (int i = 0; i < draws_each; ++i) {
-      const auto& others =
-          data::nearest(data.train, std::ssize(one->source), 1, std::ssize(data.train) - 1);
-      const EncodedPair& other =
-          others[static_cast<std::size_t>(draws.below(std::ssize(others)))];
+      const EncodedPair& other = draws.one_of(
+          data::nearest(data.train, std::ssize(one->source), 1, std::ssize(data.train) - 1));
       sum.chrf += chrf(other.pair.target, one->pair.target);
       sum.whole += other.pair.target == one->pair.target ? 1 : 0;
     }
