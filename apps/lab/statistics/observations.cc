@@ -4,7 +4,7 @@
 
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
-#include "apps/lab/model/extension.h"
+#include "apps/lab/model/candidate.h"
 
 namespace gnomon::lab {
 namespace {

@@ -6,9 +6,9 @@
 #include <cmath>
 #include <numeric>
 
+#include "apps/lab/data/batches.h"
 #include "apps/lab/data/draws.h"
 #include "apps/lab/data/numbers.h"
-#include "apps/lab/data/windows.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab::finetune {

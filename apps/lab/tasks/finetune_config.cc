@@ -5,7 +5,7 @@
 #include <cmath>
 #include <limits>
 
-#include "apps/lab/model/extension.h"
+#include "apps/lab/model/candidate.h"
 #include "apps/lab/tasks/tasks.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
