@@ -15,7 +15,6 @@
 #include "apps/lab/data/words.h"
 #include "apps/lab/report/report.h"
 #include "apps/lab/runs/folder.h"
-#include "apps/lab/runs/merge.h"
 #include "apps/lab/runs/options.h"
 #include "apps/lab/runs/process.h"
 #include "apps/lab/runs/run_team.h"
@@ -71,11 +70,8 @@ int lab(int argc, char** argv) {
              internal::printable(out.path().string()));
   std::fflush(talk);
 
-  const SessionResult session =
-      parts ? merge_parts(*parts, options.command,
-                          options.partial ? Missing::permitted : Missing::refused, corpus,
-                          out.path(), talk)
-            : run_session(options, corpus, out.path(), talk);
+  const SessionResult session = parts ? merge_parts(*parts, options, corpus, out.path(), talk)
+                                      : run_session(options, corpus, out.path(), talk);
   const Results results = assemble_results(session, corpus);
   const auto page = write_report(out.path(), results);
   fmt::print(talk, "{}\nReport: {}\n",
@@ -115,19 +111,15 @@ int main(int argc, char** argv) {
   keep_freed_memory();
   try {
     return run(argc, argv);
-  } catch (const std::invalid_argument& error) {
-    // One line for each rejected text.
+  } catch (const std::exception& error) {
     std::string lines = internal::printable_lines(error.what());
+    if (!dynamic_cast<const std::invalid_argument*>(&error) &&
+        !dynamic_cast<const TeamError*>(&error))
+      lines = "[lab] unexpected error: " + first_line(lines);
+    // One line for each rejected text.
     for (std::size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 9)
       lines.replace(at, 1, "\ngnomon: ");
     fmt::print(stderr, "gnomon: {}\n", lines);
-    return 2;
-  } catch (const TeamError& error) {
-    fmt::print(stderr, "gnomon: {}\n", internal::printable_lines(error.what()));
-    return 2;
-  } catch (const std::exception& error) {
-    fmt::print(stderr, "gnomon: [lab] unexpected error: {}\n",
-               first_line(internal::printable_lines(error.what())));
     return 2;
   }
 }

@@ -8,13 +8,12 @@
 #include <optional>
 
 #include "apps/command_line/command_line.h"
+#include "apps/lab/data/batches.h"
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/data/task.h"
-#include "apps/lab/data/windows.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/evaluate.h"
-#include "apps/lab/model/generate.h"
 #include "apps/lab/runs/options.h"
 #include "apps/lab/tasks/make_model.h"
 #include "gnomon/error.h"

@@ -51,7 +51,8 @@ struct Measurement {
 
   void whole() const {
     const auto model = make_model(settings, corpus, "t5", 1);
-    std::printf("%ld parameters, a batch of %ld\n", static_cast<long>(model->parameter_count()),
+    std::printf("%ld parameters, a batch of %ld\n",
+                static_cast<long>(parameter_count(model->module())),
                 static_cast<long>(settings.batch));
     std::printf("1 worker, one piece          %7.1f ms\n", milliseconds(steps, [&](auto step) {
                   model->module().zero_grad();

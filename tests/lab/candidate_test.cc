@@ -24,7 +24,7 @@ TEST(FindCandidate, ReadsNamesSchemesAndRandomIds) {
   const Candidate plain = find_candidate("rotary");
   EXPECT_EQ(plain.title, "Rotary (RoPE)");
   EXPECT_EQ(plain.enters, "queries and keys");
-  EXPECT_EQ(plain.numbering, Numbering::counted);
+  EXPECT_FALSE(plain.has_random_positions());
 
   const Candidate mixed = find_candidate("rotary+alibi*3/none");
   EXPECT_EQ(mixed.title, "rotary+alibi*3/none");
@@ -33,7 +33,7 @@ TEST(FindCandidate, ReadsNamesSchemesAndRandomIds) {
 
   const Candidate random = find_candidate("learned@random");
   EXPECT_EQ(random.scheme, "learned");
-  EXPECT_EQ(random.numbering, Numbering::random);
+  EXPECT_TRUE(random.has_random_positions());
   EXPECT_EQ(random.title, "Learned table, random positions");
 
   EXPECT_EQ(random.suffix, "random");
@@ -47,7 +47,7 @@ TEST(FindCandidate, ReadsNamesSchemesAndRandomIds) {
 TEST(CheckSuffix, NamesTheSuffixesOfTheTask) {
   const Candidate memory = find_candidate("t5@memory");
   EXPECT_EQ(memory.title, "T5 bias, segment memory");
-  EXPECT_EQ(memory.numbering, Numbering::counted);
+  EXPECT_FALSE(memory.has_random_positions());
   Settings settings = tiny();
   check_suffix(find_candidate("t5@random"), settings);
   check_suffix(find_candidate("t5"), settings);

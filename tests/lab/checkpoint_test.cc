@@ -1,4 +1,3 @@
-#include "apps/lab/runs/checkpoint.h"
 #include "apps/lab/tasks/make_model.h"
 
 #include <gmock/gmock.h>

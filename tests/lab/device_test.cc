@@ -12,7 +12,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/runs/extend.h"
 #include "apps/lab/runs/process.h"
 #include "apps/lab/runs/run.h"
 #include "apps/lab/tasks/finetune.h"

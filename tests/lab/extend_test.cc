@@ -1,4 +1,3 @@
-#include "apps/lab/runs/extend.h"
 #include "apps/lab/statistics/answer.h"
 #include "apps/lab/tasks/make_model.h"
 

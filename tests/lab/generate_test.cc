@@ -1,5 +1,5 @@
 // The KV cache, the stored model, attention weights and samples, for every encoding.
-#include "apps/lab/model/generate.h"
+#include "apps/lab/model/evaluate.h"
 #include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>
@@ -13,7 +13,6 @@
 
 #include "apps/lab/data/batches.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/model/picture.h"
 #include "apps/lab/runs/folder.h"
 #include "apps/lab/runs/run.h"
 #include "lab/tiny.h"

@@ -239,8 +239,9 @@ TEST(GraphModel, SharedWeightsAreTheSameForEveryEncoding) {
   const auto all = other->module().named_parameters();
   for (const auto& item : none->module().named_parameters())
     EXPECT_TRUE(item.value().equal(all[item.key()])) << item.key();
-  EXPECT_EQ(other->position_parameter_count(), laplacian_vectors_used * settings.width);
-  EXPECT_EQ(none->position_parameter_count(), 0);
+  EXPECT_EQ(parameter_count(other->module(), "position"),
+            laplacian_vectors_used * settings.width);
+  EXPECT_EQ(parameter_count(none->module(), "position"), 0);
 }
 
 TEST(GraphModel, LearnsDistancesWithGraphormerAndNotWithout) {

@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "apps/lab/runs/merge.h"
+#include "apps/lab/runs/session.h"
 #include "apps/lab/tasks/make_model.h"
 #include "gnomon/version.h"
 #include "lab/processes.h"
@@ -108,7 +108,7 @@ TEST_F(Merge, MergeIsOnTheDisk) {
   const Corpus corpus = load_corpus(parts.stored.settings);
   fs::create_directories(out());
   synced = std::set<ino_t>{};
-  merge_parts(parts, "", Missing::refused, corpus, out(), stderr);
+  merge_parts(parts, {}, corpus, out(), stderr);
   const std::set<ino_t> found = *std::exchange(synced, std::nullopt);
   const auto expect_synced = [&](const fs::path& path) {
     struct stat status{};

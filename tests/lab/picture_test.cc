@@ -1,6 +1,5 @@
 // What the report shows of a trained model: attention by head, encodings before training, and
 // the loss with a shuffled context.
-#include "apps/lab/model/picture.h"
 #include "apps/lab/tasks/make_model.h"
 
 #include <gtest/gtest.h>

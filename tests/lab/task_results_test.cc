@@ -1,4 +1,5 @@
 #include "apps/lab/data/task.h"
+#include "apps/lab/runs/calibration.h"
 #include "apps/lab/runs/run_team.h"
 #include "apps/lab/statistics/answer.h"
 #include "apps/lab/statistics/results.h"
@@ -10,7 +11,6 @@
 
 #include "apps/lab/data/draws.h"
 #include "apps/lab/report/report_tables.h"
-#include "apps/lab/runs/cost.h"
 
 namespace gnomon::lab {
 namespace task_results_test {

@@ -8,7 +8,7 @@
 
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/model/segment_reader.h"
+#include "apps/lab/model/transformer.h"
 #include "apps/lab/runs/run.h"
 #include "apps/lab/tasks/make_model.h"
 #include "lab/tiny.h"

@@ -12,7 +12,6 @@
 #include <set>
 
 #include "apps/lab/model/evaluate.h"
-#include "apps/lab/model/generate.h"
 #include "apps/lab/report/report.h"
 #include "apps/lab/runs/run.h"
 #include "apps/lab/runs/session.h"

@@ -172,9 +172,9 @@ TEST(TranslationModel, SharesWeightsBetweenEncodings) {
       EXPECT_FALSE(item.value().equal(others[item.key()])) << item.key();
     }
   }
-  EXPECT_EQ(none->position_parameter_count(), 0);
+  EXPECT_EQ(parameter_count(none->module(), "position"), 0);
   // Buckets of 2 heads, 32 each, in the encoder and in the decoder.
-  EXPECT_EQ(t5->position_parameter_count(), 2 * 2 * 32);
+  EXPECT_EQ(parameter_count(t5->module(), "position"), 2 * 2 * 32);
   EXPECT_NE(t5->specification().at("encoder"), t5->specification().at("decoder"));
 }
 

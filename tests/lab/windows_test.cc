@@ -1,4 +1,4 @@
-#include "apps/lab/data/windows.h"
+#include "apps/lab/data/batches.h"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "apps/lab/runs/world.h"
+#include "apps/lab/runs/options.h"
 
 #include <gtest/gtest.h>
 

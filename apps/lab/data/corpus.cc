@@ -23,12 +23,12 @@ struct Novel {
   const char* file;
   const char* title;
 };
-constexpr Novel train_novels[] = {{"emma.txt", "Emma"},
-                                  {"mansfield_park.txt", "Mansfield Park"},
-                                  {"pride_and_prejudice.txt", "Pride and Prejudice"},
-                                  {"sense_and_sensibility.txt", "Sense and Sensibility"}};
-constexpr Novel validation_novel = {"persuasion.txt", "Persuasion"};
-constexpr Novel test_novel = {"northanger_abbey.txt", "Northanger Abbey"};
+constexpr Novel novels[] = {{"emma.txt", "Emma"},
+                            {"mansfield_park.txt", "Mansfield Park"},
+                            {"pride_and_prejudice.txt", "Pride and Prejudice"},
+                            {"sense_and_sensibility.txt", "Sense and Sensibility"},
+                            {"persuasion.txt", "Persuasion"},
+                            {"northanger_abbey.txt", "Northanger Abbey"}};
 
 // The folder of the shipped texts: beside an installed program, or in the source tree.
 fs::path novels_folder() {
@@ -79,22 +79,6 @@ void check_text(const std::string& path, const std::string& bytes, std::int64_t 
         path, fmt::format("{} bytes", bytes.size()));
 }
 
-Corpus bundled_corpus() {
-  const fs::path folder = novels_folder();
-  const auto one = [&](const Novel& novel) {
-    return Text{novel.title, read(folder / novel.file)};
-  };
-  Corpus corpus;
-  corpus.train = mapped(train_novels, one);
-  corpus.validation = {one(validation_novel)};
-  corpus.test = {one(test_novel)};
-  corpus.source = "the six novels of Jane Austen";
-  corpus.split = fmt::format("by book: {} train; {} validates; {} tests",
-                             fmt::join(mapped(corpus.train, &Text::name), ", "),
-                             corpus.validation[0].name, corpus.test[0].name);
-  return corpus;
-}
-
 Corpus split_by_file(std::vector<Text> texts) {
   Corpus corpus;
   corpus.test = {std::move(texts.back())};
@@ -105,6 +89,18 @@ Corpus split_by_file(std::vector<Text> texts) {
   corpus.split = fmt::format(
       "by file: the last ({}) tests, the one before it ({}) validates, the others train",
       corpus.test[0].name, corpus.validation[0].name);
+  return corpus;
+}
+
+Corpus bundled_corpus() {
+  const fs::path folder = novels_folder();
+  Corpus corpus = split_by_file(mapped(novels, [&](const Novel& novel) {
+    return Text{novel.title, read(folder / novel.file)};
+  }));
+  corpus.source = "the six novels of Jane Austen";
+  corpus.split = fmt::format("by book: {} train; {} validates; {} tests",
+                             fmt::join(mapped(corpus.train, &Text::name), ", "),
+                             corpus.validation[0].name, corpus.test[0].name);
   return corpus;
 }
 

@@ -1,21 +1,18 @@
 #include "apps/lab/data/model_size.h"
 
-#include <charconv>
-
 #include "apps/lab/data/lists.h"
+#include "apps/lab/data/numbers.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
 namespace {
 
 std::optional<ModelSize> parse_size(const std::string& text) {
-  ModelSize size;
-  const char* const end = text.data() + text.size();
-  const auto layers = std::from_chars(text.data(), end, size.layers);
-  if (layers.ec != std::errc() || layers.ptr == end || *layers.ptr != 'x') return std::nullopt;
-  const auto width = std::from_chars(layers.ptr + 1, end, size.width);
-  if (width.ec != std::errc() || width.ptr != end || size.text() != text) return std::nullopt;
-  return size;
+  const std::size_t x = text.find('x');
+  if (x == std::string::npos) return std::nullopt;
+  const ModelSize size{parse_integer(text.substr(0, x)).value_or(0),
+                       parse_integer(text.substr(x + 1)).value_or(0)};
+  return size.text() == text ? std::optional(size) : std::nullopt;
 }
 
 }  // namespace

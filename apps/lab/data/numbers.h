@@ -1,11 +1,14 @@
-// Mean, standard deviation, 95 % confidence intervals, and the order of numbers that may be not
-// finite.
+// Mean, standard deviation, 95 % confidence intervals, the order of numbers that may be not
+// finite, and integers from text.
 #pragma once
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <cstdint>
 #include <numeric>
+#include <optional>
+#include <string_view>
 #include <vector>
 
 namespace gnomon::lab {
@@ -55,6 +58,14 @@ inline double mean_margin(const std::vector<double>& numbers) {
   if (numbers.size() < 2) return 0;
   const auto count = static_cast<double>(numbers.size());
   return student_95(count - 1) * deviation(numbers) / std::sqrt(count);
+}
+
+// The integer that is the whole text.
+inline std::optional<std::int64_t> parse_integer(std::string_view text) {
+  std::int64_t number = 0;
+  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
+  return number;
 }
 
 struct Interval {

@@ -29,6 +29,8 @@ struct EntryRate {
 // AdamW moves a parameter by about the learning rate in each step, so a bias of -8 would take
 // thousands of steps at the rate of the weights (docs/lab/statistics.md).
 constexpr double default_position_rate = 10;
+// The learning rate is constant until this share of the steps.
+constexpr double stable_until = 0.8;
 constexpr std::int64_t most_seeds = 100, largest_seed = std::int64_t{1} << 31;
 
 // All settings that the results of a run depend on, and nothing else: two runs with equal

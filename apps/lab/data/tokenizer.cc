@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include <cerrno>
-#include <charconv>
 #include <cstring>
 #include <filesystem>
 
+#include "apps/lab/data/numbers.h"
 #include "gnomon/error.h"
 
 extern char** environ;
@@ -81,10 +81,8 @@ std::string run(std::vector<std::string> words, std::string_view input) {
 
 std::optional<std::int64_t> parse_tokens(const std::string& tokens) {
   if (tokens == "bytes") return std::nullopt;
-  std::int64_t size = 0;
-  const char* const end = tokens.data() + tokens.size();
-  if (tokens.rfind("bpe:", 0) != 0 ||
-      std::from_chars(tokens.data() + 4, end, size).ptr != end || size < 512 || size > 32000)
+  const auto size = tokens.starts_with("bpe:") ? parse_integer(tokens.substr(4)) : std::nullopt;
+  if (!size || *size < 512 || *size > 32000)
     refuse("lab", "--tokens must be bytes or bpe:N with N from 512 to 32000", tokens);
   return size;
 }

@@ -9,7 +9,6 @@
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/data/task.h"
-#include "apps/lab/model/segment_reader.h"
 #include "apps/lab/model/task_model.h"
 #include "apps/lab/model/transformer.h"
 #include "gnomon/error.h"
@@ -17,6 +16,14 @@
 
 namespace gnomon::lab {
 namespace {
+
+constexpr ExtensionInfo list[] = {
+    {"linear", "Interpolation (linear)", "Chen et al. 2023, arXiv:2306.15595"},
+    {"ntk", "NTK-aware", "bloc97 2023; Peng et al. 2023, arXiv:2309.00071"},
+    {"dynamic-ntk", "Dynamic NTK", "Peng et al. 2023, arXiv:2309.00071"},
+    {"yarn", "YaRN", "Peng et al. 2023, arXiv:2309.00071"},
+    {"drope", "Positions dropped (DroPE)", "Gelberg et al. 2025, arXiv:2512.12167"},
+};
 
 // The encoding names in a scheme, in their order, each once.
 std::vector<std::string> names_in(const std::string& scheme) {
@@ -80,6 +87,23 @@ Candidate own_candidate(const std::string& name, const SizedName& parts) {
 
 }  // namespace
 
+std::span<const ExtensionInfo> extensions() { return list; }
+
+const ExtensionInfo& find_extension(std::string_view name) {
+  if (const ExtensionInfo* one = find_by(list, &ExtensionInfo::name, name)) return *one;
+  refuse("lab",
+         fmt::format("--extend must be one of {}",
+                     fmt::join(mapped(list, &ExtensionInfo::name), ", ")),
+         name);
+}
+
+std::string extension_title(const std::string& method) {
+  return method == control_extension ? "Fine-tuned without scaling"
+                                     : std::string(find_extension(method).title);
+}
+
+bool extends(const std::string& encoding) { return split_size(encoding).name == "rotary"; }
+
 bool is_own(const std::string& name) { return name.starts_with(own_prefix); }
 
 void require_trainable(const std::string& name) {
@@ -97,7 +121,6 @@ Candidate find_candidate(const std::string& name) {
     one.scheme = parts.name.substr(0, at);
     one.suffix = parts.name.substr(at + 1);
     suffix = &find_suffix(one.suffix);
-    if (one.suffix == "random") one.numbering = Numbering::random;
   }
   const std::vector<std::string> names = names_in(one.scheme);
   model::Place enters = model::Place::nowhere;
@@ -144,7 +167,7 @@ Transformer transformer_for(const Settings& settings, const Candidate& candidate
   // A segment after another, for a table that is added to the embeddings.
   if (reading_of(candidate.suffix) == Reading::memory && !settings.task->has_examples())
     shape.length = 2 * tokens;
-  if (candidate.numbering == Numbering::random)
+  if (candidate.has_random_positions())
     shape.length = std::max(tokens, settings.task->window_tokens(settings.longest()));
   return Transformer(settings, model::parse_scheme(candidate.scheme, shape, settings.layers),
                      static_cast<std::uint64_t>(seed));

@@ -17,7 +17,9 @@
 //   own:NAME         trained by another program (docs/lab/run-format.md), never by this one
 #pragma once
 
+#include <span>
 #include <string>
+#include <string_view>
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/settings.h"
@@ -27,14 +29,13 @@ namespace gnomon::lab {
 
 class Transformer;
 
-enum class Numbering { counted = 1, random };
-
 struct Candidate {
-  std::string name;    // as given in --encodings
-  std::string scheme;  // the part of the name before the first @
-  Numbering numbering = Numbering::counted;
+  std::string name;         // as given in --encodings
+  std::string scheme;       // the part of the name before the first @
   std::string suffix = {};  // the part of the name after @, without a size, or empty
   std::string title = {}, enters = {}, summary = {}, source = {};  // texts for the report
+
+  bool has_random_positions() const { return suffix == "random"; }
 };
 // Whether an entry is own:NAME, with or without a size.
 bool is_own(const std::string& name);
@@ -57,5 +58,25 @@ Transformer transformer_for(const Settings& settings, const Candidate& candidate
 
 // The name as a part of a file name.
 std::string file_name(const std::string& name);
+
+struct ExtensionInfo {
+  std::string_view name;   // as in --extend
+  std::string_view title;  // "YaRN"
+  std::string_view source;
+};
+// The list: linear, ntk, dynamic-ntk, yarn, drope. drope is not a scaling: it removes the
+// positions (Gelberg et al. 2025).
+std::span<const ExtensionInfo> extensions();
+// Throws std::invalid_argument with a list of the names if there is no such name.
+const ExtensionInfo& find_extension(std::string_view name);
+
+// The name of the control, a fine-tune without scaling.
+inline constexpr const char* control_extension = "control";
+
+// "YaRN"; "Fine-tuned without scaling" for the control.
+std::string extension_title(const std::string& method);
+
+// Whether --extend applies to an entry of --encodings: plain rotary in every layer.
+bool extends(const std::string& encoding);
 
 }  // namespace gnomon::lab

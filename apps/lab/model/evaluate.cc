@@ -25,62 +25,6 @@ struct Losses {
   Guesses window;  // guesses of adjacent windows; index modulo length = position
 };
 
-// Returns the logits [B, T, V] of inputs [B, T].
-using Forward = std::function<at::Tensor(const at::Tensor&)>;
-
-Forward forward_of(Transformer& model, const Settings& settings) {
-  return [&](const at::Tensor& inputs) {
-    return model->forward(inputs, {.visibility = visibility(settings)});
-  };
-}
-
-Guesses guesses(const Forward& forward, const Batch& batch, const Settings& settings,
-                const Corpus& corpus) {
-  const torch::Device device(settings.device);
-  const at::Tensor logits = forward(batch.inputs.to(device)).view({-1, vocabulary(settings)});
-  const at::Tensor targets = batch.targets.to(device).view(-1), counted = targets.ne(uncounted);
-  const at::Tensor bits =
-      torch::nn::functional::cross_entropy(
-          logits, targets.clamp_min(0),
-          torch::nn::functional::CrossEntropyFuncOptions().reduction(torch::kNone))
-          .mul(bits_per_nat)
-          .to(at::kCPU, at::kDouble)
-          .contiguous();
-  const at::Tensor right = logits.argmax(1).eq(targets).to(at::kCPU, at::kDouble).contiguous();
-  const at::Tensor here = counted.to(at::kCPU).contiguous();
-  const at::Tensor on_cpu = batch.targets.contiguous();
-  const auto* target = on_cpu.data_ptr<std::int64_t>();
-  Guesses all(static_cast<std::size_t>(bits.numel()));
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (!here.data_ptr<bool>()[i]) continue;
-    // The loss of a model that diverged, which is NaN, counts as infinite.
-    const double loss = bits.data_ptr<double>()[i];
-    all[i] = {true, std::isnan(loss) ? INFINITY : loss, right.data_ptr<double>()[i],
-              static_cast<double>(corpus.bytes_of(target[i]))};
-  }
-  return all;
-}
-
-Losses text_losses(const Forward& forward, const Segment& segment, std::int64_t length,
-                   const Settings& settings, const Corpus& corpus) {
-  const Batch batch = segment_windows(segment, length, settings.longest());
-  const Guesses all = guesses(forward, batch, settings, corpus);
-  Losses result;
-  for (std::int64_t w = 0; w < batch.inputs.size(0); ++w) {
-    const auto begin = all.begin() + w * length, end = begin + length;
-    result.tail.insert(result.tail.end(), begin + length / 2, end);
-    if (w % 2) result.window.insert(result.window.end(), begin, end);
-  }
-  return result;
-}
-
-Losses masked_losses(const Forward& forward, const Segment& segment, std::int64_t length,
-                     const Settings& settings, const Corpus& corpus) {
-  const Guesses all =
-      guesses(forward, masked_segment(segment, length, settings), settings, corpus);
-  return {all, all};
-}
-
 double sum_of(std::span<const Guess> guesses, double Guess::* number) {
   double sum = 0;
   for (const Guess& one : guesses) sum += one.*number;
@@ -110,12 +54,77 @@ void add_to(Guesses& sums, const Guesses& guesses, std::int64_t length = 0) {
 struct Sums {
   std::vector<double> tail_by_segment, window_by_segment, right_by_segment;
   Guesses window;  // sums over the segments
+};
 
-  void add(const Losses& losses) {
-    tail_by_segment.push_back(bits_per_byte(losses.tail));
-    window_by_segment.push_back(bits_per_byte(losses.window));
-    right_by_segment.push_back(mean_of(losses.tail, &Guess::right));
-    add_to(window, losses.window);
+// A model in its tests.
+struct Subject {
+  Transformer& model;
+  const Settings& settings;
+  const Corpus& corpus;
+  Reading reading = Reading::whole;
+
+  // The tokens of a window of this length that the model sees. Empty if it has no positions.
+  std::optional<std::int64_t> seen(std::int64_t length) const {
+    if (reading == Reading::window) length = std::min(length, settings.train_length);
+    if (length > model::capacity(model->scheme()).value_or(length)) return std::nullopt;
+    return length;
+  }
+
+  Guesses guesses(const Batch& batch) const {
+    const torch::Device device(settings.device);
+    const at::Tensor inputs = batch.inputs.to(device), targets = batch.targets.view(-1);
+    const at::Tensor logits =
+        (reading == Reading::memory
+             ? SegmentReader(settings).read(model, inputs)
+             : model->forward(inputs, {.visibility = visibility(settings)}))
+            .view({-1, vocabulary(settings)});
+    const at::Tensor there = targets.to(device);
+    const at::Tensor bits =
+        at::cross_entropy_loss(logits, there.clamp_min(0), {}, at::Reduction::None)
+            .mul(bits_per_nat)
+            .to(at::kCPU, at::kDouble)
+            .contiguous();
+    const at::Tensor right = logits.argmax(1).eq(there).to(at::kCPU, at::kDouble).contiguous();
+    const auto* target = targets.data_ptr<std::int64_t>();
+    Guesses all(static_cast<std::size_t>(bits.numel()));
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      if (target[i] == uncounted) continue;
+      // The loss of a model that diverged, which is NaN, counts as infinite.
+      const double loss = bits.data_ptr<double>()[i];
+      all[i] = {true, std::isnan(loss) ? INFINITY : loss, right.data_ptr<double>()[i],
+                static_cast<double>(corpus.bytes_of(target[i]))};
+    }
+    return all;
+  }
+
+  Losses losses(const Segment& segment, std::int64_t length) const {
+    if (settings.task->is_masked()) {
+      const Guesses all = guesses(masked_segment(segment, length, settings));
+      return {all, all};
+    }
+    const Batch batch = segment_windows(segment, length, settings.longest());
+    const Guesses all = guesses(batch);
+    Losses result;
+    for (std::int64_t w = 0; w < batch.inputs.size(0); ++w) {
+      const auto begin = all.begin() + w * length, end = begin + length;
+      result.tail.insert(result.tail.end(), begin + length / 2, end);
+      if (w % 2) result.window.insert(result.window.end(), begin, end);
+    }
+    return result;
+  }
+
+  // Empty if `stop` returns true.
+  std::optional<Sums> sums_at(std::int64_t length, const Stop& stop) const {
+    Sums sums;
+    for (const Segment& segment : test_segments(corpus.test, settings)) {
+      if (stop()) return std::nullopt;
+      const Losses found = losses(segment, length);
+      sums.tail_by_segment.push_back(bits_per_byte(found.tail));
+      sums.window_by_segment.push_back(bits_per_byte(found.window));
+      sums.right_by_segment.push_back(mean_of(found.tail, &Guess::right));
+      add_to(sums.window, found.window);
+    }
+    return sums;
   }
 };
 
@@ -154,81 +163,55 @@ PositionLoss by_position(const Guesses& positions, std::int64_t length) {
   return loss;
 }
 
-// Empty if `stop` returns true.
-std::optional<Sums> sums_at(const Forward& forward, const std::vector<Segment>& segments,
-                            std::int64_t length, const Settings& settings, const Corpus& corpus,
-                            const Stop& stop) {
-  const auto losses = settings.task->is_masked() ? masked_losses : text_losses;
-  Sums sums;
-  for (const Segment& segment : segments) {
-    if (stop()) return std::nullopt;
-    sums.add(losses(forward, segment, length, settings, corpus));
-  }
-  return sums;
-}
-
-std::optional<Evaluation> evaluate_windows(Transformer& model, const Settings& settings,
-                                           const Corpus& corpus, const Stop& stop,
-                                           Reading reading) {
-  SegmentReader by_segments(settings);
-  const Forward forward =
-      reading == Reading::memory
-          ? [&](const at::Tensor& inputs) { return by_segments.read(model, inputs); }
-          : forward_of(model, settings);
-  const auto segments = test_segments(corpus.test, settings);
-  const auto most = model::capacity(model->scheme());
-  const bool masked = settings.task->is_masked();
-  std::vector<LengthLoss> lengths;
+std::optional<Evaluation> evaluate_windows(const Subject& subject, const Stop& stop) {
+  const Settings& settings = subject.settings;
+  Evaluation all;
   Guesses positions;
   std::int64_t longest = 0;
-  for (std::int64_t length : settings.eval_lengths) {
-    const std::int64_t seen =
-        reading == Reading::window ? std::min(length, settings.train_length) : length;
-    if (most && seen > *most) {
-      lengths.push_back({.length = length});
+  for (const std::int64_t length : settings.eval_lengths) {
+    const auto seen = subject.seen(length);
+    if (!seen) {
+      all.lengths.push_back({.length = length});
       continue;
     }
-    const auto found = sums_at(forward, segments, seen, settings, corpus, stop);
-    if (!found) return {};
-    const Sums& sums = *found;
-    lengths.push_back({length, true, mean(sums.tail_by_segment), mean(sums.window_by_segment),
-                       mean(sums.right_by_segment),
-                       std::ssize(segments) * settings.longest() / seen, sums.tail_by_segment});
+    const auto sums = subject.sums_at(*seen, stop);
+    if (!sums) return {};
+    all.lengths.push_back({length, true, mean(sums->tail_by_segment),
+                           mean(sums->window_by_segment), mean(sums->right_by_segment),
+                           std::ssize(sums->tail_by_segment) * settings.longest() / *seen,
+                           sums->tail_by_segment});
     // A causal model predicts the byte at position i from i bytes in windows of every length.
     // So all of them count, and short contexts, of which a long window has few, have more
     // bytes.
-    if (masked) positions.clear();
-    add_to(positions, sums.window, seen);
-    longest = seen;
+    if (settings.task->is_masked()) positions.clear();
+    add_to(positions, sums->window, *seen);
+    longest = *seen;
   }
-  return Evaluation{lengths, by_position(positions, longest), {}};
+  all.by_position = by_position(positions, longest);
+  return all;
 }
 
-std::optional<Evaluation> evaluate_examples(Transformer& model, const Settings& settings,
-                                            const Stop& stop) {
-  const Task& task = *settings.task;
-  const auto most = model::capacity(model->scheme());
+std::optional<Evaluation> evaluate_examples(const Subject& subject, const Stop& stop) {
+  const Settings& settings = subject.settings;
   Evaluation all;
   for (Stretch& one : all.stretches = length_stretches(settings)) {
-    one.applicable = !most || task.window_tokens(one.to) <= *most;
+    one.applicable = subject.seen(settings.task->window_tokens(one.to)).has_value();
     if (!one.applicable) continue;
     count_examples(settings, one);
-    std::vector<double> bits, right, whole;
+    std::vector<double> bits;
     for (std::int64_t begin = 0; begin < one.examples; begin += examples_at_once) {
       if (stop()) return {};
-      const std::vector<Example> examples = test_examples(settings, one, begin);
-      const Batch batch = batch_of(examples);
-      const Guesses found = guesses(forward_of(model, settings), batch, settings, {});
+      const Batch batch = batch_of(test_examples(settings, one, begin));
+      const Guesses found = subject.guesses(batch);
       const auto tokens = static_cast<std::size_t>(batch.inputs.size(1));
-      for (std::size_t row = 0; row < examples.size(); ++row) {
-        const std::span targets(found.data() + row * tokens, tokens);
+      for (std::size_t row = 0; row < found.size(); row += tokens) {
+        const std::span targets(found.data() + row, tokens);
         bits.push_back(mean_of(targets, &Guess::bits));
-        right.push_back(mean_of(targets, &Guess::right));
-        whole.push_back(right.back() == 1 ? 1 : 0);
+        one.seconds.push_back(mean_of(targets, &Guess::right));
+        one.scores.push_back(one.seconds.back() == 1 ? 1 : 0);
       }
     }
-    one.score = mean(whole), one.second = mean(right), one.bits = mean(bits);
-    one.scores = whole, one.seconds = right;
+    one.score = mean(one.scores), one.second = mean(one.seconds), one.bits = mean(bits);
   }
   return all;
 }
@@ -247,34 +230,21 @@ std::vector<std::int64_t> permutation(std::int64_t count, std::int64_t length,
   return order;
 }
 
-// The loss in bits of the last target of each window. inputs, targets: [B, L].
-std::vector<double> last_bits(Transformer& model, const at::Tensor& inputs,
-                              const at::Tensor& targets) {
-  const at::Tensor logits = model->forward(inputs).select(1, inputs.size(1) - 1);
-  const at::Tensor last = targets.select(1, targets.size(1) - 1);
-  const at::Tensor bits = at::cross_entropy_loss(logits, last, {}, at::Reduction::None)
-                              .to(at::kDouble)
-                              .mul(bits_per_nat)
-                              .contiguous();
-  return {bits.data_ptr<double>(), bits.data_ptr<double>() + bits.numel()};
-}
-
 }  // namespace
 
 std::optional<Evaluation> evaluate(Transformer& model, const Settings& settings,
                                    const Corpus& corpus, const Stop& stop, Reading reading) {
   const at::NoGradGuard no_grad;
-  return settings.task->has_examples()
-             ? evaluate_examples(model, settings, stop)
-             : evaluate_windows(model, settings, corpus, stop, reading);
+  const Subject subject{model, settings, corpus, reading};
+  return settings.task->has_examples() ? evaluate_examples(subject, stop)
+                                       : evaluate_windows(subject, stop);
 }
 
 std::optional<std::vector<double>> tail_by_segment(Transformer& model, const Settings& settings,
                                                    const Corpus& corpus, std::int64_t length,
                                                    const Stop& stop) {
   const at::NoGradGuard no_grad;
-  const auto found = sums_at(forward_of(model, settings), test_segments(corpus.test, settings),
-                             length, settings, corpus, stop);
+  const auto found = Subject{model, settings, corpus}.sums_at(length, stop);
   if (!found) return std::nullopt;
   return found->tail_by_segment;
 }
@@ -282,24 +252,31 @@ std::optional<std::vector<double>> tail_by_segment(Transformer& model, const Set
 std::vector<ShuffledLoss> shuffled_losses(Transformer& model, const Settings& settings,
                                           const Corpus& corpus, std::int64_t kept) {
   const at::NoGradGuard no_grad;
-  const auto most = model::capacity(model->scheme());
-  const std::vector<Segment> segments = test_segments(corpus.test, settings);
   std::vector<ShuffledLoss> all;
   for (const std::int64_t length : settings.eval_lengths) {
-    if ((most && length > *most) || length <= kept) continue;
+    if (!Subject{model, settings, corpus}.seen(length) || length <= kept) continue;
     std::vector<double> whole, shuffled, differences;
     std::uint64_t number = 0;
-    for (const Segment& segment : segments) {
+    for (const Segment& segment : test_segments(corpus.test, settings)) {
       const Batch batch = segment_windows(segment, length, settings.longest());
+      // Appends the loss in bits of the last target of each window.
+      const auto add_last_bits = [&](std::vector<double>& bits, const at::Tensor& inputs) {
+        const at::Tensor last =
+            at::cross_entropy_loss(model->forward(inputs).select(1, length - 1),
+                                   batch.targets.select(1, length - 1), {}, at::Reduction::None)
+                .to(at::kDouble)
+                .mul(bits_per_nat)
+                .contiguous();
+        bits.insert(bits.end(), last.data_ptr<double>(),
+                    last.data_ptr<double>() + last.numel());
+      };
       at::Tensor inputs = batch.inputs.clone();
       for (std::int64_t w = 0; w < inputs.size(0); ++w) {
         const auto order = permutation(length - kept, length, number++);
         inputs[w].copy_(batch.inputs[w].index_select(0, at::tensor(order, at::kLong)));
       }
-      for (const double bits : last_bits(model, batch.inputs, batch.targets))
-        whole.push_back(bits);
-      for (const double bits : last_bits(model, inputs, batch.targets))
-        shuffled.push_back(bits);
+      add_last_bits(whole, batch.inputs);
+      add_last_bits(shuffled, inputs);
     }
     for (std::size_t i = 0; i < whole.size(); ++i)
       differences.push_back(shuffled[i] - whole[i]);

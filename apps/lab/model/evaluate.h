@@ -2,13 +2,14 @@
 // answers to examples of every length.
 #pragma once
 
-#include <functional>
+#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_result.h"
-#include "apps/lab/model/segment_reader.h"
 #include "apps/lab/model/transformer.h"
 
 namespace gnomon::lab {
@@ -41,5 +42,36 @@ struct ShuffledLoss {
 // targets in each test segment. Lengths of at most `kept` tokens are left out.
 std::vector<ShuffledLoss> shuffled_losses(Transformer& model, const Settings& settings,
                                           const Corpus& corpus, std::int64_t kept);
+
+// The charts of a trained encoding, from its plan in the first layer. Empty without position.
+Picture picture(Transformer& model, const Settings& settings);
+
+// Sets initial_table and initial_bias of the picture of a trained model, from the same model
+// before training.
+void add_initial(Picture& picture, Transformer& untrained, const Settings& settings);
+
+// Attention of a trained model on windows of the test texts; empty for a task with examples.
+std::optional<TrainedAttention> trained_attention(Transformer& model, const Settings& settings,
+                                                  const Corpus& corpus);
+
+struct GenerateOptions {
+  std::int64_t bytes = 256;  // length of the continuation; the last token may exceed it
+  // The tokens that the model sees at most. If the KV cache has this many, it starts again with
+  // the second half of them, at positions from 0: the context is context / 2 to context tokens.
+  std::int64_t context = 0;  // at least 2
+  double temperature = 0.8;  // softmax temperature; 0: the most likely token
+  std::uint64_t seed = 1;
+  const Tokenizer* tokenizer = nullptr;  // null: bytes
+};
+
+// Returns the continuation of `text`, which has at least one byte. Cost: one forward pass of
+// one token for each token, and one of context / 2 tokens whenever the cache is full.
+std::string generate(Transformer& model, std::string_view text, const GenerateOptions& options);
+
+// Continuations of a part of the test text, filled-in masked bytes, or answers to examples.
+// Continuations of a model that does not read whole texts have the context of the training
+// length only.
+std::vector<Sample> samples(Transformer& model, const Settings& settings, const Corpus& corpus,
+                            Reading reading = Reading::whole);
 
 }  // namespace gnomon::lab

@@ -1,4 +1,4 @@
-#include "apps/lab/model/generate.h"
+#include "apps/lab/model/evaluate.h"
 
 #include <fmt/format.h>
 

@@ -1,4 +1,4 @@
-#include "apps/lab/model/picture.h"
+#include "apps/lab/model/evaluate.h"
 
 #include <algorithm>
 #include <cmath>

@@ -4,16 +4,9 @@
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/model/layers.h"
 #include "gnomon/io/file.h"
-#include "gnomon/io/safetensors.h"
 #include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab {
-
-std::int64_t TaskModel::parameter_count() { return lab::parameter_count(module()); }
-
-std::int64_t TaskModel::position_parameter_count() {
-  return lab::parameter_count(module(), "position");
-}
 
 Json json_of_scheme(const model::Scheme& scheme) {
   const model::Mixture& first = scheme.layers[0];
@@ -22,19 +15,27 @@ Json json_of_scheme(const model::Scheme& scheme) {
   return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
 }
 
+void write_tensors(const std::filesystem::path& path, NamedTensors tensors,
+                   const io::Metadata& metadata) {
+  std::vector<io::NamedArray> arrays;
+  for (auto& [name, tensor] : tensors) {
+    tensor = tensor.detach().to(at::kCPU).contiguous();
+    const io::Element element = tensor.scalar_type() == at::kLong     ? io::Element::i64
+                                : tensor.scalar_type() == at::kDouble ? io::Element::f64
+                                                                      : io::Element::f32;
+    arrays.push_back(
+        {name, io::Array(element, tensor.sizes().vec(),
+                         {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()})});
+  }
+  io::write_safetensors(path, arrays, metadata);
+}
+
 void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module) {
   std::filesystem::create_directories(folder);
-  std::vector<at::Tensor> kept;
-  std::vector<io::NamedArray> tensors;
-  for (const auto& item : module.named_parameters()) {
-    const at::Tensor& weights =
-        kept.emplace_back(item.value().detach().to(at::kCPU, at::kFloat).contiguous());
-    tensors.push_back({item.key(), io::Array(io::Element::f32, weights.sizes().vec(),
-                                             std::as_bytes(std::span(
-                                                 weights.data_ptr<float>(),
-                                                 static_cast<std::size_t>(weights.numel()))))});
-  }
-  io::write_safetensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
+  NamedTensors tensors;
+  for (const auto& item : module.named_parameters())
+    tensors.emplace_back(item.key(), item.value().detach().to(at::kFloat));
+  write_tensors(folder / "model.safetensors", std::move(tensors), {{"format", "pt"}});
 }
 
 void TaskModel::save(const std::filesystem::path& folder, const RunResult& result) {

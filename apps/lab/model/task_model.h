@@ -6,12 +6,15 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_result.h"
 #include "apps/lab/data/task.h"
+#include "gnomon/io/safetensors.h"
 #include "gnomon/model/scheme.h"
 
 namespace gnomon::lab {
@@ -62,10 +65,6 @@ class TaskModel {
   // The byte-level Transformer of SequenceModel. Null for other tasks.
   virtual Transformer* transformer() { return nullptr; }
 
-  std::int64_t parameter_count();
-  // The number of parameters of the encodings.
-  std::int64_t position_parameter_count();
-
  protected:
   explicit TaskModel(const Settings& settings) : settings_(settings) {}
   const Settings settings_;  // settings with the size of this model
@@ -80,6 +79,11 @@ std::unique_ptr<TaskModel> made(const Settings& settings, const Corpus& corpus,
 
 // The JSON of the encoding if every layer has the same one, else of the scheme.
 Json json_of_scheme(const model::Scheme& scheme);
+
+using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
+// Writes a .safetensors file. The tensors are int64, float64 or float32.
+void write_tensors(const std::filesystem::path& path, NamedTensors tensors,
+                   const io::Metadata& metadata);
 
 // Writes model.safetensors with all parameters of a module.
 void save_weights(const std::filesystem::path& folder, const torch::nn::Module& module);

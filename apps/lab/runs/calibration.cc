@@ -5,8 +5,9 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <ranges>
 
-#include "apps/lab/data/clock.h"
+#include "apps/lab/data/numbers.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
 #include "apps/lab/runs/process.h"
@@ -18,39 +19,29 @@ namespace {
 constexpr double probe_share = 0.03;       // of the time limit, for the measurement of speed
 constexpr double validation_share = 1.04;  // time of training with validation
 constexpr double share_of_limit = 0.97;    // speeds differ by some percent
+constexpr double report_seconds = 2;       // results, pages
+// More seeds than the least for a statement (least_seeds), if the full number of steps fits.
+constexpr std::int64_t seeds_if_they_fit = 5;
+constexpr std::int64_t sweep_seed = 1'000'003;  // other weights and batches than in the session
+
+// The steps of a sweep's run: a third of those of the session, with the whole schedule.
+std::int64_t sweep_steps(std::int64_t steps) {
+  return std::max(std::min(std::int64_t{20}, steps), steps / 3);
+}
 
 // Seconds of the sweep, the training and the tests.
 double seconds_of(const Settings& settings, const Options& options, const Speed& speed,
                   std::int64_t seeds, std::int64_t steps) {
-  Settings s = settings;
-  s.steps = steps;
   const auto rounds = [&](std::int64_t runs_each) {
-    const auto runs = static_cast<double>(std::ssize(s.encodings) * runs_each);
+    const auto runs = static_cast<double>(std::ssize(settings.encodings) * runs_each);
     return std::ceil(runs / std::max(1, options.jobs));
   };
   const auto of_steps = [&](std::int64_t count) {
     return static_cast<double>(count) * speed.step * validation_share;
   };
   return rounds(seeds) * (of_steps(steps) + speed.tests) +
-         rounds(std::ssize(options.sweep)) * of_steps(sweep_steps(s));
+         rounds(std::ssize(options.sweep)) * of_steps(sweep_steps(steps));
 }
-
-// The largest number of steps that fits.
-std::int64_t fitting_steps(const Settings& s, const Options& options, const Speed& speed,
-                           std::int64_t seeds, double seconds) {
-  std::int64_t low = 1, high = 1'000'000'000;
-  while (low < high) {
-    const std::int64_t middle = low + (high - low + 1) / 2;
-    if (seconds_of(s, options, speed, seeds, middle) <= seconds)
-      low = middle;
-    else
-      high = middle - 1;
-  }
-  return low;
-}
-
-constexpr std::int64_t sweep_seed = 1'000'003;  // other weights and batches than in the session
-constexpr std::int64_t least_steps = 20, share = 3;
 
 // The speed of a few steps of every encoding, with as many runs at the same time as in
 // training: the mean, because other processes slow the training down as well. `seconds`: the
@@ -81,61 +72,34 @@ Speed measured_speed(const Settings& s, const Options& options, const Corpus& co
   on_threads(options.jobs, s.encodings.size(), [&](std::size_t i) {
     on_team(options.workers_per_run, [&](Team& team) { probe_with(team, i); });
   });
-  double steps = 0, tests = 0;
-  for (std::size_t i = 0; i < s.encodings.size(); ++i) {
-    steps += step_seconds[i];
-    tests += test_seconds[i] * static_cast<double>(s.eval_segments);
-  }
-  const auto encodings = static_cast<double>(s.encodings.size());
-  return {steps / encodings, tests / encodings};
+  return {mean(step_seconds), mean(test_seconds) * static_cast<double>(s.eval_segments)};
 }
 
-}  // namespace
-
-Budget choose_budget(const Settings& s, const Options& options, const Speed& speed,
-                     double spent) {
-  Budget found{.seeds = s.seeds};
-  const double seconds =
-      std::max(0.0, share_of_limit * *options.minutes * 60 - spent - report_seconds);
-  if (options.seeds_follow_minutes &&
-      seconds_of(s, options, speed, seeds_if_they_fit, s.steps) <= seconds)
-    found.seeds = seeds_up_to(seeds_if_they_fit);
-  const std::int64_t fit = fitting_steps(s, options, speed, std::ssize(found.seeds), seconds);
-  found.steps = options.steps_follow_minutes ? fit : std::min(fit, s.steps);
-  found.reason = fmt::format("{} of {} for each {} in {:g} minutes.",
-                             counted(std::ssize(found.seeds), "seed"),
-                             counted(found.steps, "step"), entry_noun(s), *options.minutes);
-  return found;
-}
-
-std::int64_t sweep_steps(const Settings& settings) {
-  return std::max(std::min(least_steps, settings.steps), settings.steps / share);
-}
-
+// The loss of every rate for every entry of settings.encodings, by entry, in the order of the
+// rates, with `jobs` runs at the same time. Empty if the session is stopped.
 std::vector<SweptRate> sweep(const Settings& settings, const Corpus& corpus,
-                             const std::vector<double>& rates, int jobs, const Stop& stop) {
+                             const std::vector<double>& rates, int jobs) {
   std::vector<SweptRate> all;
   for (const std::string& entry : settings.encodings)
     for (const double rate : rates) all.push_back({entry, rate, NAN});
   std::atomic<bool> stopped = false;
   on_threads(jobs, all.size(), [&](std::size_t i) {
     Settings one = settings;
-    one.steps = sweep_steps(settings);
+    one.steps = sweep_steps(settings.steps);
     one.rates.clear();
     one.learning_rate = all[i].learning_rate;
     TrainingRun run(one, corpus, all[i].encoding, sweep_seed);
-    while (!run.trained()) {
-      if (stop() || stopped) {
-        stopped = true;
-        return;
-      }
-      run.train_step();
-    }
-    all[i].validation_bits = *run.summary().curve.back().validation_bits;
+    while (!run.trained() && !stop_asked) run.train_step();
+    if (run.trained())
+      all[i].validation_bits = *run.summary().curve.back().validation_bits;
+    else
+      stopped = true;
   });
   return stopped ? std::vector<SweptRate>() : all;
 }
 
+// The best rate of each entry. A loss that is not finite is never the best; an entry without a
+// finite loss has no rate.
 std::vector<EntryRate> best_rates(const std::vector<SweptRate>& swept) {
   std::vector<EntryRate> best;
   double least = INFINITY;
@@ -150,6 +114,28 @@ std::vector<EntryRate> best_rates(const std::vector<SweptRate>& swept) {
     }
   }
   return best;
+}
+
+}  // namespace
+
+Budget choose_budget(const Settings& s, const Options& options, const Speed& speed,
+                     double spent) {
+  Budget found{.seeds = s.seeds};
+  const double seconds =
+      std::max(0.0, share_of_limit * *options.minutes * 60 - spent - report_seconds);
+  if (options.seeds_follow_minutes &&
+      seconds_of(s, options, speed, seeds_if_they_fit, s.steps) <= seconds)
+    found.seeds = seeds_up_to(seeds_if_they_fit);
+  const auto first_too_many = std::ranges::partition_point(
+      std::views::iota(std::int64_t{1}, std::int64_t{1'000'000'001}), [&](std::int64_t steps) {
+        return seconds_of(s, options, speed, std::ssize(found.seeds), steps) <= seconds;
+      });
+  const std::int64_t fit = std::max<std::int64_t>(1, *first_too_many - 1);
+  found.steps = options.steps_follow_minutes ? fit : std::min(fit, s.steps);
+  found.reason = fmt::format("{} of {} for each {} in {:g} minutes.",
+                             counted(std::ssize(found.seeds), "seed"),
+                             counted(found.steps, "step"), entry_noun(s), *options.minutes);
+  return found;
 }
 
 std::vector<SweptRate> calibrate(Settings& usable, Settings& asked, const Options& options,
@@ -168,7 +154,7 @@ std::vector<SweptRate> calibrate(Settings& usable, Settings& asked, const Option
   fmt::print(stream, "Choosing a learning rate for each encoding.\n");
   std::fflush(stream);
   const std::vector<SweptRate> swept =
-      sweep(usable, corpus, options.sweep, std::max(1, options.jobs), stop_is_asked);
+      sweep(usable, corpus, options.sweep, std::max(1, options.jobs));
   asked.rates = usable.rates = best_rates(swept);
   return swept;
 }

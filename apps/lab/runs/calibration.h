@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -19,10 +18,6 @@ namespace gnomon::lab {
 struct Speed {
   double step = 0, tests = 0;
 };
-
-// More seeds than the least for a statement (least_seeds), if the full number of steps fits.
-constexpr std::int64_t seeds_if_they_fit = 5;
-constexpr double report_seconds = 2;  // results, pages
 
 struct Budget {
   std::vector<std::int64_t> seeds = {};
@@ -39,21 +34,24 @@ struct Budget {
 Budget choose_budget(const Settings& settings, const Options& options, const Speed& speed,
                      double spent);
 
-// The steps of a sweep's run: a third of those of the session, with the whole schedule.
-std::int64_t sweep_steps(const Settings& settings);
-
-// The loss of every rate for every entry of settings.encodings, by entry, in the order of the
-// rates, with `jobs` runs at the same time. Empty if `stop` returns true.
-std::vector<SweptRate> sweep(const Settings& settings, const Corpus& corpus,
-                             const std::vector<double>& rates, int jobs, const Stop& stop);
-
-// The best rate of each entry. A loss that is not finite is never the best; an entry without a
-// finite loss has no rate.
-std::vector<EntryRate> best_rates(const std::vector<SweptRate>& swept);
-
 // Sets the number of seeds and steps, with the speed of this machine, and the learning rates of
 // --sweep, of both settings. Returns the losses of the sweep.
 std::vector<SweptRate> calibrate(Settings& usable, Settings& asked, const Options& options,
                                  const Corpus& corpus, std::FILE* stream);
+
+// The costs of each of settings.encodings in their order, and of "none" before the first one of
+// each size of models, until `seconds` have passed. Lengths: 1024, 4096 and, with --preset
+// full, 16384, if a pass takes at most a few seconds. Empty on another device than the CPU, or
+// if `stop` returns true.
+std::vector<MeasuredCost> measure_cost(const Settings& settings, const Corpus& corpus,
+                                       double seconds, const Stop& stop);
+
+// The encoding none in a model of the size of the entry.
+std::string reference_of(const std::string& name);
+
+// The median of the numbers (at least one) and the limits of its 95 % confidence interval. With
+// fewer than six numbers, the limits are the smallest and the largest, and the confidence is
+// less.
+RelativeTime median_interval(std::vector<double> numbers);
 
 }  // namespace gnomon::lab

@@ -1,4 +1,18 @@
-#include "apps/lab/runs/checkpoint.h"
+// The state of an unfinished run as a `.safetensors` file: tensors and numbers, and nothing
+// that a reader executes.
+//
+//   metadata                  format "gnomon-lab-checkpoint", version "2", encoding, seed
+//   progress.counts           I64 [2]: steps, number of losses in the sum
+//   progress.numbers          F64 [2]: seconds of training, sum of the losses since the
+//                             last point
+//   curve.steps               I64 [N, 2]: step, 1 if the point has a validation loss
+//   curve.bits                F64 [N, 2]: training loss, validation loss
+//   updates.NAME              I64 []: updates of the parameter NAME by AdamW
+//   weights.NAME              F32, the shape of the parameter
+//   first.NAME, second.NAME   as weights.NAME: the moments; absent without updates
+//
+// Losses, weights and moments may be NaN or infinite: a run that diverged continues, too.
+#include "apps/lab/runs/run.h"
 
 #include <ATen/ATen.h>
 #include <c10/util/C++17.h>
@@ -41,26 +55,6 @@ const AdamWParamState* moments_of(const AdamW& optimizer, const at::Tensor& para
   return found == optimizer.state().end() ? nullptr
                                           : static_cast<AdamWParamState*>(found->second.get());
 }
-
-// Tensors for a file, which keep their bytes.
-class Tensors {
- public:
-  void add(std::string name, const at::Tensor& tensor) {
-    tensors_.push_back(tensor.detach().to(at::kCPU).contiguous());
-    const at::Tensor& one = tensors_.back();
-    const io::Element element = one.scalar_type() == at::kLong     ? io::Element::i64
-                                : one.scalar_type() == at::kDouble ? io::Element::f64
-                                                                   : io::Element::f32;
-    named_.push_back({std::move(name), io::Array(element, one.sizes().vec(),
-                                                 {static_cast<const std::byte*>(one.data_ptr()),
-                                                  static_cast<std::size_t>(one.nbytes())})});
-  }
-  std::span<const io::NamedArray> named() const { return named_; }
-
- private:
-  std::vector<at::Tensor> tensors_;
-  std::vector<io::NamedArray> named_;
-};
 
 // The state as the tensors progress.counts, progress.numbers, curve.steps and curve.bits.
 struct StateTensors {
@@ -200,30 +194,31 @@ void send(RunState& state, Team& team) {
 void write_checkpoint(const fs::path& path, const Job& job, const RunState& state,
                       const torch::nn::Module& model, const AdamW& optimizer) {
   const StateTensors progress = tensors_of(state);
-  Tensors tensors;  // the widest types first, so that all are aligned
-  tensors.add("progress.counts", progress.counts);
-  tensors.add("progress.numbers", progress.numbers);
-  tensors.add("curve.steps", progress.steps);
-  tensors.add("curve.bits", progress.bits);
+  // The widest types first, so that all are aligned.
+  NamedTensors tensors{{"progress.counts", progress.counts},
+                       {"progress.numbers", progress.numbers},
+                       {"curve.steps", progress.steps},
+                       {"curve.bits", progress.bits}};
   const auto parameters = model.named_parameters();
   for (const auto& item : parameters) {
     const auto* moments = moments_of(optimizer, item.value());
-    tensors.add("updates." + item.key(),
-                at::scalar_tensor(moments ? moments->step() : std::int64_t{0}, at::kLong));
+    tensors.emplace_back(
+        "updates." + item.key(),
+        at::scalar_tensor(moments ? moments->step() : std::int64_t{0}, at::kLong));
   }
   for (const auto& item : parameters) {
-    tensors.add("weights." + item.key(), item.value());
+    tensors.emplace_back("weights." + item.key(), item.value());
     const auto* moments = moments_of(optimizer, item.value());
     if (!moments) continue;
-    tensors.add("first." + item.key(), moments->exp_avg());
-    tensors.add("second." + item.key(), moments->exp_avg_sq());
+    tensors.emplace_back("first." + item.key(), moments->exp_avg());
+    tensors.emplace_back("second." + item.key(), moments->exp_avg_sq());
   }
-  io::write_safetensors(path, tensors.named(),
-                        {{"format", format_name},
-                         {"version", format_version},
-                         {"gnomon", GNOMON_VERSION},
-                         {"encoding", job.encoding},
-                         {"seed", std::to_string(job.seed)}});
+  write_tensors(path, std::move(tensors),
+                {{"format", format_name},
+                 {"version", format_version},
+                 {"gnomon", GNOMON_VERSION},
+                 {"encoding", job.encoding},
+                 {"seed", std::to_string(job.seed)}});
 }
 
 RunState read_checkpoint(const fs::path& path, const Job& job, std::int64_t steps,

@@ -1,4 +1,4 @@
-#include "apps/lab/runs/cost.h"
+#include "apps/lab/runs/calibration.h"
 
 #include <ATen/Parallel.h>
 #include <signal.h>
@@ -12,12 +12,12 @@
 #include <optional>
 
 #include "apps/lab/data/batches.h"
-#include "apps/lab/data/clock.h"
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/transformer.h"
+#include "apps/lab/runs/process.h"
 #include "apps/lab/runs/run.h"
 
 namespace gnomon::lab {

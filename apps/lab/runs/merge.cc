@@ -1,4 +1,5 @@
-#include "apps/lab/runs/merge.h"
+
+#include "apps/lab/runs/session.h"
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -12,6 +13,7 @@
 #include "apps/lab/data/words.h"
 #include "apps/lab/runs/folder.h"
 #include "apps/lab/runs/plan.h"
+#include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/version.h"
@@ -110,11 +112,11 @@ Parts read_parts(const std::vector<std::string>& folders) {
   return parts;
 }
 
-SessionResult merge_parts(const Parts& parts, const std::string& command, Missing missing,
-                          const Corpus& corpus, const fs::path& out, std::FILE* stream) {
+SessionResult merge_parts(const Parts& parts, const Options& options, const Corpus& corpus,
+                          const fs::path& out, std::FILE* stream) {
   SessionResult result;
   result.settings = parts.stored.settings;
-  result.command = command;
+  result.command = options.command;
   result.protocol = parts.stored.protocol;
   if (fingerprint(corpus) != parts.stored.fingerprint)
     refuse("lab", "--merge requires the texts of " + parts.folders[0].string(),
@@ -149,7 +151,7 @@ SessionResult merge_parts(const Parts& parts, const std::string& command, Missin
              segments(result.runs.back()));
     sources.push_back(found[0]);
   }
-  if (jobs.empty() || (!result.missing.empty() && missing == Missing::refused))
+  if (jobs.empty() || (!result.missing.empty() && !options.partial))
     refuse("lab", "--merge requires the results of every run, or --partial and one of them",
            fmt::format("none of {}", listed(result.missing)));
 
@@ -169,7 +171,7 @@ SessionResult merge_parts(const Parts& parts, const std::string& command, Missin
     }
   io::sync_folder(out / "models");
   StoredSettings stored = parts.stored;
-  stored.command = command;
+  stored.command = options.command;
   io::write_atomically(out / "settings.json", to_json(stored).dump(1));
   io::sync_folder(fs::absolute(out / "..").lexically_normal());
   return result;

@@ -7,7 +7,7 @@
 #include <numeric>
 #include <utility>
 
-#include "apps/lab/data/clock.h"
+#include "apps/lab/runs/process.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {

@@ -13,7 +13,6 @@
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/tokenizer.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/model/extension.h"
 #include "apps/lab/runs/process.h"
 #include "apps/lab/tasks/finetune_config.h"
 #include "apps/lab/tasks/settings_check.h"
@@ -65,57 +64,68 @@ void need(bool holds, const char* rule, std::int64_t got) {
   if (!holds) refuse("lab", rule, got);
 }
 
-std::vector<std::string> encoding_names(const std::string& list) {
+// The names of a list, each once, or all of them for "all". `canonical`: of a name.
+template <typename List, typename Function>
+std::vector<std::string> names_of(const std::string& text, const List& list,
+                                  Function&& canonical) {
   std::vector<std::string> names;
-  if (list == "all") {
-    for (const auto& one : model::encodings()) names.emplace_back(one.name);
-    return names;
-  }
-  for (const std::string& name : split(list))
-    add_once(names, is_own(name) ? name : model::canonical_names(name));
+  if (text == "all")
+    for (const auto& one : list) names.emplace_back(one.name);
+  else
+    for (const std::string& name : split(text)) add_once(names, canonical(name));
+  return names;
+}
+
+std::vector<std::string> encoding_names(const std::string& text) {
+  std::vector<std::string> names =
+      names_of(text, model::encodings(), [](const std::string& name) {
+        return is_own(name) ? name : model::canonical_names(name);
+      });
   if (names.empty()) refuse("lab", "--encodings must have at least one name", "none");
   return names;
 }
 
-std::vector<std::string> extension_names(const std::string& text) {
-  std::vector<std::string> names;
-  if (text == "all") {
-    for (const ExtensionInfo& one : extensions()) names.emplace_back(one.name);
-    return names;
-  }
-  for (const std::string& name : split(text)) add_once(names, name);
-  return names;
-}
-
-// The numbers of a list, ascending, each once. `parse`: std::stod or a like function.
-template <typename Parse, typename Allowed>
-auto parse_numbers(const std::string& rule, const std::string& text, Parse&& parse,
-                   Allowed&& allowed) {
-  using Number = decltype(parse(text, nullptr));
+// The numbers of a list, ascending, each once.
+template <typename Number>
+std::vector<Number> parse_numbers(const std::string& rule, const std::string& text,
+                                  bool (*allowed)(Number)) {
   std::set<Number> numbers;
   for (const std::string& part : split(text)) {
     std::size_t used = 0;
     Number number = 0;
     try {
-      number = parse(part, &used);
+      if constexpr (std::is_integral_v<Number>)
+        number = std::stoll(part, &used);
+      else
+        number = std::stod(part, &used);
     } catch (const std::exception&) {
     }
     if (used != part.size() || !allowed(number)) refuse("lab", rule, part);
     numbers.insert(number);
   }
-  return std::vector<Number>(numbers.begin(), numbers.end());
+  return {numbers.begin(), numbers.end()};
 }
 
 // The rates of --sweep: at least two, ascending.
 std::vector<double> parse_rates(const std::string& text) {
   if (text.empty()) return {};
-  const std::vector<double> rates = parse_numbers(
-      "--sweep must be learning rates between 0 and 1", text,
-      [](const std::string& part, std::size_t* used) { return std::stod(part, used); },
-      [](double rate) { return rate > 0 && rate < 1; });
+  const auto rates =
+      parse_numbers<double>("--sweep must be learning rates between 0 and 1", text,
+                            [](double rate) { return rate > 0 && rate < 1; });
   need(rates.size() >= 2 && rates.size() <= 16, "--sweep must have 2 to 16 learning rates",
        std::ssize(rates));
   return rates;
+}
+
+// The seeds 1, 2, 3 from "3", 1, 4, 7 from "1,4,7", and 4 from "4,".
+std::vector<std::int64_t> parse_seeds(const std::string& text) {
+  std::vector<std::int64_t> seeds = parse_lengths("--seeds", text);
+  if (text.find(',') == std::string::npos) {
+    need(seeds[0] <= most_seeds, "--seeds must be at most 100; A,B,.. is a list", seeds[0]);
+    return seeds_up_to(seeds[0]);
+  }
+  if (seeds.size() != split(text).size()) refuse("lab", "--seeds must be distinct", text);
+  return seeds;
 }
 
 // "--train-length" as "train_length", TEXT as "texts".
@@ -166,24 +176,10 @@ void take_plan(Options& options, const std::string& path, bool has_workers) {
 
 std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text) {
   const std::string rule = std::string(option) + " must be positive integers";
-  const auto lengths = parse_numbers(
-      rule, text,
-      [](const std::string& part, std::size_t* used) -> std::int64_t {
-        return std::stoll(part, used);
-      },
-      [](std::int64_t length) { return length >= 1; });
+  const auto lengths =
+      parse_numbers<std::int64_t>(rule, text, [](std::int64_t length) { return length >= 1; });
   if (lengths.empty()) refuse("lab", rule, "none");
   return lengths;
-}
-
-std::vector<std::int64_t> parse_seeds(const std::string& text) {
-  std::vector<std::int64_t> seeds = parse_lengths("--seeds", text);
-  if (text.find(',') == std::string::npos) {
-    need(seeds[0] <= most_seeds, "--seeds must be at most 100; A,B,.. is a list", seeds[0]);
-    return seeds_up_to(seeds[0]);
-  }
-  if (seeds.size() != split(text).size()) refuse("lab", "--seeds must be distinct", text);
-  return seeds;
 }
 
 bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help) {
@@ -305,7 +301,7 @@ Options parse_options(int argc, char** argv) {
   options.seeds_follow_minutes = options.minutes && seeds.empty() && s.preset == "default";
 
   options.sweep = parse_rates(sweep);
-  s.extend = extension_names(methods);
+  s.extend = names_of(methods, extensions(), [](const std::string& name) { return name; });
   if (tunes && methods == "all") std::erase(s.extend, "drope");  // requires much training
   s.encodings = tunes ? finetune::entries(s.extend)
                       : encoding_names(encodings.empty() ? task.encodings : encodings);
@@ -315,12 +311,11 @@ Options parse_options(int argc, char** argv) {
     check_size(s);
     take_sizes(s);
   }
-  std::set<std::int64_t> sorted{s.train_length};
-  if (!lengths.empty())
-    for (const std::int64_t length : parse_lengths("--eval-lengths", lengths))
-      sorted.insert(length);
-  if (lengths.empty())
-    for (std::int64_t times : task.times) sorted.insert(times * s.train_length);
+  const auto multiple = [&](std::int64_t times) { return times * s.train_length; };
+  const auto tested =
+      lengths.empty() ? mapped(task.times, multiple) : parse_lengths("--eval-lengths", lengths);
+  std::set<std::int64_t> sorted(tested.begin(), tested.end());
+  sorted.insert(s.train_length);
   s.eval_lengths.assign(sorted.begin(), sorted.end());
   // With --extend, the windows of the fine-tune have the longest length.
   const std::int64_t longer = tunes && !s.extend.empty() ? s.longest() / s.train_length : 1;

@@ -3,19 +3,44 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "apps/lab/data/settings.h"
 #include "apps/lab/runs/plan.h"
-#include "apps/lab/runs/world.h"
 
 namespace gnomon {
 class CommandLine;
 }
 
 namespace gnomon::lab {
+
+struct World {
+  std::int64_t rank = 0;
+  std::int64_t size = 1;  // 1, 2, 4 or 8
+  // Where rank 0 listens for the others: host and port. Empty for one process.
+  std::string host = {};
+  std::uint16_t port = 0;
+  // A secret of all processes. Empty for one process.
+  std::string token = {};
+};
+
+// A variable of the environment. Empty if it is not set.
+using Variables = std::function<std::optional<std::string>(const char* name)>;
+std::optional<std::string> environment(const char* name);
+
+// The world of a launcher; one process if there is none. Throws std::invalid_argument if
+// variables are missing or contradict each other, if the number of processes is not 1, 2, 4 or
+// 8, or if there are several without the variable GNOMON_LAB_TOKEN.
+World find_world(const Variables& variables);
+
+// Throws std::invalid_argument unless it is 1, 2, 4 or 8. `rule`: "--workers-per-run".
+int team_size(const std::string& rule, std::int64_t size);
+
+// The first host of a list of Slurm: "a3" of "a[3-5,9],b".
+std::string first_host(const std::string& list);
 
 struct Options {
   Settings settings;
@@ -55,8 +80,6 @@ Options parse_options(int argc, char** argv);
 
 // Ascending lengths from "64,128". Throws std::invalid_argument unless all are integers > 0.
 std::vector<std::int64_t> parse_lengths(const char* option, const std::string& text);
-// The seeds 1, 2, 3 from "3", 1, 4, 7 from "1,4,7", and 4 from "4,".
-std::vector<std::int64_t> parse_seeds(const std::string& text);
 
 // Parses the words after argv[0]. If --help is one of them, prints `help` and returns false.
 bool parse_command_line(CommandLine& command, int argc, char** argv, const char* help);

@@ -4,11 +4,18 @@
 #include <signal.h>
 
 #include <atomic>
+#include <chrono>
 #include <cstddef>
 #include <functional>
 #include <string>
 
 namespace gnomon::lab {
+
+using Clock = std::chrono::steady_clock;
+
+inline double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
 
 // Keeps freed memory in the process. Each training step frees and allocates the same tens of
 // megabytes. Otherwise glibc returns them to the system in between, and the system clears every

@@ -36,19 +36,14 @@ void LossCurve::add(std::int64_t step, std::int64_t steps, double bits) {
 std::string LossCurve::text() const {
   static constexpr const char* blocks[] = {"▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   double low = INFINITY, high = -INFINITY;
-  for (std::size_t i = 0; i < cells; ++i)
-    if (counts_[i] > 0) {
-      low = std::min(low, sums_[i] / counts_[i]);
-      high = std::max(high, sums_[i] / counts_[i]);
-    }
+  for (std::size_t i = 0; i < cells; ++i) {  // fmin and fmax ignore 0 / 0
+    low = std::fmin(low, sums_[i] / counts_[i]);
+    high = std::fmax(high, sums_[i] / counts_[i]);
+  }
   std::string curve;
   for (std::size_t i = 0; i < cells; ++i) {
-    if (counts_[i] == 0) {
-      curve += " ";
-      continue;
-    }
     const double share = high > low ? (sums_[i] / counts_[i] - low) / (high - low) : 0;
-    curve += blocks[std::clamp<std::int64_t>(std::llround(7 * share), 0, 7)];
+    curve += counts_[i] == 0 ? " " : blocks[std::llround(7 * share)];
   }
   return curve;
 }

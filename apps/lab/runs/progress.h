@@ -12,8 +12,8 @@
 #include <thread>
 #include <vector>
 
-#include "apps/lab/data/clock.h"
 #include "apps/lab/runs/plan.h"
+#include "apps/lab/runs/process.h"
 
 namespace gnomon::lab {
 

@@ -6,9 +6,8 @@
 #include <algorithm>
 
 #include "apps/lab/data/batches.h"
-#include "apps/lab/data/clock.h"
-#include "apps/lab/data/schedule.h"
 #include "apps/lab/data/task.h"
+#include "apps/lab/runs/process.h"
 #include "apps/lab/tasks/make_model.h"
 #include "gnomon/error.h"
 
@@ -17,6 +16,19 @@ namespace {
 
 constexpr double weight_decay = 0.1, gradient_norm = 1;
 constexpr std::int64_t curve_points = 30, validation_every = 3;
+
+// The factor of the learning rate at a step, counted from 0: it rises over the first steps, is
+// constant, and falls linearly at the end (warm-up, stable, decay). While it is constant, the
+// fall of the loss shows how far training has come. With a cosine, which falls from the
+// beginning, every curve flattens.
+double rate_at(std::int64_t step, std::int64_t steps) {
+  constexpr double warm_until = 0.1, last_rate = 0.02;
+  const auto at = static_cast<double>(step) + 1, all = static_cast<double>(steps);
+  const double warm = std::max(1.0, warm_until * all), stable = stable_until * all;
+  if (at < warm) return at / warm;
+  if (at <= stable || all <= stable) return 1;
+  return std::max(last_rate, 1 - (at - stable) / (all - stable));
+}
 
 constexpr std::size_t position_group = 2;
 
@@ -51,25 +63,20 @@ std::unique_ptr<MicroBatches> micro_batches_of(const Settings& settings, TaskMod
 
 TrainingRun::TrainingRun(const Settings& settings, const Corpus& corpus,
                          const std::string& encoding, std::int64_t seed, Team& team)
+    : TrainingRun(settings, make_model(settings, corpus, encoding, seed), seed, encoding,
+                  team) {}
+
+TrainingRun::TrainingRun(const Settings& settings, std::unique_ptr<TaskModel> model,
+                         std::int64_t seed, const std::string& encoding, Team& team)
     : settings_(settings),
-      encoding_(encoding),
-      seed_(seed),
+      job_{encoding, seed},
       team_(team),
-      model_(make_model(settings, corpus, encoding, seed)),
+      model_(std::move(model)),
       micro_batches_(micro_batches_of(settings, *model_, team)),
       optimizer_(optimizer_for(model_->module())) {}
 
-TrainingRun::TrainingRun(const Settings& settings, std::unique_ptr<TaskModel> model,
-                         std::int64_t seed)
-    : settings_(settings),
-      seed_(seed),
-      team_(no_team()),
-      model_(std::move(model)),
-      micro_batches_(micro_batches_of(settings, *model_, team_)),
-      optimizer_(optimizer_for(model_->module())) {}
-
 double TrainingRun::backward() {
-  const auto seed = static_cast<std::uint64_t>(seed_),
+  const auto seed = static_cast<std::uint64_t>(job_.seed),
              step = static_cast<std::uint64_t>(state_.step);
   if (micro_batches_) {
     const MicroBatches::Loss sum = micro_batches_->backward(seed, step);
@@ -88,7 +95,7 @@ double TrainingRun::train_step() {
   const double bits = backward() * bits_per_nat;
   torch::nn::utils::clip_grad_norm_(model_->module().parameters(), gradient_norm);
   const double rate =
-      learning_rate_of(settings_, encoding_) * rate_at(state_.step, settings_.steps);
+      learning_rate_of(settings_, job_.encoding) * rate_at(state_.step, settings_.steps);
   auto& groups = optimizer_->param_groups();
   for (std::size_t i = 0; i < groups.size(); ++i)
     groups[i].options().set_lr(i == position_group ? settings_.position_rate * rate : rate);
@@ -130,19 +137,18 @@ double TrainingRun::validation_bits() {
 }
 
 void TrainingRun::save(const std::filesystem::path& path) {
-  write_checkpoint(path, {encoding_, seed_}, state_, model_->module(), *optimizer_);
+  write_checkpoint(path, job_, state_, model_->module(), *optimizer_);
 }
 
 void TrainingRun::load(const std::filesystem::path& path) {
-  state_ = read_checkpoint(path, {encoding_, seed_}, model_->steps(), model_->module(),
-                           *optimizer_, team_);
+  state_ = read_checkpoint(path, job_, model_->steps(), model_->module(), *optimizer_, team_);
 }
 
 RunResult TrainingRun::summary() {
-  RunResult run{.encoding = encoding_, .seed = seed_};
+  RunResult run{.encoding = job_.encoding, .seed = job_.seed};
   run.specification = model_->specification();
-  run.parameters = model_->parameter_count();
-  run.position_parameters = model_->position_parameter_count();
+  run.parameters = parameter_count(model_->module());
+  run.position_parameters = parameter_count(model_->module(), "position");
   run.steps = state_.step;
   run.trained_tokens = state_.step * settings_.batch * model_->window();
   run.train_seconds = state_.seconds;

@@ -4,23 +4,49 @@
 // their number.
 #pragma once
 
+#include <torch/nn/module.h>
 #include <torch/optim/adamw.h>
 
 #include <cstdint>
 #include <filesystem>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_result.h"
 #include "apps/lab/model/task_model.h"
-#include "apps/lab/runs/checkpoint.h"
 #include "apps/lab/runs/micro_batches.h"
+#include "apps/lab/runs/plan.h"
 #include "apps/lab/runs/team.h"
 
 namespace gnomon::lab {
 
-class Transformer;
+// The state of a run in addition to its weights and moments.
+struct RunState {
+  std::int64_t step = 0;
+  double seconds = 0;   // duration of train_step, without validation
+  double loss_sum = 0;  // since the last point of the curve, in bits
+  std::int64_t loss_count = 0;
+  std::vector<CurvePoint> curve = {};
+};
+
+// Writes the file atomically. All parameters are float32.
+void write_checkpoint(const std::filesystem::path& path, const Job& job, const RunState& state,
+                      const torch::nn::Module& model, const torch::optim::AdamW& optimizer);
+
+// Sets the weights and moments of every member of the team. Only rank 0 reads the file. Throws
+// std::invalid_argument, with the path and the reason, unless the file has exactly the tensors
+// of this run with at most `steps` steps. Then nothing is changed.
+RunState read_checkpoint(const std::filesystem::path& path, const Job& job, std::int64_t steps,
+                         torch::nn::Module& model, torch::optim::AdamW& optimizer,
+                         Team& team = no_team());
+
+// Throws std::invalid_argument if the folder of a session has checkpoints of an earlier
+// version, which were archives of LibTorch. `version`: that of settings.json.
+void refuse_old_checkpoints(const std::filesystem::path& folder,
+                            const std::optional<std::string>& version);
 
 class TrainingRun {
  public:
@@ -30,9 +56,9 @@ class TrainingRun {
               std::int64_t seed, Team& team = no_team());
 
   // Continues with the weights of a model.
-  TrainingRun(const Settings& settings, std::unique_ptr<TaskModel> model, std::int64_t seed);
+  TrainingRun(const Settings& settings, std::unique_ptr<TaskModel> model, std::int64_t seed,
+              const std::string& encoding = {}, Team& team = no_team());
 
-  std::int64_t seed() const { return seed_; }
   std::int64_t step() const { return state_.step; }
   bool trained() const { return state_.step == model_->steps(); }
   TaskModel& model() { return *model_; }
@@ -60,13 +86,20 @@ class TrainingRun {
   void record();
 
   const Settings& settings_;
-  std::string encoding_;
-  std::int64_t seed_;
+  const Job job_;
   Team& team_;
   std::unique_ptr<TaskModel> model_;
   std::unique_ptr<MicroBatches> micro_batches_;
   std::unique_ptr<torch::optim::AdamW> optimizer_;
   RunState state_;
 };
+
+// Applies the methods of settings.extend to a trained model. The fine-tune has at most a
+// twentieth of the training steps. Its windows are 4 times as long as in training and a quarter
+// as many, so the number of bytes in a step is the same. drope is fine-tuned at the training
+// length. The last method is "control", a fine-tune without scaling. Bits are the tail_bits of
+// evaluate. Empty if `stop` returns true.
+std::optional<Extension> extend(Transformer& trained, const Settings& settings,
+                                const Corpus& corpus, std::int64_t seed, const Stop& stop);
 
 }  // namespace gnomon::lab

@@ -10,11 +10,10 @@
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <utility>
 
-#include "apps/lab/data/clock.h"
+#include "apps/lab/data/lists.h"
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/words.h"
-#include "apps/lab/runs/extend.h"
 #include "apps/lab/runs/process.h"
 #include "apps/lab/runs/process_team.h"
 #include "apps/lab/runs/run.h"
@@ -70,18 +69,6 @@ Store connect(const World& world) {
     throw TeamError(fmt::format("[lab] rank 0 must answer at {}:{}, got: {}", world.host,
                                 world.port, first_line(error.what())));
   }
-}
-
-std::string scores_of(const RunResult& run) {
-  std::string text;
-  for (const Stretch& one : ranges_of(run.tests.stretches))
-    text +=
-        fmt::format("{}{} at {}", text.empty() ? "" : ", ",
-                    !one.applicable                                    ? "n/a"
-                    : std::isfinite(one.score + one.second + one.bits) ? percent_text(one.score)
-                                                                       : "diverged",
-                    range_text(one.from, one.to));
-  return text;
 }
 
 // The work of one member of a team. Rank 0 writes the files and tests. The others only train.
@@ -203,15 +190,25 @@ RunResult RunTeam::train_and_test(const Job& job, const Settings& settings,
 }
 
 std::string outcome(const RunResult& run) {
-  const std::string time = ", trained in " + duration(run.train_seconds);
-  if (!run.tests.stretches.empty()) return scores_of(run) + time;
-  std::string text;
-  for (const LengthLoss& one : run.tests.lengths)
-    text += one.applicable
-                ? fmt::format("{}{} at {}", text.empty() ? "" : ", ",
-                              number_or_diverged("{:.3f}", one.tail_bits), one.length)
-                : fmt::format(", n/a at {}", one.length);
-  return text + " (bits per byte)" + time;
+  const auto of_range = [](const Stretch& one) {
+    return fmt::format("{} at {}",
+                       !one.applicable ? "n/a"
+                       : std::isfinite(one.score + one.second + one.bits)
+                           ? percent_text(one.score)
+                           : "diverged",
+                       range_text(one.from, one.to));
+  };
+  const auto of_length = [](const LengthLoss& one) {
+    return fmt::format("{} at {}",
+                       one.applicable ? number_or_diverged("{:.3f}", one.tail_bits) : "n/a",
+                       one.length);
+  };
+  const bool examples = !run.tests.stretches.empty();
+  return fmt::format("{}{}, trained in {}",
+                     fmt::join(examples ? mapped(ranges_of(run.tests.stretches), of_range)
+                                        : mapped(run.tests.lengths, of_length),
+                               ", "),
+                     examples ? "" : " (bits per byte)", duration(run.train_seconds));
 }
 
 int follow_team(const Options& options, std::FILE* stream) {

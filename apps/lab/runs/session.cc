@@ -4,14 +4,13 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <mutex>
 
-#include "apps/lab/data/clock.h"
+#include "apps/lab/data/lists.h"
+#include "apps/lab/data/numbers.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/runs/calibration.h"
-#include "apps/lab/runs/cost.h"
 #include "apps/lab/runs/folder.h"
 #include "apps/lab/runs/process.h"
 #include "apps/lab/runs/progress.h"
@@ -109,17 +108,25 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
 
 // The run of that name, or of that number from 0.
 Job find_run(const std::vector<Job>& jobs, const std::string& wanted) {
-  std::size_t number = 0;
-  const char* const end = wanted.data() + wanted.size();
-  const auto [rest, error] = std::from_chars(wanted.data(), end, number);
-  if (error == std::errc() && rest == end && number < jobs.size()) return jobs[number];
-  const auto found = std::ranges::find(jobs, wanted, &Job::name);
-  if (found == jobs.end())
-    refuse("lab",
-           fmt::format("--run must be the name of a run, as {}, or a number from 0 to {}",
-                       jobs[0].name(), jobs.size() - 1),
-           wanted);
-  return *found;
+  const std::int64_t number = parse_integer(wanted).value_or(-1);
+  if (number >= 0 && number < std::ssize(jobs)) return jobs[static_cast<std::size_t>(number)];
+  if (const Job* found = find_by(jobs, &Job::name, wanted)) return *found;
+  refuse("lab",
+         fmt::format("--run must be the name of a run, as {}, or a number from 0 to {}",
+                     jobs[0].name(), jobs.size() - 1),
+         wanted);
+}
+
+// The contents of settings.json for a new session. Throws std::invalid_argument if the texts
+// are not those of options.plan.
+StoredSettings stored_settings(const Options& options, const Corpus& corpus) {
+  StoredSettings stored{options.settings, fingerprint(corpus), options.command, GNOMON_VERSION};
+  if (!options.plan) return stored;
+  if (const std::string& texts = options.plan->fingerprint;
+      !texts.empty() && texts != stored.fingerprint)
+    refuse("lab", "--protocol requires the texts of the plan", "different texts");
+  stored.protocol = Protocol{options.plan->sha256};
+  return stored;
 }
 
 }  // namespace
@@ -138,16 +145,6 @@ void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std:
   if (usable.empty())
     refuse("lab", "at least one of --encodings must be usable", result.left_out[0].reason);
   result.settings.encodings = usable;
-}
-
-StoredSettings stored_settings(const Options& options, const Corpus& corpus) {
-  StoredSettings stored{options.settings, fingerprint(corpus), options.command, GNOMON_VERSION};
-  if (!options.plan) return stored;
-  if (const std::string& texts = options.plan->fingerprint;
-      !texts.empty() && texts != stored.fingerprint)
-    refuse("lab", "--protocol requires the texts of the plan", "different texts");
-  stored.protocol = Protocol{options.plan->sha256};
-  return stored;
 }
 
 Plan plan_session(const Options& options, const Corpus& corpus, std::FILE* stream) {

@@ -1,7 +1,7 @@
 // A whole session of the lab: trains and tests every encoding and seed, in parallel, resumable.
 //
 //   OUT/settings.json                       the settings, for --resume
-//   OUT/checkpoints/NAME-seedN.safetensors  the state of an unfinished run (checkpoint.h)
+//   OUT/checkpoints/NAME-seedN.safetensors  the state of an unfinished run (checkpoint.cc)
 //   OUT/cost.json                           the cost of each encoding
 //   OUT/runs/NAME-seedN.json                the results of a finished run
 //   OUT/models/NAME-seedN/                  the model of a finished run (make_model.h)
@@ -24,10 +24,6 @@ namespace gnomon::lab {
 // Throws std::invalid_argument if none is left.
 void remove_unusable_encodings(SessionResult& result, const Corpus& corpus, std::FILE* stream);
 
-// The contents of settings.json for a new session. Throws std::invalid_argument if the texts
-// are not those of options.plan.
-StoredSettings stored_settings(const Options& options, const Corpus& corpus);
-
 // The plan for --list-runs. With options.minutes, the number of steps fits this machine.
 Plan plan_session(const Options& options, const Corpus& corpus, std::FILE* stream);
 
@@ -45,5 +41,22 @@ SessionResult run_session(const Options& options, const Corpus& corpus,
 // Throws std::invalid_argument if there is no such run, if another process trains it, or if the
 // folder has runs of other settings, texts, another plan or version.
 int train_one_run(const Options& options, const Corpus& corpus, std::FILE* stream);
+
+struct Parts {
+  std::vector<std::filesystem::path> folders;
+  StoredSettings stored;  // settings of all folders
+};
+
+// Reads the settings of the folders, with the encodings of all of them. Throws
+// std::invalid_argument if they differ in other settings, texts or version, or if a file of
+// them is a link or not a regular file.
+Parts read_parts(const std::vector<std::string>& folders);
+
+// Copies runs, models and cost to `out`, as if one session had trained them. Throws
+// std::invalid_argument, with the names, if runs are missing without options.partial, if two
+// folders have different results of one run, or if runs have other numbers of test segments.
+// Then nothing is written. At the return everything is on the disk (fsync).
+SessionResult merge_parts(const Parts& parts, const Options& options, const Corpus& corpus,
+                          const std::filesystem::path& out, std::FILE* stream);
 
 }  // namespace gnomon::lab

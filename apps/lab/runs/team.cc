@@ -116,7 +116,6 @@ std::int64_t Team::decide(std::int64_t value) {
   if (size_ == 1) return value;
   return broadcast(at::full({1}, value, at::kLong)).item<std::int64_t>();
 }
-bool Team::decide(bool value) { return decide(std::int64_t{value}) != 0; }
 
 Team& no_team() {
   static Team one(0, 1);

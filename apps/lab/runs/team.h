@@ -51,7 +51,6 @@ class Team {
   // The tensor of rank 0. All members pass tensors of the same shape and type.
   virtual at::Tensor broadcast(const at::Tensor& tensor);
   // The value of rank 0.
-  bool decide(bool value);
   std::int64_t decide(std::int64_t value);
 
   // Tells the other members that this one has failed, if that is possible: their calls throw.

@@ -1,21 +1,14 @@
-#include "apps/lab/runs/world.h"
+#include "apps/lab/runs/options.h"
 
 #include <fmt/format.h>
 
-#include <charconv>
 #include <cstdlib>
 
+#include "apps/lab/data/numbers.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
 namespace {
-
-std::optional<std::int64_t> integer(std::string_view text) {
-  std::int64_t number = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (error != std::errc() || end != text.data() + text.size()) return {};
-  return number;
-}
 
 // The variables of one launcher.
 class Launcher {
@@ -33,7 +26,7 @@ class Launcher {
     return *value;
   }
   std::int64_t number(const char* variable, std::int64_t least, std::int64_t most) const {
-    const auto value = integer(text(variable));
+    const auto value = parse_integer(text(variable));
     if (!value || *value < least || *value > most)
       refuse("lab", fmt::format("{} must be an integer from {} to {}", variable, least, most),
              text(variable));
@@ -71,7 +64,7 @@ World slurm_world(const Variables& variables) {
   World world = launcher.world("SLURM_PROCID", "SLURM_STEP_NUM_TASKS");
   if (world.size == 1) return world;
   const std::int64_t job = launcher.number("SLURM_JOB_ID", 0, INT64_MAX);
-  const std::int64_t step = integer(variables("SLURM_STEP_ID").value_or("")).value_or(0);
+  const std::int64_t step = parse_integer(variables("SLURM_STEP_ID").value_or("")).value_or(0);
   // Steps of one job at the same time have different ports.
   const std::int64_t port = variables("MASTER_PORT") ? launcher.number("MASTER_PORT", 1, 65535)
                                                      : 20000 + (job % 10000 + step) % 10000;

@@ -7,7 +7,7 @@
 
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/words.h"
-#include "apps/lab/model/extension.h"
+#include "apps/lab/model/candidate.h"
 #include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/training.h"
 

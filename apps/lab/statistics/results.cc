@@ -12,8 +12,7 @@
 
 #include "apps/lab/data/lists.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/model/extension.h"
-#include "apps/lab/runs/cost.h"
+#include "apps/lab/runs/calibration.h"
 #include "apps/lab/statistics/answer.h"
 #include "apps/lab/statistics/rankings.h"
 #include "apps/lab/statistics/results_by_size.h"

@@ -6,7 +6,6 @@
 #include <cmath>
 
 #include "apps/lab/data/lists.h"
-#include "apps/lab/data/schedule.h"
 #include "apps/lab/data/words.h"
 
 namespace gnomon::lab {

@@ -6,9 +6,8 @@
 #include "apps/lab/data/draws.h"
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
-#include "apps/lab/data/windows.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/model/picture.h"
+#include "apps/lab/model/evaluate.h"
 #include "gnomon/model/scheme.h"
 
 namespace gnomon::lab::dialogue_examples {

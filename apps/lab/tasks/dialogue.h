@@ -14,7 +14,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/model/segment_reader.h"
 #include "apps/lab/model/task_model.h"
 #include "apps/lab/model/transformer.h"
 

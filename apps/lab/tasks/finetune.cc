@@ -6,10 +6,10 @@
 #include <cmath>
 #include <numeric>
 
+#include "apps/lab/data/batches.h"
 #include "apps/lab/data/draws.h"
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/numbers.h"
-#include "apps/lab/data/windows.h"
 
 namespace gnomon::lab::finetune {
 namespace {

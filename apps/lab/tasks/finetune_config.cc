@@ -5,8 +5,8 @@
 #include <cmath>
 #include <limits>
 
-#include "apps/lab/data/json_fields.h"
-#include "apps/lab/model/extension.h"
+#include "apps/lab/data/run_json.h"
+#include "apps/lab/model/candidate.h"
 #include "apps/lab/tasks/tasks.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"

@@ -1,3 +1,4 @@
+#include "apps/lab/data/run_json.h"
 #include "apps/lab/tasks/finetune.h"
 
 #include <unicode/regex.h>
@@ -9,8 +10,8 @@
 #include <sstream>
 #include <utility>
 
-#include "apps/lab/data/json_fields.h"
 #include "apps/lab/data/lists.h"
+#include "apps/lab/data/run_json.h"
 #include "gnomon/io/file.h"
 #include "src/core/json.h"
 

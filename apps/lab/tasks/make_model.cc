@@ -7,9 +7,7 @@
 #include "apps/lab/data/batches.h"
 #include "apps/lab/data/model_size.h"
 #include "apps/lab/model/evaluate.h"
-#include "apps/lab/model/generate.h"
-#include "apps/lab/model/picture.h"
-#include "apps/lab/model/segment_reader.h"
+#include "apps/lab/model/transformer.h"
 #include "apps/lab/tasks/finetune.h"
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/io/safetensors.h"
@@ -44,7 +42,7 @@ class SequenceModel final : public TaskModel {
     const at::Tensor inputs = batch.inputs.narrow(0, rows.begin, count),
                      targets = batch.targets.narrow(0, rows.begin, count);
     ForwardOptions options{.visibility = visibility(settings_)};
-    if (part == Part::train && candidate_.numbering == Numbering::random)
+    if (part == Part::train && candidate_.has_random_positions())
       options.positions = explicit_ids(random_ids(
           inputs.size(1), settings_.task->window_tokens(settings_.longest()), seed, step));
     LossSum sum{
@@ -67,7 +65,7 @@ class SequenceModel final : public TaskModel {
 
   void describe(RunResult& result) override {
     result.picture = picture(model_, settings_);
-    if (position_parameter_count() > 0) {
+    if (parameter_count(module(), "position") > 0) {
       Transformer untrained =
           transformer_for(settings_, candidate_,
                           settings_.task->window_tokens(settings_.train_length), result.seed);

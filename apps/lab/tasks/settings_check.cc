@@ -8,7 +8,6 @@
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/tokenizer.h"
 #include "apps/lab/model/candidate.h"
-#include "apps/lab/model/extension.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {

@@ -5,7 +5,6 @@
 #include <string>
 #include <vector>
 
-#include "apps/lab/data/json_fields.h"
 #include "apps/lab/data/run_json.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"

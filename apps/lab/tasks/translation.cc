@@ -5,7 +5,6 @@
 #include <numbers>
 
 #include "apps/lab/data/batches.h"
-#include "apps/lab/data/windows.h"
 #include "apps/lab/model/candidate.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
@@ -132,7 +131,7 @@ class TranslationModel final : public TaskModel {
         candidate_(find_candidate(encoding)) {
     // Random ids have the range of the longest tested length.
     const std::int64_t length =
-        candidate_.numbering == Numbering::random ? settings.longest() : settings.train_length;
+        candidate_.has_random_positions() ? settings.longest() : settings.train_length;
     sizes_ = {data_->source.size(), data_->target.size(),
               scheme(source_tokens(length), Visibility::bidirectional, settings.layers / 2),
               scheme(most_target(length) + 1, Visibility::causal,
@@ -152,7 +151,7 @@ class TranslationModel final : public TaskModel {
         static_cast<std::size_t>(rows.begin), static_cast<std::size_t>(rows.end - rows.begin)));
     const torch::Device device(settings_.device);
     std::vector<std::int64_t> source_ids, target_ids;
-    if (part == Part::train && candidate_.numbering == Numbering::random) {
+    if (part == Part::train && candidate_.has_random_positions()) {
       source_ids =
           random_ids(batch.source.size(1), source_tokens(settings_.longest()), seed, step);
       target_ids =
