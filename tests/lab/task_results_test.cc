@@ -126,6 +126,32 @@ TEST(ExampleAnswer, SaysThatModelsAtChanceShowNothing) {
             "Not ranked, because not trained enough: t5 (as in training, not above chance).");
 }
 
+// An encoding whose loss falls is left out if a ranked one has a better score.
+TEST(ExampleAnswer, RanksAnUnconvergedEncodingThatLeads) {
+  std::vector<RunResult> runs{run_of("none", {0.3, 0.3, 0, 0}), run_of("t5", {0.7, 0.7, 0, 0}),
+                              run_of("rotary", {0.2, 0.2, 0, 0})};
+  for (RunResult& run : runs)
+    run.curve = run.encoding == "none"
+                    ? std::vector<CurvePoint>{{40, 0, 1.1}, {80, 0, 1.0}, {100, 0, 0.9}}
+                    : std::vector<CurvePoint>{{40, 0, 1.5}, {80, 0, 1.0}, {100, 0, 0.9}};
+  const Results results = session_of("copy", runs);
+  EXPECT_EQ(results.encodings[0].training, Training::enough);
+  EXPECT_EQ(results.encodings[1].training, Training::enough);
+  EXPECT_EQ(results.encodings[2].training, Training::unconverged);
+  EXPECT_EQ(results.rankings[0].order[0].name, "t5");
+  const auto answer = example_answer(results);
+  EXPECT_EQ(answer[1].rfind("Not ranked, because not trained enough: rotary (0.50 bits)", 0),
+            0u)
+      << answer[1];
+  EXPECT_TRUE(answer[2].ends_with(
+      " With twice the steps, the loss of t5 would fall by about 0.50 bits."))
+      << answer[2];
+  // Without a ranked encoding, none leads.
+  for (RunResult& run : runs) run.curve = {{40, 0, 1.5}, {80, 0, 1.0}, {100, 0, 0.9}};
+  for (const EncodingResult& one : session_of("copy", runs).encodings)
+    EXPECT_EQ(one.training, Training::unconverged) << one.name;
+}
+
 TEST(ExampleAnswer, SaysThatNoEncodingBeatsChanceAndRanksTheClassesOfGraphs) {
   std::vector<RunResult> runs{run_of("none", {0.5, 0.5, 0.12, 0.12}),
                               run_of("laplacian", {0.9, 0.9, 0.1, 0.1})};

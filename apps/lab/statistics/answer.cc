@@ -135,6 +135,14 @@ std::string second_sentence(const Results& results, std::size_t range) {
                      percent_text(first.chance_second), listed(shares));
 }
 
+// Empty if the loss hardly falls.
+std::string fall_sentence(const Results& results, const Way& way) {
+  const auto fall = find_encoding(results, way.name)->fall;
+  if (!fall || *fall <= equal_bits) return "";
+  return fmt::format(" With twice the steps, the loss of {} would fall by about {:.2f} bits.",
+                     way.title, *fall);
+}
+
 }  // namespace
 
 void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs) {
@@ -164,6 +172,9 @@ std::vector<std::string> example_answer(const Results& results) {
   if (all_diverged(results)) return sentences;
   if (const auto excluded = excluded_sentence(results)) sentences.push_back(*excluded);
   sentences.push_back(trained_sentence(results, *results.settings.task));
+  if (const auto& order = results.rankings.front().order;
+      !order.empty() && order[0].verdict != Verdict::excluded && order[0].value < learnt_from)
+    sentences.back() += fall_sentence(results, order[0]);
   for (std::size_t i = 1; i < results.rankings.size(); ++i)
     sentences.push_back(beyond_sentence(results, i));
   if (results.settings.task->reports_second)
@@ -206,12 +217,7 @@ std::string near_sentence(const Results& results) {
       unit(results), steps > 0 ? counted(steps, "step") + ", " : "", seeds_of(results),
       standing_text(near.order, contrasts_of(results, near, 0), unit_text(results),
                     [](const Way& one) { return number_or_diverged("{:.2f}", one.value); }));
-  const auto fall = find_encoding(results, near.order[0].name)->fall;
-  if (fall && *fall > equal_bits)
-    text +=
-        fmt::format(" With twice the steps, the loss of {} would fall by about {:.2f} bits.",
-                    near.order[0].title, *fall);
-  return text;
+  return text + fall_sentence(results, near.order[0]);
 }
 
 // The gain of a context longer than in training: of the best way at each length over the best

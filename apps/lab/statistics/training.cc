@@ -83,6 +83,17 @@ Training of_examples(const Results& results, const EncodingResult& one) {
              : Training::enough;
 }
 
+// An encoding is left out only if one that is ranked has a better score.
+void keep_leading(Results& results) {
+  std::optional<double> ranked;
+  for (const EncodingResult& one : results.encodings)
+    if (one.training == Training::enough)
+      ranked = std::max(ranked.value_or(0), one.ranges.front().score);
+  for (EncodingResult& one : results.encodings)
+    if (ranked && one.training == Training::unconverged && one.ranges.front().score > *ranked)
+      one.training = Training::enough;
+}
+
 // ", about 12 minutes here": the time of the runs of `seeds`. Empty if it is not known.
 std::string with_minutes(const Results& results, std::int64_t seeds, double steps) {
   double run_seconds = 0, known = 0;
@@ -132,7 +143,7 @@ void judge_training(Results& results) {
     if (!falls.empty()) one.fall = mean(falls);
     one.training = (examples ? training::of_examples : training::of_text)(results, one);
   }
-  if (examples) return;
+  if (examples) return training::keep_leading(results);
   std::vector<EncodingResult*> late;
   for (EncodingResult& one : results.encodings)
     if (one.training == Training::enough &&
