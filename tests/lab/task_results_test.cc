@@ -194,6 +194,22 @@ TEST(ExampleAnswer, ClaimsNothingOfEncodingsThatDiverged) {
       "none (0 %).");
 }
 
+TEST(ExampleAnswer, KnowsThatOneSeedOfThreeIsAboveChance) {
+  Results results;
+  results.settings.task = &find_task("copy");
+  results.settings.seeds = {1, 2, 3};
+  for (const std::int64_t seed : {1, 2, 3})
+    results.runs.push_back(run_of("alibi", {1, 1, seed == 2 ? 0.8 : 0, 0}, seed));
+  results.encodings.push_back(encoding_of(results.runs));
+  judge_training(results);
+  rank(results);
+  EXPECT_TRUE(beats_chance(results, 1));
+  for (RunResult& run : results.runs) run.tests.stretches[2].score = 0;
+  results.encodings[0] = encoding_of(results.runs);
+  rank(results);
+  EXPECT_FALSE(beats_chance(results, 1));
+}
+
 // Encodings that guess, and one that has learned.
 TEST(ExampleAnswer, RecommendsHardlyEverFromGuessesAlone) {
   Draws draws{5};

@@ -211,7 +211,9 @@ Contrast Contrasts::between(std::size_t a, std::size_t b, double remaining) cons
   const Variance found = variance(a, b);
   const bool random = entries_[a].trained || entries_[b].trained;
   if (random && found.count < least_seeds) return {found.difference, infinite};
-  return {found.difference, margin(found, remaining)};
+  const double wide = margin(found, remaining);
+  // A difference of shares is at most 1.
+  return {found.difference, better_ == Better::higher ? std::min(wide, 1.0) : wide};
 }
 
 std::vector<Verdict> Contrasts::verdicts(double equal_within) const {

@@ -121,9 +121,8 @@ bool beats_chance(const Results& results, std::size_t range) {
   const std::vector<Way>& order = results.rankings[range].order;
   if (order.empty()) return false;
   const StretchMean& best = find_encoding(results, order[0].name)->ranges[range];
-  return std::isfinite(best.score) &&
-         is_above_chance(best.score, best.chance_score, best.score_interval, best.examples,
-                         results.encodings.size());
+  return std::isfinite(best.score) && is_above_chance(best.score, best.chance_score,
+                                                      best.examples, results.encodings.size());
 }
 
 Contrasts contrasts_of(const Results& results, const Ranking& ranking, std::size_t place) {

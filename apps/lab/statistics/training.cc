@@ -63,14 +63,14 @@ bool overtakes(const EncodingResult& later, const EncodingResult& earlier) {
 Training of_examples(const Results& results, const EncodingResult& one) {
   const StretchMean& range = one.ranges.front();
   if (!std::isfinite(range.score)) return Training::diverged;
-  const auto shows_learning = [&](double share, double chance, const Interval& interval) {
+  const auto shows_learning = [&](double share, double chance) {
     return share >= chance + learned_share * (1 - chance) &&
-           is_above_chance(share, chance, interval, range.examples, results.encodings.size());
+           is_above_chance(share, chance, range.examples, results.encodings.size());
   };
   // Each of the scores shows learning: translations of text are seldom right in all words.
-  if (!shows_learning(range.score, range.chance_score, range.score_interval) &&
+  if (!shows_learning(range.score, range.chance_score) &&
       (results.settings.task->second.empty() ||
-       !shows_learning(range.second, range.chance_second, range.second_interval)))
+       !shows_learning(range.second, range.chance_second)))
     return Training::at_chance;
   double loss = 0;  // at the end of the constant learning rate
   for (const RunResult& run : results.runs)
@@ -119,10 +119,10 @@ const char* name(Training one) {
   return name_of(one, {"enough", "unconverged", "at_chance", "diverged"});
 }
 
-bool is_above_chance(double share, double chance, const Interval& interval,
-                     std::int64_t examples, std::size_t encodings) {
+bool is_above_chance(double share, double chance, std::int64_t examples,
+                     std::size_t encodings) {
   const double z = normal_quantile(1 - 0.025 / static_cast<double>(encodings));
-  return interval.low > chance && share_interval(share, examples, z).low > chance;
+  return share_interval(share, examples, z).low > chance;
 }
 
 std::optional<double> fall_of(const RunResult& run, const Settings& settings) {

@@ -36,11 +36,11 @@ std::optional<std::string> diverged_sentence(const Results& results);
 // Sets `training` and `fall` of each encoding from its lengths or ranges, and the runs.
 void judge_training(Results& results);
 
-// Whether a share is above chance by its interval, and by that of the best of as many
-// encodings. (Of six encodings that guess, one is above chance by its own interval in a seventh
-// of all sessions.)
-bool is_above_chance(double share, double chance, const Interval& interval,
-                     std::int64_t examples, std::size_t encodings);
+// Whether a share is above chance by Wilson's interval for the best of as many encodings. (Of
+// six encodings that guess, one is above chance by its own interval in a seventh of all
+// sessions.) Seeds do not enter: one that has learned the task while others have not is no
+// guess.
+bool is_above_chance(double share, double chance, std::int64_t examples, std::size_t encodings);
 
 // The number of statements for which the intervals of a page are corrected: three times the
 // comparisons of the encodings that take part with the best. The lengths and the uses of an
