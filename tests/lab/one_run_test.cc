@@ -204,18 +204,17 @@ TEST_F(OneRun, HasOtherTokensTasksAndReleasedModels) {
   }
   released.write_text("text", text);
   const std::string file = released.path() / "text";
-  const Words small{"--layers", "1",       "--width", "16",       "--heads",
-                    "2",        "--steps", "4",       "--no-cost"};
+  const Words few{"--steps", "4", "--seeds", "1", "--no-cost"};
+  const Words small = joined(few, {"--layers", "1", "--width", "16", "--heads", "2"});
   const Words tokens = joined(small, {file, "--train-length", "16", "--eval-lengths", "32",
                                       "--encodings", "none", "--tokens", "bpe:512"});
   EXPECT_GT(plan(tokens, "tokens.json").at("tokenizer").get<std::string>().size(), 1000u);
-  for (const Words& settings :
-       {tokens,
-        joined(small, {"--encodings", "laplacian", "--train-length", "8", "--eval-lengths",
-                       "16", "--task", "graph"}),
-        Words{"--sizes", "1x32,1x64", "--encodings", "none", "--steps", "4", "--no-cost",
-              "--train-length", "16", "--eval-lengths", "32"},
-        Words{file, "--finetune", released.path(), "--steps", "4", "--no-cost"}}) {
+  for (const Words& settings : {tokens,
+                                joined(small, {"--encodings", "laplacian", "--train-length",
+                                               "8", "--eval-lengths", "16", "--task", "graph"}),
+                                joined(few, {"--sizes", "1x32,1x64", "--encodings", "none",
+                                             "--train-length", "16", "--eval-lengths", "32"}),
+                                joined(few, {file, "--finetune", released.path()})}) {
     SCOPED_TRACE(settings.back());
     expect_same_as_session(settings);
   }
