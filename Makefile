@@ -3,7 +3,7 @@
 
 JOBS ?= $(shell nproc)
 PREFIX ?= /usr/local
-LAB_FLAGS ?=
+LAB_FLAGS ?= --minutes 5 --seeds 4
 # Where LibTorch is from, for `build` and `lab`: debian, or pypi (the newest, with CUDA).
 TORCH ?= debian
 ifneq ($(TORCH),debian)
