@@ -104,8 +104,8 @@ def test_an_interrupted_call_goes_on(lab: pathlib.Path, cluster: Cluster,
     text = "".join(f"line {i * i}\n" for i in range(800))
     pathlib.Path("plan.json").write_text(
         json.dumps({"protocol": 1, "statements": ["t5 is best"],
-                    "settings": {"encodings": ["none", "t5"], "steps": 200, "layers": 1,
-                                 "width": 16, "heads": 2, "batch": 4, "train_length": 16,
+                    "settings": {"encodings": ["none", "t5"], "seeds": [1], "steps": 200,
+                                 "layers": 1, "width": 16, "heads": 2, "batch": 4, "train_length": 16,
                                  "eval_lengths": [16, 32]}}))
 
     def run() -> gnomon.lab.LabResults:
