@@ -105,8 +105,8 @@ def test_an_interrupted_call_goes_on(lab: pathlib.Path, cluster: Cluster,
     pathlib.Path("plan.json").write_text(
         json.dumps({"protocol": 1, "statements": ["t5 is best"],
                     "settings": {"encodings": ["none", "t5"], "seeds": [1], "steps": 200,
-                                 "layers": 1, "width": 16, "heads": 2, "batch": 4, "train_length": 16,
-                                 "eval_lengths": [16, 32]}}))
+                                 "layers": 1, "width": 16, "heads": 2, "batch": 4,
+                                 "train_length": 16, "eval_lengths": [16, 32]}}))
 
     def run() -> gnomon.lab.LabResults:
         return gnomon.lab.run(text, protocol="plan.json", cluster="ray", out="out")
