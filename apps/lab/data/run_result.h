@@ -1,4 +1,4 @@
-// The results of one training run and the measured cost of an encoding. results_json.h writes
+// The results of one training run and the measured cost of an encoding. run_json.h writes
 // and reads them; docs/lab/results.md describes the fields. Losses are in bits per byte.
 #pragma once
 

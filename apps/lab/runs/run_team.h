@@ -1,6 +1,6 @@
 // The workers that train the runs of a session, one after another: threads of this process
-// (--workers-per-run), or all processes of a launcher (world.h). Rank 0 has the session, writes
-// the files and tests. The other ranks follow it.
+// (--workers-per-run), or all processes of a launcher (options.h). Rank 0 has the session,
+// writes the files and tests. The other ranks follow it.
 //
 // The processes meet in c10d's TCPStore in rank 0.
 #pragma once

@@ -62,7 +62,7 @@ std::vector<std::int64_t> masked_places(std::vector<std::int64_t> candidates, Dr
 
 using TokenSegment = SegmentOf<Tokens>;
 
-// Like segment_windows of windows.h, in tokens.
+// Like segment_windows of batches.h, in tokens.
 Windows causal_windows(const TokenSegment& segment, std::int64_t length, std::int64_t longest) {
   const std::int64_t rows = 2 * longest / length;
   Windows windows = empty_windows(rows, length);
