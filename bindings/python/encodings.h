@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -23,6 +24,10 @@ model::Encoding encoding_of(nb::handle object);
 
 // Returns a Python integer. Throws std::invalid_argument if it does not fit 64 bits.
 std::int64_t integer_of(const char* operation, const char* name, nb::handle object);
+
+// Returns an integer of Python, NumPy or another package; nothing for other objects.
+std::optional<std::int64_t> count_of(const char* operation, const char* name,
+                                     nb::handle object);
 
 // Positions, integers [T] or [B, T], or a number of tokens: 0 to T - 1.
 Positions positions_of(const char* operation, const char* name, nb::handle object);
@@ -69,5 +74,6 @@ void bind_encodings(nb::module_& module);
 void bind_plan(nb::module_& module);
 void bind_model(nb::module_& module);
 void bind_jax(nb::module_& module);
+void bind_wrong_calls(nb::module_& module);  // after all others
 
 }  // namespace gnomon::python

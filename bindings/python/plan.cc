@@ -25,7 +25,7 @@ using Access = Array::Access;
 // Writable float32 matrices, held for a call.
 struct Gradients {
   explicit Gradients(nb::handle objects) {
-    for (nb::handle one : nb::borrow<nb::object>(objects))
+    for (nb::handle one : sequence("backward", "parameter_grads", objects))
       arrays.push_back(
           std::make_unique<Array>("backward", "parameter_grads", one, Access::write));
     for (const auto& one : arrays)
@@ -36,15 +36,10 @@ struct Gradients {
   std::vector<View<float, 2>> views;
 };
 
-std::optional<std::int64_t> count_of(const char* name, nb::handle object) {
-  if (!PyLong_Check(object.ptr()) || PyBool_Check(object.ptr())) return std::nullopt;
-  return integer_of("lower", name, object);
-}
-
 // Tokens of queries and keys: two counts, or positions.
 model::Window window_of(nb::handle queries, nb::handle keys) {
-  const auto count = count_of("queries", queries);
-  const auto key_count = keys.is_none() ? count : count_of("keys", keys);
+  const auto count = count_of("lower", "queries", queries);
+  const auto key_count = keys.is_none() ? count : count_of("lower", "keys", keys);
   if (count && key_count) return {.queries = *count, .keys = *key_count};
   model::BatchPositions batch{positions_of("lower", "queries", queries), {}};
   batch.keys = keys.is_none() ? batch.queries : positions_of("lower", "keys", keys);
@@ -268,7 +263,7 @@ void bind_functions(nb::module_& module) {
       nb::sig(
           "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
           "None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | "
-          "None = None, gates: Array | None = None, layout: str = 'tokens_heads') -> Array"),
+          "None = None, gates: Array | None = None, layout: Layout = 'tokens_heads') -> Array"),
       R"(Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
 of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
 
@@ -324,21 +319,37 @@ sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads
       [](nb::handle q, nb::handle k, nb::handle v, const Plan& plan) {
         const Array qs("prepare", "q", q, Access::write), ks("prepare", "k", k, Access::write),
             vs("prepare", "v", v, Access::write);
+        if (!plan.prepared)
+          refuse("prepare",
+                 "plan must be that of a model's layer (gnomon.model): attention rotates by "
+                 "itself with a plan of gnomon.lower",
+                 text(plan));
         ReleasedGil released;
         prepare(plan.lowered, qs, ks, vs);
       },
       nb::arg("q").none(), nb::arg("k").none(), nb::arg("v").none(), nb::arg("plan"),
       nb::sig(
           "def prepare(q: Array | None, k: Array | None, v: Array | None, plan: Plan) -> None"),
-      R"(Applies the norms, rotations and scales of a plan to projected q [B, T, H, D] and k, v
-[B, T, Hk, D] in place, before keys are stored in a cache.)");
+      R"(Applies the norms, rotations and scales of the plan of a model's layer (gnomon.model)
+to projected q [B, T, H, D] and k, v [B, T, Hk, D] in place, before keys are stored in a cache.
+Error and cost: those of `rotate` for a rotation.)");
+  module.def(
+      "rotate_heads",
+      [](nb::handle q, nb::handle k, const Plan& plan) {
+        const Array qs("rotate", "q", q, Access::write), ks("rotate", "k", k, Access::write);
+        ReleasedGil released;
+        prepare(plan.lowered, qs, ks, {});
+      },
+      nb::arg("q"), nb::arg("k"), nb::arg("plan"),
+      nb::sig("def rotate_heads(q: Array, k: Array, plan: Plan) -> None"),
+      "Applies the rotations of a plan that no single table contains (V-JEPA 2) in place.");
 }
 
 }  // namespace
 
 std::vector<Matrix> matrices_of(const char* operation, nb::handle parameters) {
   std::vector<Matrix> all;
-  for (nb::handle one : nb::borrow<nb::object>(parameters)) {
+  for (nb::handle one : sequence(operation, "parameters", parameters)) {
     const Array array(operation, "parameters", one, Access::read);
     const auto view = internal::read_if<float, 2>({operation, "parameters"}, array.tensor());
     Matrix matrix{view.extent(0), view.extent(1), {}};
@@ -363,7 +374,9 @@ and by gnomon.model. Immutable; threads and layers can share it.)")
       .def_prop_ro(
           "offset", [](const Plan& p) { return p.lowered.mask.offset; },
           "The key row that corresponds to query row 0.")
-      .def_prop_ro("visibility", [](const Plan& p) { return name(p.lowered.mask.visibility); })
+      .def_prop_ro(
+          "visibility", [](const Plan& p) { return name(p.lowered.mask.visibility); },
+          nb::sig("def visibility(self) -> Visibility"))
       .def_prop_ro("left", [](const Plan& p) { return p.lowered.mask.left; })
       .def_prop_ro("right", [](const Plan& p) { return p.lowered.mask.right; })
       .def_prop_ro(
@@ -420,7 +433,7 @@ query of row t is at position offset + t, the key of row s at position s.)")
       nb::sig(
           "def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, "
           "keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), "
-          "visibility: str, left: int | None = None, right: int | None = None, "
+          "visibility: Visibility, left: int | None = None, right: int | None = None, "
           "softmax_scale: float | None = None, cap: float | None = None, sinks: "
           "Sequence[float] = (), length: int = 0) -> Plan"),
       R"(Lowers an encoding for known tokens.

@@ -98,11 +98,23 @@ std::int64_t integer_of(const char* operation, const char* name, nb::handle obje
   return value;
 }
 
+std::optional<std::int64_t> count_of(const char* operation, const char* name,
+                                     nb::handle object) {
+  if (PyLong_CheckExact(object.ptr())) return integer_of(operation, name, object);
+  if (!PyIndex_Check(object.ptr()) || PyBool_Check(object.ptr())) return std::nullopt;
+  // Arrays with axes also have __index__.
+  std::int64_t axes = 0;
+  if (nb::hasattr(object, "ndim") && (!nb::try_cast(object.attr("ndim"), axes) || axes))
+    return std::nullopt;
+  const nb::object number = nb::steal(PyNumber_Index(object.ptr()));
+  if (!number.is_valid()) throw nb::python_error();
+  return integer_of(operation, name, number);
+}
+
 Positions positions_of(const char* operation, const char* name, nb::handle object) {
   Positions positions;
   if (nb::try_cast(object, positions, false)) return positions;
-  if (PyLong_Check(object.ptr()) && !PyBool_Check(object.ptr()))
-    return consecutive(integer_of(operation, name, object));
+  if (const auto count = count_of(operation, name, object)) return consecutive(*count);
   const Integers all = integers(operation, name, object);
   const bool one_row = all.shape.size() == 1;
   return explicit_ids(View<const std::int64_t, 2>(

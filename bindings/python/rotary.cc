@@ -70,6 +70,13 @@ RotaryFrequencies checked(RotaryFrequencies frequencies) {
   return frequencies;
 }
 
+std::vector<std::int32_t> narrowed(const std::vector<std::int64_t>& axes) {
+  for (const std::int64_t axis : axes)
+    if (axis < 0 || axis > INT32_MAX)
+      refuse("rotary", "axes must be numbers of position axes, from 0", axis);
+  return {axes.begin(), axes.end()};
+}
+
 using State = std::tuple<std::string, std::int64_t, std::vector<double>,
                          std::vector<std::int32_t>, double, std::vector<double>, std::int64_t>;
 
@@ -187,17 +194,23 @@ table_scale: a factor on cos and sin (the attention factor of YaRN).)")
       .def(
           "__init__",
           [](RotaryFrequencies* self, const std::string& pairing, std::vector<double> inv_freq,
-             std::int64_t head_offset, std::vector<std::int32_t> axes, double table_scale) {
+             std::int64_t head_offset, const std::vector<std::int64_t>& axes,
+             double table_scale) {
             new (self) RotaryFrequencies(
                 checked({.pairing = chosen("rotary", "pairing", pairing, pairings),
                          .head_offset = head_offset,
                          .inv_freq = std::move(inv_freq),
-                         .axes = std::move(axes),
+                         .axes = narrowed(axes),
                          .table_scale = table_scale}));
           },
           nb::kw_only(), nb::arg("pairing"), nb::arg("inv_freq"), nb::arg("head_offset") = 0,
-          nb::arg("axes") = std::vector<std::int32_t>{}, nb::arg("table_scale") = 1.0)
-      .def_prop_ro("pairing", [](const RotaryFrequencies& f) { return name(f.pairing); })
+          nb::arg("axes") = std::vector<std::int64_t>{}, nb::arg("table_scale") = 1.0,
+          nb::sig("def __init__(self, *, pairing: Pairing, inv_freq: Sequence[float], "
+                  "head_offset: int = 0, axes: Sequence[int] = (), table_scale: float = 1.0) "
+                  "-> None"))
+      .def_prop_ro(
+          "pairing", [](const RotaryFrequencies& f) { return name(f.pairing); },
+          nb::sig("def pairing(self) -> Pairing"))
       .def_ro("head_offset", &RotaryFrequencies::head_offset)
       .def_prop_ro("rotary_dim", &RotaryFrequencies::rotary_dim,
                    "R, the rotated elements of a head.")
@@ -272,7 +285,7 @@ Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.)")
           nb::arg("encoding"), nb::arg("positions"), nb::kw_only(), nb::arg("length") = 0,
           nb::arg("angles") = "exact",
           nb::sig("def __init__(self, encoding: Encoding | RotaryFrequencies, positions: "
-                  "PositionsLike, *, length: int = 0, angles: str = 'exact') -> None"))
+                  "PositionsLike, *, length: int = 0, angles: Angles = 'exact') -> None"))
       .def_prop_ro("batch", &RotaryTable::batch, "1, or the rows of the batch.")
       .def_prop_ro("tokens", &RotaryTable::tokens)
       .def_prop_ro("frequencies", [](const RotaryTable& table) { return table.frequencies(); })
@@ -296,12 +309,13 @@ Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.)")
                "] positions)";
       });
 
-  module.def("rotate", &rotate_arrays, nb::arg("x"), nb::arg("table"),
-             nb::arg("direction") = "forward", nb::kw_only(), nb::arg("k") = nb::none(),
-             nb::arg("out") = nb::none(),
-             nb::sig("def rotate(x: Array, table: RotaryTable, direction: str = 'forward', "
-                     "*, k: Array | None = None, out: Array | None = None) -> None"),
-             R"(Rotates queries or keys in place.
+  module.def(
+      "rotate", &rotate_arrays, nb::arg("x"), nb::arg("table"),
+      nb::arg("direction") = "forward", nb::kw_only(), nb::arg("k") = nb::none(),
+      nb::arg("out") = nb::none(),
+      nb::sig("def rotate(x: Array, table: RotaryTable, direction: Direction = 'forward', "
+              "*, k: Array | None = None, out: Array | None = None) -> None"),
+      R"(Rotates queries or keys in place.
 
 x: [B, T, H, D] or [T, H, D], any strides (x.transpose(1, 2) of [B, H, T, D]), D
     contiguous; float32, float16, bfloat16 or float64.
@@ -324,7 +338,7 @@ heads_tokens.)");
   module.def(
       "rotate_with", &rotate_with, nb::arg("x"), nb::arg("out"), nb::arg("cos"), nb::arg("sin"),
       nb::arg("pairing"), nb::arg("head_offset"), nb::arg("heads_tokens"), nb::arg("inverse"),
-      nb::sig("def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, "
+      nb::sig("def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: Pairing, "
               "head_offset: int, heads_tokens: bool, inverse: bool) -> None"),
       R"(Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or
 [B or 1, T, R/2]. Shapes of x and out as in rotate_rows.)");
