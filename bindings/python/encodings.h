@@ -34,6 +34,17 @@ Positions positions_of(const char* operation, const char* name, nb::handle objec
 // The same, or a tuple of them: one for each position axis (M-RoPE).
 std::vector<Positions> axes_of(const char* operation, const char* name, nb::handle object);
 
+// Continuous positions [T] on A axes, [T, A].
+struct Coordinates {
+  std::int64_t tokens = 0, axes = 0;
+  std::vector<double> values;
+  View<const double, 2> view() const noexcept { return {values.data(), {tokens, axes}}; }
+};
+// Returns positions that are no integers: an array [T] of a floating type, a list with a float,
+// or a tuple with such an axis. Nothing for other objects.
+std::optional<Coordinates> coordinates_of(const char* operation, const char* name,
+                                          nb::handle object);
+
 // Returns the value of an enum by its name in `choices`. Throws std::invalid_argument with the
 // list.
 template <typename E>

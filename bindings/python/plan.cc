@@ -53,7 +53,13 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys,
                    std::optional<double> softmax_scale, std::optional<double> cap,
                    std::vector<double> sinks, std::int64_t length) {
   model::Mixture mixture = mixture_of(encoding);
-  model::Window window = window_of(queries, keys);
+  const auto at = coordinates_of("lower", "queries", queries);
+  const auto keys_at =
+      at && keys.is_none() ? at : coordinates_of("lower", "keys", at ? keys : nb::none());
+  if (at && !keys_at)
+    refuse("lower", "keys must be continuous positions, as the queries", "others");
+  model::Window window = at ? model::Window{.queries = at->tokens, .keys = keys_at->tokens}
+                            : window_of(queries, keys);
   std::vector<Matrix> matrices = matrices_of("lower", parameters);
   const LowerOptions options{.visibility = visibility_of("lower", visibility),
                              .left = left,
@@ -63,7 +69,9 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys,
                              .sinks = std::move(sinks),
                              .length = length};
   ReleasedGil released;
-  return lower_plan(std::move(mixture), std::move(window), std::move(matrices), options);
+  Plan plan = lower_plan(std::move(mixture), std::move(window), std::move(matrices), options);
+  if (at) lower_continuous(plan, at->view(), keys_at->view());
+  return plan;
 }
 
 // Arrays of a call of attention.
@@ -236,6 +244,37 @@ nb::object rotary_of(const std::optional<RotaryTable>& table,
   if (rotations.size() == 1)
     if (const auto* one = std::get_if<RotaryTable>(&rotations.front())) return nb::cast(*one);
   return nb::none();
+}
+
+// The arguments of `lower`, for pickle; None for a plan of a model's layer.
+nb::object state_of(const Plan& plan) {
+  if (plan.prepared) return nb::none();
+  nb::list encodings, parameters;
+  for (const model::Encoding& one : plan.mixture) encodings.append(model::to_json(one));
+  for (const Matrix& one : plan.parameters)
+    parameters.append(numpy(one.values, {static_cast<std::size_t>(one.rows),
+                                         static_cast<std::size_t>(one.columns)}));
+  const auto coordinates = [&](const std::vector<double>& values) {
+    const auto axes = static_cast<std::size_t>(plan.axes);
+    const nb::object columns = numpy(values, {values.size() / axes, axes}).attr("T");
+    return nb::steal(PySequence_Tuple(columns.ptr()));
+  };
+  nb::object queries = nb::cast(plan.window.queries), keys = nb::cast(plan.window.keys);
+  if (plan.axes) {
+    queries = coordinates(plan.query_coordinates), keys = coordinates(plan.key_coordinates);
+  } else if (const auto& batch = plan.window.batch) {
+    queries = nb::cast(batch->queries), keys = nb::cast(batch->keys);
+  }
+  nb::dict options;
+  options["parameters"] = parameters;
+  options["visibility"] = name(plan.lowered.mask.visibility);
+  options["left"] = plan.lowered.mask.left;
+  options["right"] = plan.lowered.mask.right;
+  if (plan.window.softmax_scale != 0) options["softmax_scale"] = plan.window.softmax_scale;
+  options["cap"] = plan.lowered.softmax.cap;
+  options["sinks"] = plan.lowered.softmax.sinks;
+  options["length"] = plan.window.length;
+  return nb::make_tuple(encodings, queries, keys, options);
 }
 
 std::string text(const Plan& plan) {
@@ -423,6 +462,27 @@ by distance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.)")
                   "numpy.typing.NDArray[numpy.float64] | None"),
           R"(Returns the whole bias [H, T, S], for inspection; None if the plan has no bias. The
 query of row t is at position offset + t, the key of row s at position s.)")
+      .def(
+          "__copy__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __copy__(self) -> Plan"))
+      .def(
+          "__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); },
+          nb::sig("def __deepcopy__(self, memo: object) -> Plan"))
+      .def_prop_rw(
+          "_origin", [](const Plan& p) { return p.origin; },
+          [](Plan& p, nb::object origin) { p.origin = std::move(origin); }, nb::arg().none(),
+          nb::sig("def _origin(self) -> object"))
+      .def(
+          "__reduce__",
+          [](const Plan& p) {
+            const nb::module_ spec = nb::module_::import_("gnomon._spec");
+            const nb::object state = state_of(p);
+            if (!state.is_none()) return nb::make_tuple(spec.attr("lowered"), state);
+            if (p.origin.is_valid()) return nb::borrow<nb::tuple>(p.origin);
+            throw nb::type_error(
+                "[Plan] a plan must be made by gnomon.lower or Model.lower to be pickled");
+          },
+          nb::sig("def __reduce__(self) -> tuple[Any, ...]"))
       .def("__repr__", &text);
   module.def(
       "lower", &lower_mixture, nb::arg("encoding").none(), nb::arg("queries"),
@@ -441,7 +501,8 @@ query of row t is at position offset + t, the key of row s at position s.)")
 encoding: a spec, several specs, or None (no position).
 queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at
     positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for
-    keys: the queries.
+    keys: the queries. Rotary encodings and sinusoids also take continuous positions: arrays
+    [T] and [S] of a floating type, or tuples of them, one for each position axis.
 parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.
 visibility: 'causal' or 'bidirectional'; required.
 left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.

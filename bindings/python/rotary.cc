@@ -10,6 +10,7 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <variant>
 #include <vector>
 
 #include "bindings/python/arrays.h"
@@ -17,6 +18,8 @@
 #include "bindings/python/released_gil.h"
 #include "gnomon/error.h"
 #include "src/core/angles.h"
+#include "src/core/tensor.h"
+#include "src/model/encodings/entry.h"
 #include "src/rotary/check.h"
 #include "src/rotary/rotate.h"
 
@@ -38,9 +41,35 @@ RotaryFrequencies frequencies_of(nb::handle encoding, std::int64_t length) {
   const model::Encoding spec = encoding_of(encoding);
   auto found = model::rotary_frequencies(spec, length);
   if (!found)
-    refuse("rotary", "the encoding must be rotary with one set of frequencies",
+    refuse("rotary",
+           "the encoding must be rotary with one set of frequencies: gnomon.lower has "
+           "query_rotary "
+           "and key_rotary of xPos, and rotates by V-JEPA 2 in attention",
            model::info(spec).name);
   return *std::move(found);
+}
+
+// The rows of a rotary spec or of frequencies, as `lower` computes them.
+RotaryTable table_of(nb::handle encoding, nb::handle positions, std::int64_t length,
+                     Angles angles) {
+  RotaryFrequencies frequencies = frequencies_of(encoding, length);
+  if (const auto coordinates = coordinates_of("rotary", "positions", positions)) {
+    const ReleasedGil released;
+    return {std::move(frequencies), coordinates->view(), angles};
+  }
+  std::vector<Positions> axes = axes_of("rotary", "positions", positions);
+  if (!nb::isinstance<RotaryFrequencies>(encoding)) {
+    const model::Encoding spec = encoding_of(encoding);
+    if (const auto* axial = std::get_if<AxialRotary>(&spec))
+      axes = model::cells_or_axes(axes, axial->grid);
+    // Text in a model with several axes.
+    const std::int64_t count = rotary_internal::axis_count(frequencies);
+    if (axes.size() == 1 && count > 1)
+      axes.resize(static_cast<std::size_t>(count), Positions(axes.front()));
+  }
+  const ReleasedGil released;
+  if (axes.size() == 1) return {std::move(frequencies), axes.front(), angles};
+  return {std::move(frequencies), axes, angles};
 }
 
 std::string text(const RotaryFrequencies& f) {
@@ -79,6 +108,8 @@ std::vector<std::int32_t> narrowed(const std::vector<std::int64_t>& axes) {
 
 using State = std::tuple<std::string, std::int64_t, std::vector<double>,
                          std::vector<std::int32_t>, double, std::vector<double>, std::int64_t>;
+
+using TableState = std::tuple<RotaryFrequencies, nb::object, nb::object>;
 
 void rotate_arrays(nb::handle x, const RotaryTable& table, const std::string& direction,
                    nb::handle k, nb::handle out) {
@@ -263,7 +294,8 @@ has no single set of frequencies.)");
 
 encoding: a rotary spec or RotaryFrequencies.
 positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,
-    or a tuple of them, one for each position axis (M-RoPE).
+    or a tuple of them, one for each position axis (M-RoPE). Continuous positions: an array [T]
+    of a floating type, or a tuple of them. A spec with a grid takes the numbers of cells.
 length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
 angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.
 
@@ -273,14 +305,7 @@ Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.)")
           "__init__",
           [](RotaryTable* self, nb::handle encoding, nb::handle positions, std::int64_t length,
              const std::string& angles) {
-            const auto axes = axes_of("rotary", "positions", positions);
-            RotaryFrequencies frequencies = frequencies_of(encoding, length);
-            const Angles kind = angles_of(angles);
-            ReleasedGil released;
-            if (axes.size() == 1)
-              new (self) RotaryTable(std::move(frequencies), axes.front(), kind);
-            else
-              new (self) RotaryTable(std::move(frequencies), axes, kind);
+            new (self) RotaryTable(table_of(encoding, positions, length, angles_of(angles)));
           },
           nb::arg("encoding"), nb::arg("positions"), nb::kw_only(), nb::arg("length") = 0,
           nb::arg("angles") = "exact",
@@ -303,6 +328,29 @@ Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.)")
           },
           nb::sig("def sin(self) -> numpy.typing.NDArray[numpy.float32]"),
           "Sines, read-only float32 [B or 1, T, R/2]; no copy.")
+      .def(
+          "__copy__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __copy__(self) -> RotaryTable"))
+      .def(
+          "__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); },
+          nb::sig("def __deepcopy__(self, memo: object) -> RotaryTable"))
+      .def(
+          "__getstate__",
+          [](nb::handle self) {
+            return nb::make_tuple(self.attr("frequencies"), self.attr("cos"), self.attr("sin"));
+          },
+          nb::sig("def __getstate__(self) -> tuple[Any, ...]"))
+      .def(
+          "__setstate__",
+          [](RotaryTable* self, const TableState& state) {
+            const auto& [frequencies, cos, sin] = state;
+            const Array cosines("rotary", "cos", cos, Array::Access::read),
+                sines("rotary", "sin", sin, Array::Access::read);
+            new (self) RotaryTable(
+                frequencies, internal::read<float, 3>({"rotary", "cos"}, cosines.tensor()),
+                internal::read<float, 3>({"rotary", "sin"}, sines.tensor()));
+          },
+          nb::sig("def __setstate__(self, state: tuple[Any, ...]) -> None"))
       .def("__repr__", [](const RotaryTable& table) {
         return "RotaryTable(" + text(table.frequencies()) + ", [" +
                std::to_string(table.batch()) + ", " + std::to_string(table.tokens()) +

@@ -195,6 +195,11 @@ def _usual(name: str, sizes: dict[str, int], reads: Visibility) -> Encoding:
                                           reads))
 
 
+def lowered(encodings: list[str], queries: Any, keys: Any, options: dict[str, Any]) -> _core.Plan:
+    """Returns the plan of a pickle. Pickle finds it by its name."""
+    return _core.lower([Encoding.from_json(one) for one in encodings], queries, keys, **options)
+
+
 _types = functools.cache(typing.get_type_hints)
 
 
