@@ -84,6 +84,9 @@ void bind_rotary(nb::module_& module);
 void bind_encodings(nb::module_& module);
 void bind_plan(nb::module_& module);
 void bind_model(nb::module_& module);
+void bind_cache(nb::module_& module);
+void bind_graph(nb::module_& module);
+void bind_resize(nb::module_& module);
 void bind_jax(nb::module_& module);
 void bind_wrong_calls(nb::module_& module);  // after all others
 

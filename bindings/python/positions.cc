@@ -155,6 +155,7 @@ std::optional<std::vector<double>> reals_of(const char* operation, const char* n
            std::int64_t{array.tensor().rank});
   internal::by_type({operation, name}, array.tensor(), [&]<typename T>(T) {
     const auto view = internal::read<T, 1>({operation, name}, array.tensor());
+    values.reserve(internal::checked_size(operation, name, {view.extent(0)}));
     for (std::ptrdiff_t t = 0; t < view.extent(0); ++t)
       values.push_back(static_cast<double>(
           static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(view(t))));

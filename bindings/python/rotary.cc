@@ -40,12 +40,14 @@ RotaryFrequencies frequencies_of(nb::handle encoding, std::int64_t length) {
   if (nb::try_cast(encoding, frequencies, false)) return frequencies;
   const model::Encoding spec = encoding_of(encoding);
   auto found = model::rotary_frequencies(spec, length);
-  if (!found)
-    refuse("rotary",
-           "the encoding must be rotary with one set of frequencies: gnomon.lower has "
-           "query_rotary "
-           "and key_rotary of xPos, and rotates by V-JEPA 2 in attention",
-           model::info(spec).name);
+  if (!found) {
+    std::string rule = "the encoding must be rotary with one set of frequencies";
+    if (std::holds_alternative<XPos>(spec))
+      rule += ": use query_rotary and key_rotary of the plan of gnomon.lower";
+    if (std::holds_alternative<Vjepa2>(spec))
+      rule += ": use gnomon.attention with the plan of gnomon.lower";
+    refuse("rotary", rule, model::info(spec).name);
+  }
   return *std::move(found);
 }
 
