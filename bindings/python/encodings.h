@@ -83,6 +83,7 @@ void bind_positions(nb::module_& module);
 void bind_rotary(nb::module_& module);
 void bind_encodings(nb::module_& module);
 void bind_plan(nb::module_& module);
+void bind_plan_class(nb::module_& module);
 void bind_model(nb::module_& module);
 void bind_cache(nb::module_& module);
 void bind_graph(nb::module_& module);

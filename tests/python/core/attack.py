@@ -374,7 +374,7 @@ def calls(d: Draw) -> dict[str, Any]:  # one entry for each callable
                 head_dim=d.integer() if d.one_in(5) else 4,
                 batch=d.integer() if d.one_in(5) else 1,
                 axes=d.integer() if d.one_in(5) else 1,
-                encoding=d.spec() if d.one_in(3) else None,
+                encoding=d.random.choice([SPECS[0], None, d.spec()]),
                 dtype=d.text("float32", "float16"),
             ),
         ),
@@ -387,7 +387,9 @@ def calls(d: Draw) -> dict[str, Any]:  # one entry for each callable
         "cache.remove": lambda: d.of(d.caches).remove(d.few(), d.few()),
         "cache.drop": lambda: d.of(d.caches).drop(d.few(), d.few()),
         "cache.shift": lambda: d.of(d.caches).shift(d.few(), d.few(), d.integer()),
-        "cache.change": lambda: d.of(d.caches).change_frequencies(d.of(d.frequencies)),
+        "cache.change": lambda: d.of(d.caches).change_frequencies(
+            d.random.choice([SPECS[0], d.of(d.frequencies)])
+        ),
         "cache.truncate": lambda: d.of(d.caches).truncate(d.few()),
         "cache.views": lambda: (
             repr(d.of(d.caches)),
