@@ -295,8 +295,8 @@ void bind_plan(nb::module_& module) {
 encoding: a spec, several specs, or None (no position).
 queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at
     positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for
-    keys: the queries. Rotary encodings and sinusoids also take continuous positions: arrays
-    [T] and [S] of a floating type, or tuples of them, one for each position axis.
+    keys: the queries. Rotary encodings and sinusoids also take continuous positions: float64
+    [T] and [S], or tuples of them, one for each position axis.
 parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.
 visibility: 'causal' or 'bidirectional'; required.
 left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.

@@ -168,8 +168,8 @@ class RotaryTable:
 
     encoding: a rotary spec or RotaryFrequencies.
     positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,
-        or a tuple of them, one for each position axis (M-RoPE). Continuous positions: an array [T]
-        of a floating type, or a tuple of them. A spec with a grid takes the numbers of cells.
+        or a tuple of them, one for each position axis (M-RoPE). Continuous positions: float64 [T], or
+        a tuple of them. A spec with a grid takes the numbers of cells.
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
     angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.
 
@@ -354,8 +354,8 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
     encoding: a spec, several specs, or None (no position).
     queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at
         positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for
-        keys: the queries. Rotary encodings and sinusoids also take continuous positions: arrays
-        [T] and [S] of a floating type, or tuples of them, one for each position axis.
+        keys: the queries. Rotary encodings and sinusoids also take continuous positions: float64
+        [T] and [S], or tuples of them, one for each position axis.
     parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.
     visibility: 'causal' or 'bidirectional'; required.
     left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.

@@ -141,12 +141,11 @@ def test_a_table_of_a_grid_takes_the_numbers_of_cells() -> None:
 # -- continuous positions ----------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
-def test_continuous_positions_are_exact(dtype: str) -> None:
-    at = np.array([0.0, 0.25, -3.5, 1000.125]).astype(dtype)
+def test_continuous_positions_are_exact() -> None:
+    at = np.array([0.0, 0.25, -3.5, 1000.125])
     frequencies = np.array([1.0, 100.0**-0.5])
-    angles = at.astype("f8")[:, None] * frequencies
-    for table in (gnomon.RotaryTable(ROPE, at), gnomon.RotaryTable(ROPE, at.astype("f8").tolist()),
+    angles = at[:, None] * frequencies
+    for table in (gnomon.RotaryTable(ROPE, at), gnomon.RotaryTable(ROPE, at.tolist()),
                   gnomon.lower(ROPE, at, visibility="causal").query_rotary):
         assert table.tokens == 4 and table.batch == 1
         np.testing.assert_allclose(table.cos[0], np.cos(angles), atol=2.0**-24)
@@ -184,6 +183,7 @@ def test_continuous_positions_on_axes() -> None:
 
 @pytest.mark.parametrize("call, rule", [
     (lambda: gnomon.RotaryTable(ROPE, np.zeros((2, 3))), "must have 1 axis"),
+    (lambda: gnomon.RotaryTable(ROPE, np.zeros(3, "f4")), "must be integers, or float64.*, got f32"),
     (lambda: gnomon.RotaryTable(ROPE, np.array([np.nan])), "at most 2.31 in magnitude, got nan"),
     (lambda: gnomon.RotaryTable(ROPE, np.array([1e10])), "at most 2.31 in magnitude"),
     (lambda: gnomon.RotaryTable(ROPE, (np.zeros(2), np.zeros(3))), "2 tokens on each axis, got 3"),
