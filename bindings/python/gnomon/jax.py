@@ -170,9 +170,16 @@ def add_position(x: jax.typing.ArrayLike, encoding: Encoding,
     x = _arguments.array("add_position", "x", x)
     if x.ndim < 2:
         raise ValueError(f"[add_position] x must have at least 2 axes, got {x.ndim}")
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise ValueError(f"[add_position] x must have elements of a floating type, got {x.dtype}")
     if positions is None:
         is_zero = isinstance(offset, int) and offset == 0
         positions = x.shape[-2] if is_zero else _arguments.offset(offset, x.shape[-2])
+    else:
+        positions = _arguments.integers("add_position", "positions", positions)
+        if positions.shape not in (x.shape[-2:-1], x.shape[:-1]):
+            raise ValueError(f"[add_position] positions must have the shape {x.shape[-2:-1]} or "
+                             f"{x.shape[:-1]}, got {positions.shape}")
     added = table(encoding, positions, parameters, length=length)
     if added.shape[-1] != x.shape[-1]:
         raise ValueError(f"[add_position] x must have the width of the table, {added.shape[-1]}, "
