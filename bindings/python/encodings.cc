@@ -46,11 +46,11 @@ nb::list parameters_of(const std::vector<model::Parameter>& parameters) {
 }  // namespace
 
 void refuse_choice(const char* operation, const char* name, const std::string& list,
-                   const std::string& got) {
-  refuse(operation, std::string(name) + " must be one of " + list, std::string_view(got));
+                   std::string_view got) {
+  refuse(operation, std::string(name) + " must be one of " + list, got);
 }
 
-Direction direction_of(const char* operation, const std::string& text) {
+Direction direction_of(const char* operation, std::string_view text) {
   constexpr Choice<Direction> directions[] = {{"forward", Direction::forward},
                                               {"inverse", Direction::inverse}};
   return chosen(operation, "direction", text, directions);

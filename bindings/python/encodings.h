@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "bindings/python/plan.h"
@@ -53,9 +54,9 @@ struct Choice {
   E value;
 };
 [[noreturn]] void refuse_choice(const char* operation, const char* name,
-                                const std::string& list, const std::string& got);
+                                const std::string& list, std::string_view got);
 template <typename E, std::size_t n>
-E chosen(const char* operation, const char* name, const std::string& text,
+E chosen(const char* operation, const char* name, std::string_view text,
          const Choice<E> (&choices)[n]) {
   std::string list;
   for (const Choice<E>& one : choices) {
@@ -71,7 +72,7 @@ void add_hash(std::size_t& sum, const T& value) {
   sum = 31 * sum + std::hash<T>()(value);
 }
 
-Direction direction_of(const char* operation, const std::string& text);
+Direction direction_of(const char* operation, std::string_view text);
 Visibility visibility_of(const char* operation, const std::string& text);
 std::string name(Visibility visibility);
 Angles angles_of(const std::string& text);

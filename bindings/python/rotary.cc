@@ -4,11 +4,13 @@
 #include <nanobind/operators.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/string_view.h>
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <optional>
 #include <string>
+#include <string_view>
 #include <tuple>
 #include <variant>
 #include <vector>
@@ -35,34 +37,36 @@ std::string name(Pairing pairing) {
   return "?";
 }
 
-RotaryFrequencies frequencies_of(nb::handle encoding, std::int64_t length) {
+RotaryFrequencies frequencies_of(const model::Encoding& spec, std::int64_t length) {
+  if (auto found = model::rotary_frequencies(spec, length)) return *std::move(found);
+  std::string rule = "the encoding must be rotary with one set of frequencies";
+  if (std::holds_alternative<XPos>(spec))
+    rule += ": use query_rotary and key_rotary of the plan of gnomon.lower";
+  if (std::holds_alternative<Vjepa2>(spec))
+    rule += ": use gnomon.attention with the plan of gnomon.lower";
+  refuse("rotary", rule, model::info(spec).name);
+}
+
+RotaryFrequencies frequencies_from(nb::handle encoding, std::int64_t length) {
   RotaryFrequencies frequencies;
   if (nb::try_cast(encoding, frequencies, false)) return frequencies;
-  const model::Encoding spec = encoding_of(encoding);
-  auto found = model::rotary_frequencies(spec, length);
-  if (!found) {
-    std::string rule = "the encoding must be rotary with one set of frequencies";
-    if (std::holds_alternative<XPos>(spec))
-      rule += ": use query_rotary and key_rotary of the plan of gnomon.lower";
-    if (std::holds_alternative<Vjepa2>(spec))
-      rule += ": use gnomon.attention with the plan of gnomon.lower";
-    refuse("rotary", rule, model::info(spec).name);
-  }
-  return *std::move(found);
+  return frequencies_of(encoding_of(encoding), length);
 }
 
 // The rows of a rotary spec or of frequencies, as `lower` computes them.
 RotaryTable table_of(nb::handle encoding, nb::handle positions, std::int64_t length,
                      Angles angles) {
-  RotaryFrequencies frequencies = frequencies_of(encoding, length);
+  std::optional<model::Encoding> spec;
+  RotaryFrequencies frequencies;
+  if (!nb::try_cast(encoding, frequencies, false))
+    frequencies = frequencies_of(spec.emplace(encoding_of(encoding)), length);
   if (const auto coordinates = coordinates_of("rotary", "positions", positions)) {
     const ReleasedGil released;
     return {std::move(frequencies), coordinates->view(), angles};
   }
   std::vector<Positions> axes = axes_of("rotary", "positions", positions);
-  if (!nb::isinstance<RotaryFrequencies>(encoding)) {
-    const model::Encoding spec = encoding_of(encoding);
-    if (const auto* axial = std::get_if<AxialRotary>(&spec))
+  if (spec) {
+    if (const auto* axial = std::get_if<AxialRotary>(&*spec))
       axes = model::cells_or_axes(axes, axial->grid);
     // Text in a model with several axes.
     const std::int64_t count = rotary_internal::axis_count(frequencies);
@@ -113,7 +117,7 @@ using State = std::tuple<std::string, std::int64_t, std::vector<double>,
 
 using TableState = std::tuple<RotaryFrequencies, nb::object, nb::object>;
 
-void rotate_arrays(nb::handle x, const RotaryTable& table, const std::string& direction,
+void rotate_arrays(nb::handle x, const RotaryTable& table, std::string_view direction,
                    nb::handle k, nb::handle out) {
   using Access = Array::Access;
   const Direction sign = direction_of("rotate", direction);
@@ -281,7 +285,7 @@ table_scale: a factor on cos and sin (the attention factor of YaRN).)")
           nb::sig("def __setstate__(self, state: tuple[Any, ...]) -> None"));
 
   module.def(
-      "rotary_frequencies", &frequencies_of, nb::arg("encoding"), nb::arg("length") = 0,
+      "rotary_frequencies", &frequencies_from, nb::arg("encoding"), nb::arg("length") = 0,
       nb::sig("def rotary_frequencies(encoding: Encoding | RotaryFrequencies, length: int = "
               "0) -> RotaryFrequencies"),
       R"(Returns the frequencies of a rotary encoding at a declared context length.
