@@ -134,7 +134,8 @@ def _svg_width(svg: str) -> int:
 
 
 def note(name: str) -> str:
-    stored = " The lab was not run for this page: the results are those of `docs/notebooks/results`."
+    stored = (" The lab was not run for this page: the results are those of "
+              "`docs/notebooks/results`.")
     return (f"A notebook with its outputs: [source](../notebooks/{name}.md), "
             f"[how to run it](../notebooks/README.md#running-them), [gallery](README.md)."
             + (stored if name == "lab" else ""))
