@@ -63,7 +63,7 @@ class Value:
                 raise ValueError(f"[encoding] {field.name} must be given, got None")
             object.__setattr__(self, field.name, value)
 
-    # Here and not by dataclass, which would compile them for each of the 46 classes at import.
+    # Here and not by dataclass, which would compile them for each class at import.
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name)
                      for field in dataclasses.fields(self))  # type: ignore[arg-type]
