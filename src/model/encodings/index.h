@@ -1,6 +1,8 @@
 // Entry of the index of the position.
 #pragma once
 
+#include <algorithm>
+
 #include "gnomon/embedding/index.h"
 #include "src/model/encodings/entry.h"
 
@@ -18,13 +20,15 @@ struct Entry<Index> : EntryOf<Index> {
   static constexpr EncodingInfo infos[] = {
       {"index", "Index", "position index, integer positions", Place::embeddings,
        Sharing::all_layers,
-       "the position itself, added to each channel: the naive choice, for comparison",
-       "P[t, c] = t", "Kazemnejad 2019, \"Transformer Architecture: The Positional Encoding\"",
+       "the position, divided by the length or not: the naive choice, for comparison",
+       "P[t, c] = t                    raw\n"
+       "P[t, c] = t / (length - 1)     normalised",
+       "Kazemnejad 2019, \"Transformer Architecture: The Positional Encoding\"",
        "embedding/index.md", "", [](const Shape& s) -> Encoding {
          return Index{.width = s.width,
-                      .unit = IndexUnit::raw,
+                      .unit = IndexUnit::normalised,
                       .channels = IndexChannels::all,
-                      .length = s.length};
+                      .length = std::max<std::int64_t>(2, s.length)};
        }}};
   static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::some};
   static void fields(Index& s, auto&& v) {

@@ -43,11 +43,13 @@ class NoPosition(Encoding):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Index(Encoding):
-    """Index: the position itself, added to each channel: the naive choice, for comparison.
+    """Index: the position, divided by the length or not: the naive choice, for comparison.
 
     Source: Kazemnejad 2019, "Transformer Architecture: The Positional Encoding".
 
     width: C, at least 1
+    unit: raw: t; normalised: t / (length - 1)
+    channels: channels that receive the value
     length: normalised only: the tokens of a sequence, at least 2. Position length - 1 has
         the value 1, and later positions have larger values.
     """
@@ -56,7 +58,7 @@ class Index(Encoding):
     width: int
     unit: Literal["raw", "normalised"]
     channels: Literal["all", "first"]
-    length: int = 0
+    length: int
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
