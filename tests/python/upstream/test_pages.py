@@ -7,7 +7,7 @@ import pathlib
 import sys
 
 import pytest
-from pages import PAGES, requires_numpy_only, run
+from pages import PAGES, ROOT, requires_numpy_only, run
 
 # Starts the lab with small settings, unless the call continues an earlier one.
 SMALL_LAB = """#!{python}
@@ -34,6 +34,7 @@ def folder(real_lab: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatc
     lab.write_text(SMALL_LAB.format(python=sys.executable, lab=real_lab))
     lab.chmod(0o755)
     monkeypatch.setenv("GNOMON_LAB", str(lab))
+    (tmp_path / "checkout").symlink_to(ROOT)
     monkeypatch.setenv("RAY_worker_niceness", "0")
     (tmp_path / "novel.txt").write_text("Call me Ishmael. Some years ago, never mind.\n" * 400)
     return tmp_path
