@@ -16,9 +16,9 @@ void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, co
             const View<const float, 4>& bias = {});
 
 // Gradients of `attend`. parameters: the gradients of the plan's parameters, to which those of
-// this call are added; or empty. bias: as in `attend`; bias_grad [B, Hq, T, S], or without data:
-// overwritten. Throws std::invalid_argument if the plan has norms or a query scale and is not
-// prepared.
+// this call are added; or empty. bias: as in `attend`. bias_grad [B, Hq, T, S], or without
+// data: overwritten. Throws std::invalid_argument if the plan has norms or a query scale and is
+// not prepared.
 struct AttendGradient {
   Tensor q, k, v, gates = {};
   std::span<double> sinks = {};
