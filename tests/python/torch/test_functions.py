@@ -6,7 +6,7 @@ import functools
 
 import pytest
 import torch
-from formulas import inputs, rotation, tolerance
+from formulas import inputs, rotation, tokens_first, tolerance
 from torch.autograd import forward_ad
 
 import gnomon
@@ -87,6 +87,27 @@ def test_rotate_by_several_axes():
         want = rotation(x, at)
         torch.testing.assert_close(out[..., pair::4].double(), want[..., pair::4], atol=1e-6,
                                    rtol=1e-6)
+
+
+def test_the_default_layout_is_heads_tokens():
+    x = torch.randn(2, 3, 5, 8)
+    assert torch.equal(gt.rotate(x, ROPE), rotate(x.transpose(1, 2), ROPE).transpose(1, 2))
+
+
+@pytest.mark.parametrize("positions", [None, 2, torch.tensor([5, 0, 3, 3])])
+def test_rotate_by_a_grid(positions):
+    parts = [gnomon.AxialPart(axis=axis, rotary_dim=4) for axis in (0, 1)]
+    spec = gnomon.AxialRotary(parts=parts, pairing="halves", order="blocks", grid=(2, 3))
+    x = torch.randn(2, 3, 4, 8)
+    cell = positions if isinstance(positions, torch.Tensor) else torch.arange(4) + (positions or 0)
+    got = gt.rotate(x, spec, positions)
+    # halves (i, i + 4): pairs 0 and 1 rotate by the row, 2 and 3 by the column
+    row, column = (tokens_first(x[..., [i, i + 1, i + 4, i + 5]].double(), at, rotary_dim=4)
+                   for i, at in ((0, cell // 3), (2, cell % 3)))
+    want = torch.stack((row, column), -2).unflatten(-1, (2, 2)).transpose(-2, -3).flatten(-3)
+    torch.testing.assert_close(got.double(), want, atol=1e-6, rtol=1e-6)
+    by_axes = gt.rotate(x, spec, (cell // 3, cell % 3))
+    torch.testing.assert_close(got, by_axes)
 
 
 def test_rotate_step_by_step_has_the_bits_of_the_whole():
@@ -209,7 +230,20 @@ def test_rotate_on_meta_and_fake_tensors():
     (lambda x: rotate(x, T5), "encoding must be rotary"),
     (lambda x: rotate(x, 3), "encoding must be a spec.*got int"),
     (lambda x: rotate(x, ROPE, torch.ones(5)), r"positions must be integers, got torch.float32"),
-    (lambda x: rotate(x, ROPE, torch.arange(4)), "4 tokens"),
+    (lambda x: rotate(x, ROPE, torch.arange(4)), r"\[T\] or \[B, T\] with T = 5.* got \[4\]"),
+    (lambda x: rotate(x, ROPE, torch.arange(50)), r"with T = 5 .*axis 1 of x.* got \[50\]"),
+    (lambda x: gt.rotate(x, ROPE, torch.arange(5)), r"with T = 3 .*axis 2 of x.* got \[5\]"),
+    (lambda x: rotate(x, ROPE, torch.zeros(3, 5, dtype=int)), r"B = 2, got \[3, 5\]"),
+    (lambda x: torch.ops.gnomon.rotate(x, ROPE.to_json(), [torch.arange(9)], 0, 0, False, False),
+     r"with T = 5 .* got \[9\]"),
+    (lambda x: rotate(x, gnomon.XPos(rotary_dim=8, pairing="halves")),
+     r"use gnomon.torch.XPos\(...\).rotate"),
+    (lambda x: rotate(x, gnomon.Vjepa2(head_dim=8, grid=(1, 1, 5))), r"Vjepa2\(...\).rotate"),
+    (lambda x: gnomon.Rotary(rotary_dim=8, pairing="halves", base=torch.nn.Parameter(x[0, 0, 0, 0])),
+     r"base must not require a gradient, .*gnomon.torch.LearnedRotary"),
+    (lambda x: gt.Rotary(rotary_dim=torch.ones((), requires_grad=True), pairing="halves"),
+     r"rotary_dim must not require a gradient"),
+    (lambda x: gnomon.Rotary(rotary_dim=7, pairing="halves"), "rotary_dim must be even, got 7"),
     (lambda x: rotate(x.int(), ROPE), "f32, f16, bf16 or f64"),
     (lambda x: rotate(x[0], ROPE), "4 axes"),
 ])

@@ -3,10 +3,9 @@
     import torch, gnomon, gnomon.torch
 
     rope = gnomon.Rotary(rotary_dim=64, pairing="halves", base=500000.0)
-    q = torch.randn(1, 16, 8, 64)                        # [B, T, H, D]
-    q = gnomon.torch.rotate(q, rope)                     # positions 0 to 15
-
     q, k, v = torch.randn(3, 1, 8, 16, 64).unbind()      # [B, H, T, D]
+
+    rotated = gnomon.torch.rotate(q, rope)               # positions 0 to 15
     out = gnomon.torch.attention(q, k, v, rope)          # rotation inside, causal
 
 Tables are computed in double from the spec when they are first needed, and shared by all calls.

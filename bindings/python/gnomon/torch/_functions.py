@@ -23,6 +23,7 @@ from ._kernels import AttentionArguments
 from ._registry import call
 
 Layout = Literal["tokens_heads", "heads_tokens"]
+Visibility = Literal["causal", "bidirectional"]
 RotaryLike = Encoding | RotaryFrequencies | RotaryTable
 PositionsLike = int | Tensor | Sequence[Tensor] | Positions | None
 
@@ -121,12 +122,12 @@ def _axes(positions: Any) -> list[Tensor]:
 
 
 def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
-           layout: Layout = "tokens_heads", inverse: bool = False, length: int = 0,
+           layout: Layout = "heads_tokens", inverse: bool = False, length: int = 0,
            inplace: bool = False) -> Tensor:
     """Rotates queries or keys by their positions (RoPE).
 
-    x: [B, T, H, D], or [B, H, T, D] for the layout 'heads_tokens', any strides; float32, float16,
-        bfloat16 or float64.
+    x: [B, H, T, D], or [B, T, H, D] for the layout 'tokens_heads', any strides; float32, float16,
+        bfloat16 or float64. The result has the type of x, also under autocast.
     encoding: a rotary spec, RotaryFrequencies, or a prepared RotaryTable of T tokens.
     positions: None (0 to T - 1), the position of the first token, integers [T] or [B, T], or a
         tuple of them, one for each position axis (M-RoPE: t, h, w). None with a RotaryTable.
@@ -157,6 +158,8 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     if inplace and gradient:
         raise ValueError(
             "[rotate] x must not require a gradient if inplace is True, got a tensor that does")
+    if axes:
+        _kernels.check_positions("rotate", x, axes, by_heads)
     if not _compiling() and _direct(x):
         if text is None:
             table, begin = encoding, None
@@ -219,8 +222,7 @@ class _Attention(torch.autograd.Function):
 def attention(q: Tensor, k: Tensor, v: Tensor,
               encoding: Encoding | Sequence[Encoding] | None = None,
               parameters: Sequence[Tensor] = (), *, layout: Layout = "heads_tokens",
-              visibility: Literal["causal", "bidirectional"] = "causal", left: int | None = None,
-              right: int | None = None, softmax_scale: float | None = None,
+              visibility: Visibility = "causal", left: int | None = None, right: int | None = None, softmax_scale: float | None = None,
               cap: float | None = None, sinks: Tensor | None = None,
               positions: Tensor | None = None, query_positions: Tensor | None = None,
               sequences: Tensor | None = None, query_sequences: Tensor | None = None,

@@ -46,6 +46,20 @@ def check_heads(x: Tensor) -> None:
         raise ValueError(f"[rotate] x must have 4 axes, got {x.dim()}")
 
 
+def check_positions(operation: str, x: Tensor, positions: Sequence[Tensor],
+                    heads_tokens: bool) -> None:
+    """Refuses positions that are not [T], [1, T] or [B, T]."""
+    check_heads(x)
+    axis = 2 if heads_tokens else 1
+    batch, tokens = x.shape[0], x.shape[axis]
+    for one in positions:
+        if one.dim() not in (1, 2) or one.shape[-1] != tokens or one.shape[0] not in (
+                (1, batch) if one.dim() == 2 else (tokens,)):
+            raise ValueError(
+                f"[{operation}] positions must be [T] or [B, T] with T = {tokens} (axis {axis} of x "
+                f"in this layout) and B = {batch}, got {list(one.shape)}")
+
+
 # -- rotate ------------------------------------------------------------------------------------
 
 
@@ -53,7 +67,9 @@ def table_of(x: Tensor, encoding: str, positions: Sequence[Tensor], offset: int,
              heads_tokens: bool) -> tuple[RotaryTable, int]:
     """Returns the table of a rotation, and the row of the first token."""
     if positions:
+        check_positions("rotate", x, positions, heads_tokens)
         return _plans.rotary_at(encoding, length, positions), 0
+    check_heads(x)
     return _plans.rotary(encoding, length, offset, x.size(2 if heads_tokens else 1))
 
 

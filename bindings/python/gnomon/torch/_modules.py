@@ -4,21 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .. import _core, specs
 from .._spec import Encoding, usual
 from . import _functions
-from ._functions import Layout
+from ._functions import Layout, Visibility
 from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed
 from ._names import Stored, stored
 from ._rotation import rotary_plan, rotated, rotations
-
-
-Visibility = Literal["causal", "bidirectional"]
 
 
 class Matrices(nn.Module):
@@ -98,6 +96,7 @@ class PositionEncoding(Matrices):
             raise ValueError("[position] sizes and fields must be those of the spec, "
                              "got a spec and further arguments")
         self.mixture = mixture_of(encoding)
+        _check(self.mixture)
         kinds = [one.kind for one in self.mixture]
         if len(set(kinds)) < len(kinds):
             raise ValueError(f"[position] each encoding must occur once, got {', '.join(kinds)}")
@@ -290,6 +289,22 @@ class Part(NamedTuple):
 
     mixture: tuple[Encoding, ...]
     texts: Any  # a tuple of str
+
+
+def _check(mixture: tuple[Encoding, ...]) -> None:
+    """Refuses specs with values out of bounds, as `lower` does, before parameters are drawn."""
+    for spec in mixture:
+        if isinstance(spec, (specs.ScaledRotary, specs.AxialRotary, specs.MRope)):
+            _core.rotary_frequencies(spec)
+            continue
+        for one in spec.parameters():
+            if min(one.rows, one.columns) < 1:
+                raise ValueError(f"[{spec.kind}] {one.name} must have at least 1 row and 1 column, "
+                                 f"got {one.rows} x {one.columns}")
+        shapes = [(one.rows, one.columns) for one in spec.parameters()]
+        if sum(rows * columns for rows, columns in shapes) < 2**22:  # lower copies them
+            _core.lower(spec, 1, parameters=[np.ones(one, np.float32) for one in shapes],
+                        visibility="bidirectional")
 
 
 def _part(mixture: list[Encoding]) -> Part:
