@@ -197,10 +197,11 @@ def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int | None, hea
     heads_tokens.
     """
 
-def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, head_offset: int, heads_tokens: bool, inverse: bool) -> None:
+def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, head_offset: int, heads_tokens: bool, inverse: bool, pairs: int | None = None) -> None:
     """
-    Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or
-    [B or 1, T, R/2]. Shapes of x and out as in rotate_rows.
+    Writes the rotation of x by given cos and sin to out. cos, sin: [T, R/2] or [B or 1, T,
+    R/2]; types other than float32 are converted. pairs: if given, only the first `pairs`
+    columns are read. Shapes of x and out as in rotate_rows.
     """
 
 def encodings() -> list[dict[str, str]]: ...
