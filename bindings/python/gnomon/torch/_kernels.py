@@ -98,7 +98,6 @@ def rotate_with_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, pairing: 
     """Writes the rotation of x by given cos and sin to out, which may be x."""
     rest = pairing, head_offset, heads_tokens, inverse
     if x.is_cpu:
-        cos, sin = readable(cos.float()), readable(sin.float())
         _core.rotate_with(x, out, cos, sin, *rest)
     else:
         rotate_plain(out, x, cos, sin, *rest)
@@ -110,6 +109,15 @@ def rotated_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset:
     x = readable(x)
     out = like(x)
     rotate_with_into(out, x, cos, sin, pairing, head_offset, heads_tokens, inverse)
+    return out
+
+
+def rotated_with_halves(x: Tensor, cos: Tensor, sin: Tensor, pairs: int,
+                        heads_tokens: bool) -> Tensor:
+    """Returns the rotation of x on the CPU by the first columns of cos and sin, [B or 1, T, R]."""
+    x = readable(x)
+    out = like(x)
+    _core.rotate_with(x, out, cos, sin, "halves", 0, heads_tokens, False, pairs)
     return out
 
 
