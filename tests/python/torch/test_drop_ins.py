@@ -68,7 +68,8 @@ def test_double_cos_and_sin_are_not_rounded(inplace):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-@pytest.mark.parametrize("of_factors", [torch.float32, torch.float16, torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("of_factors", [torch.float32, torch.float16, torch.bfloat16,
+                                        torch.float64])
 def test_types_and_strides_of_cos_and_sin(dtype, of_factors):
     q = torch.randn(2, 4, 5, 8).to(dtype)
     cos, sin = (one.to(of_factors) for one in factors())

@@ -239,7 +239,8 @@ def test_rotate_on_meta_and_fake_tensors():
     (lambda x: rotate(x, gnomon.XPos(rotary_dim=8, pairing="halves")),
      r"use gnomon.torch.XPos\(...\).rotate"),
     (lambda x: rotate(x, gnomon.Vjepa2(head_dim=8, grid=(1, 1, 5))), r"Vjepa2\(...\).rotate"),
-    (lambda x: gnomon.Rotary(rotary_dim=8, pairing="halves", base=torch.nn.Parameter(x[0, 0, 0, 0])),
+    (lambda x: gnomon.Rotary(rotary_dim=8, pairing="halves", base=torch.nn.Parameter(x[0, 0, 0, 0])
+                             ),
      r"base must not require a gradient, .*gnomon.torch.LearnedRotary"),
     (lambda x: gt.Rotary(rotary_dim=torch.ones((), requires_grad=True), pairing="halves"),
      r"rotary_dim must not require a gradient"),

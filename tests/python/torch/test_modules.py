@@ -49,7 +49,7 @@ def test_every_encoding_attends_and_embeds(name: str) -> None:
 
 @pytest.mark.parametrize("name, fields, message", [
     ("T5Bias", {"heads": 0, "direction": "causal"}, "at least 1 row and 1 column, got 32 x 0"),
-    ("T5Bias", {"heads": 2, "direction": "causal", "buckets": -3}, "buckets must have .* got -3 x 2"),
+    ("T5Bias", {"heads": 2, "direction": "causal", "buckets": -3}, "buckets must .* got -3 x 2"),
     ("Alibi", {"heads": -1}, "heads must be at least 1, got -1"),
     ("Sinusoidal", {"width": -2, "recipe": "interleaved"}, "width must be at least 1, got -2"),
     ("MRope", {"rotary_dim": 8, "pairing": "halves", "sections": (1, 1, 1), "order": "sequential"},

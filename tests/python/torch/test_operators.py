@@ -34,11 +34,11 @@ def texts(*specs):
 
 
 def attention_inputs(parameters=(), specs=(ROPE,), sinks=None, gates=None, positions=None,
-                     sequences=None, heads_tokens=True, left=None):
+                     sequences=None, heads_tokens=True, left=None, bias=None):
     q, k, v = leaf(2, 4, 5, 8), leaf(2, 2, 7, 8), leaf(2, 2, 7, 6)
     if not heads_tokens:
         q, k, v = (one.detach().transpose(1, 2).requires_grad_() for one in (q, k, v))
-    return (q, k, v, list(parameters), sinks, gates, None, positions, None, sequences,
+    return (q, k, v, list(parameters), sinks, gates, bias, None, positions, None, sequences,
             texts(*specs), heads_tokens, "causal", left, None, None, None, 0)
 
 
@@ -80,6 +80,7 @@ SAMPLES = {
         lambda: attention_inputs(trained(WAVLM), (WAVLM,), None, leaf(1, 4, 5)),
         lambda: attention_inputs(positions=torch.arange(7), sequences=torch.tensor(
             [[-1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1]])),
+        lambda: attention_inputs(bias=leaf(1, 4, 5, 7)),
     ],
     "add_position": [
         lambda: (leaf(2, 5, 8), trained(LEARNED), None, texts(LEARNED), 3),
@@ -95,13 +96,21 @@ SAMPLES = {
 
 
 def backward_sample(sample):
-    q, k, v, parameters, sinks, gates, *rest = sample
+    q, k, v, parameters, sinks, gates, bias, *rest = sample
     args = [one.detach() if isinstance(one, torch.Tensor) else one
-            for one in (q, k, v, [one.detach() for one in parameters], sinks, gates)]
+            for one in (q, k, v, [one.detach() for one in parameters], sinks, gates, bias)]
     out, lse = OPS.attention(*args, *rest)
-    return torch.randn_like(out), *args, out, lse, *rest
+    return torch.randn_like(out), *args, out, lse, bias is not None, *rest
 
 
+SAMPLES["encoding_bias"] = [
+    lambda: (trained(T5), None, torch.arange(5), torch.arange(5), texts(ROPE, T5), True),
+    lambda: (trained(WAVLM), leaf(2, 4, 5), torch.arange(5), torch.arange(10).view(2, 5),
+             texts(WAVLM), False),
+]
+SAMPLES["encoding_bias_backward"] = [
+    lambda: (torch.randn(1, 4, 5, 5), [torch.randn(8, 4)], None, torch.arange(5), torch.arange(5),
+             texts(T5), True)]
 SAMPLES["attention_backward"] = [
     lambda make=make: backward_sample(make()) for make in SAMPLES["attention"]]
 

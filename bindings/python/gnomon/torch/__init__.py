@@ -18,11 +18,13 @@ from typing import Any
 
 from . import _operators as _operators
 from ._append import rotate_append
+from ._attention import attention
 from ._drop_ins import apply_rotary_emb, apply_rotary_pos_emb, rope_init
-from ._functions import add_position, attention, rotate
+from ._functions import add_position, rotate
 from ._modules import PositionEncoding, PositionScheme
 from ._named import *  # noqa: F403
 from ._named import __all__ as _named
+from ._registry import decompositions
 from .patch import PatchReport, patch, unpatch
 
 __all__ = [
@@ -33,6 +35,7 @@ __all__ = [
     "apply_rotary_emb",
     "apply_rotary_pos_emb",
     "attention",
+    "decompositions",
     "flex",
     "patch",
     "rope_init",

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from .. import _core, specs
 from .._spec import Encoding, usual
 from . import _functions
+from ._attention import attention
 from ._functions import Layout, Visibility
 from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed
 from ._names import Stored, stored
@@ -186,6 +187,7 @@ class PositionEncoding(Matrices):
                softmax_scale: float | None = None, cap: float | None = None,
                sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
                sequences: Any = None, query_sequences: Any = None,
+               attn_mask: Tensor | None = None, bias: Tensor | None = None, dropout: float = 0,
                hidden: Tensor | None = None, length: int = 0) -> Tensor:
         """Attention with the rotation, bias and relative vectors of the encoding.
 
@@ -193,12 +195,16 @@ class PositionEncoding(Matrices):
             rotated. Arguments as gnomon.torch.attention.
         hidden: the input of the layer, [B, T, C]; required by WavLM, whose gates depend on it.
 
-        On the CPU: gnomon.torch.attention. On other devices: gnomon.torch.flex.attend.
+        On the CPU, and with attn_mask, bias or dropout: gnomon.torch.attention. On other devices:
+        gnomon.torch.flex.attend.
         """
         mixture, texts = self._parts["attention"]
         encoding: Any = texts
-        run: Any = _functions.attention
-        if q.device.type not in ("cpu", "meta"):
+        run: Any = attention
+        masks: dict[str, Any] = {}
+        if attn_mask is not None or bias is not None or dropout:
+            masks = {"attn_mask": attn_mask, "bias": bias, "dropout": dropout}
+        elif q.device.type not in ("cpu", "meta"):
             from . import flex  # imported here because its import is slow
 
             run = flex.attend
@@ -207,7 +213,7 @@ class PositionEncoding(Matrices):
                    visibility=visibility, left=left, right=right, softmax_scale=softmax_scale,
                    cap=cap, sinks=sinks, positions=positions, query_positions=query_positions,
                    sequences=sequences, query_sequences=query_sequences,
-                   gates=self._gates(hidden), length=length)
+                   gates=self._gates(hidden), length=length, **masks)
 
     def bias(self, queries: Any, keys: Any = None, *, device: Any = None,
              dtype: torch.dtype = torch.float32) -> Tensor:

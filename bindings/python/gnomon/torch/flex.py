@@ -201,8 +201,8 @@ def block_mask(queries: int, keys: int | None = None, *, visibility: Visibility,
 
 
 @functools.lru_cache(maxsize=16)
-def _plain_mask(queries: int, keys: int, visibility: Visibility, left: int | None, right: int | None,
-                device: torch.device) -> BlockMask | None:
+def _plain_mask(queries: int, keys: int, visibility: Visibility, left: int | None,
+                right: int | None, device: torch.device) -> BlockMask | None:
     sees = mask_mod(visibility, offset=max(0, keys - queries), left=left, right=right)
     if sees is None:
         return None
