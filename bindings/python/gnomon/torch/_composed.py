@@ -36,12 +36,11 @@ def cos_sin(frequencies: _core.RotaryFrequencies,
     device = positions[0].device
     at = torch.stack(torch.broadcast_tensors(*(one.double() for one in positions)), -1)
     if axes:
-        at = at[..., torch.tensor(axes, device=device)]
-    angle = at * torch.tensor(inv_freq, dtype=torch.float64, device=device)
+        at = at[..., _plans.numbers(axes, "int64", device)]
+    angle = at * _plans.numbers(inv_freq, "float64", device)
     factor: Any = scale
     if growth:
-        rates = torch.tensor(growth, dtype=torch.float64, device=device)
-        factor = scale * ((at - centre) * rates).exp()
+        factor = scale * ((at - centre) * _plans.numbers(growth, "float64", device)).exp()
     return angle.cos() * factor, angle.sin() * factor
 
 
@@ -296,7 +295,7 @@ def add_position(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | No
         table = _plans.embedding(encoding, (), None, int(offset), int(x.shape[-2])).table
         if table is None:
             return x.clone()
-        rows = torch.tensor(table, device=x.device).view(x.shape[-2:])
+        rows = _plans.numbers(table, "float32", x.device).view(x.shape[-2:])
         return (x.to(kind) + rows.to(kind)).to(x.dtype)
     spec = mixture[0]
     if len(mixture) > 1 or not isinstance(spec, specs.Learned):

@@ -11,8 +11,9 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -37,6 +38,26 @@ def constant(function: _Function) -> _Function:
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
+
+
+def kept(size: int) -> Callable[[_Function], _Function]:
+    """As functools.lru_cache, for functions that make tensors: tensors of a trace are not kept."""
+    def decorate(function: _Function) -> _Function:
+        cached = functools.lru_cache(size)(function)
+
+        @functools.wraps(function)
+        def call(*args: Any) -> Any:
+            return (function if torch._C._len_torch_dispatch_stack() else cached)(*args)
+
+        return cast(_Function, call)
+
+    return decorate
+
+
+def numbers(values: Any, dtype: str, device: torch.device) -> Tensor:
+    """Returns numbers as a tensor. torch.tensor would add an operator in place to a trace."""
+    tensor = torch.from_numpy(np.array(values, dtype))
+    return tensor if device.type == "cpu" else tensor.to(device)
 
 
 class Cache:
