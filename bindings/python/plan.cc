@@ -12,6 +12,7 @@
 
 #include "bindings/python/arrays.h"
 #include "bindings/python/attend.h"
+#include "bindings/python/bias_form.h"
 #include "bindings/python/encodings.h"
 #include "bindings/python/released_gil.h"
 #include "gnomon/error.h"
@@ -116,7 +117,8 @@ bool heads_tokens(std::string_view layout) {
 
 nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan,
                         nb::handle out, nb::handle lse, nb::handle k_scales,
-                        nb::handle v_scales, nb::handle gates, std::string_view layout) {
+                        nb::handle v_scales, nb::handle gates, std::string_view layout,
+                        nb::handle bias) {
   const bool swap = heads_tokens(layout);
   const Inputs in(q, k, v, k_scales, v_scales, gates);
   const TokensFirst qs(in.q, swap), ks(in.k, swap), vs(in.v, swap);
@@ -130,9 +132,11 @@ nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& pl
   const Array to("attention", "out", result, Access::write);
   const Array sums("attention", "lse", lse, Access::write);
   const TokensFirst target(to, swap);
+  const Array dense("attention", "bias", bias, Access::read);
+  const auto values = internal::read_if<float, 4>({"attention", "bias"}, dense.tensor());
   {
     ReleasedGil released;
-    attend(input, plan, target.tensor, sums);
+    attend(input, plan, target.tensor, sums, values);
   }
   return result;
 }
@@ -141,7 +145,7 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
                            nb::handle out, nb::handle lse, nb::handle out_grad,
                            nb::handle q_grad, nb::handle k_grad, nb::handle v_grad,
                            nb::handle gates, nb::handle gates_grad, nb::handle sinks_grad,
-                           nb::handle parameter_grads) {
+                           nb::handle parameter_grads, nb::handle bias, nb::handle bias_grad) {
   const Inputs in(q, k, v, nb::none(), nb::none(), gates);
   const char* const operation = "attention_backward";
   const Array out_array(operation, "out", out, Access::read),
@@ -151,7 +155,9 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
       dk(operation, "k_grad", k_grad, Access::write),
       dv(operation, "v_grad", v_grad, Access::write),
       dg(operation, "gates_grad", gates_grad, Access::write),
-      ds(operation, "sinks_grad", sinks_grad, Access::write);
+      ds(operation, "sinks_grad", sinks_grad, Access::write),
+      dense(operation, "bias", bias, Access::read),
+      dense_grad(operation, "bias_grad", bias_grad, Access::write);
   const Gradients grads(parameter_grads);
   std::span<double> sinks;
   if (ds.tensor().has_data()) {
@@ -159,73 +165,18 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
     if (!view.contiguous()) refuse(operation, "sinks_grad must be contiguous", "strides");
     sinks = {view.data(), static_cast<std::size_t>(view.size())};
   }
+  const auto values = internal::read_if<float, 4>({operation, "bias"}, dense.tensor());
+  const auto to = internal::write_if<float, 4>({operation, "bias_grad"}, dense_grad.tensor());
   ReleasedGil released;
-  attend_backward(
-      in.input(), plan, out_array.tensor(), lse_array.tensor(), grad.tensor(),
-      {.q = dq, .k = dk, .v = dv, .gates = dg, .sinks = sinks, .parameters = grads.views});
-}
-
-nb::object bias_of(const Plan& plan, std::int64_t queries, std::int64_t keys) {
-  if (queries < 0 || keys < 0)
-    refuse("bias", "queries and keys must not be negative", std::min(queries, keys));
-  const BiasForm& form = plan.lowered.bias;
-  std::int64_t heads = gnomon::heads(form);
-  if (const auto* dense_form = std::get_if<DenseBias>(&form))
-    heads = dense_form->values.extent(1);
-  if (heads == 0) return nb::none();
-  std::vector<double> values(
-      internal::checked_size("bias", "heads x queries x keys", {heads, queries, keys}));
-  {
-    ReleasedGil released;
-    dense(form, plan.lowered.mask.offset,
-          View<double, 3>(values.data(), {heads, queries, keys}));
-  }
-  return numpy(std::move(values),
-               {static_cast<std::size_t>(heads), static_cast<std::size_t>(queries),
-                static_cast<std::size_t>(keys)});
-}
-
-const char* form_name(const BiasForm& form) {
-  constexpr const char* names[] = {"none", "slope",         "strip", "dense",
-                                   "grid", "piecewise_log", "axes"};
-  return names[form.index()];
-}
-
-// The numbers of the bias form, for kernels of other libraries (FlexAttention).
-nb::dict bias_form(const Plan& plan) {
-  nb::dict all;
-  const BiasForm& form = plan.lowered.bias;
-  all["form"] = form_name(form);
-  const auto matrix = [](const std::vector<double>& values, std::int64_t heads) {
-    const auto rows = static_cast<std::size_t>(heads);
-    return numpy(values, {rows, rows ? values.size() / rows : 0});
-  };
-  if (const auto* slope = std::get_if<SlopeBias>(&form)) {
-    all["slopes"] = numpy(slope->slopes, {slope->slopes.size()});
-  } else if (const auto* strip = std::get_if<StripBias>(&form)) {
-    all["min_distance"] = strip->min_distance;
-    all["values"] = matrix(strip->values, strip->heads);
-  } else if (const auto* grid = std::get_if<GridBias>(&form)) {
-    all["height"] = grid->height, all["width"] = grid->width, all["leading"] = grid->leading;
-    all["values"] = matrix(grid->values, grid->heads);
-  } else if (const auto* piecewise = std::get_if<PiecewiseLogBias>(&form)) {
-    all["c"] = piecewise->c, all["threshold"] = piecewise->threshold;
-    all["epsilon"] = piecewise->epsilon;
-    all["knots"] = numpy(piecewise->knots, {piecewise->knots.size()});
-    all["offsets"] = matrix(piecewise->offsets, piecewise->heads);
-    all["slopes"] = matrix(piecewise->slopes, piecewise->heads);
-  } else if (const auto* axes = std::get_if<AxesBias>(&form)) {
-    nb::list strips;
-    for (const AxisStrip& one : axes->axes) {
-      nb::dict strip_of;
-      strip_of["min_distance"] = one.min_distance;
-      strip_of["values"] = matrix(one.values, axes->heads);
-      strip_of["coordinates"] = numpy(one.coordinates, {one.coordinates.size()});
-      strips.append(strip_of);
-    }
-    all["axes"] = strips;
-  }
-  return all;
+  attend_backward(in.input(), plan, out_array.tensor(), lse_array.tensor(), grad.tensor(),
+                  {.q = dq,
+                   .k = dk,
+                   .v = dv,
+                   .gates = dg,
+                   .sinks = sinks,
+                   .parameters = grads.views,
+                   .bias = values,
+                   .bias_grad = to});
 }
 
 nb::object table_of(const Plan& plan) {
@@ -265,10 +216,12 @@ void bind_functions(nb::module_& module) {
       nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("lse") = nb::none(),
       nb::arg("k_scales") = nb::none(), nb::arg("v_scales") = nb::none(),
       nb::arg("gates") = nb::none(), nb::arg("layout") = "tokens_heads",
+      nb::arg("bias") = nb::none(),
       nb::sig(
           "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
           "None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | "
-          "None = None, gates: Array | None = None, layout: str = 'tokens_heads') -> Array"),
+          "None = None, gates: Array | None = None, layout: str = 'tokens_heads', bias: Array "
+          "| None = None) -> Array"),
       R"(Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
 of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
 
@@ -279,6 +232,7 @@ out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is retur
 lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
 gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).
 layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
+bias: float32 [B, Hq, T, S], any strides: replaces the bias of the plan. -inf: not visible.
 
 Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same
 bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.)");
@@ -287,15 +241,18 @@ bits for any number of threads. A query that sees no key gives zeros. Releases t
       nb::arg("plan"), nb::arg("out"), nb::arg("lse"), nb::arg("out_grad"), nb::kw_only(),
       nb::arg("q_grad"), nb::arg("k_grad"), nb::arg("v_grad"), nb::arg("gates") = nb::none(),
       nb::arg("gates_grad") = nb::none(), nb::arg("sinks_grad") = nb::none(),
-      nb::arg("parameter_grads") = nb::make_tuple(),
+      nb::arg("parameter_grads") = nb::make_tuple(), nb::arg("bias") = nb::none(),
+      nb::arg("bias_grad") = nb::none(),
       nb::sig("def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, "
               "lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, "
               "gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: "
-              "Array | None = None, parameter_grads: Sequence[Array] = ()) -> None"),
+              "Array | None = None, parameter_grads: Sequence[Array] = (), bias: Array | None "
+              "= None, bias_grad: Array | None = None) -> None"),
       R"(Writes the gradients of `attention`. out and lse are its results.
 
 q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.
 parameter_grads: float32, one for each parameter of the encoding; gradients are added.
+bias: as in `attention`. bias_grad: float32 [B, Hq, T, S], overwritten.
 sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.)");
   module.def(
       "add_position",
