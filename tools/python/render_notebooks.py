@@ -49,6 +49,12 @@ def execute(name: str, replace: dict[str, str]) -> nbformat.NotebookNode:
     return notebook
 
 
+def without_machine(text: str) -> str:
+    """Returns the text without the times and the temporary folders of the machine of the run."""
+    text = re.sub(r"about \d+ minutes? here", "about N minutes here", text)
+    return re.sub(r"\n*<p>Report: <code>[^<]*</code></p>", "", text)
+
+
 class Page:
     """The blocks of a page, and its pictures by file name."""
 
@@ -58,7 +64,7 @@ class Page:
         self.files: Files = {}
 
     def text(self) -> str:
-        return "\n\n".join(self.blocks) + "\n"
+        return without_machine("\n\n".join(self.blocks)) + "\n"
 
     def picture(self, title: str, *, svg: str = "", png: bytes = b"") -> None:
         """Adds an image. A large SVG becomes a PNG with 2 pixels for each px."""
@@ -79,10 +85,11 @@ class Page:
     def output(self, data: dict[str, Any]) -> None:
         text = data.get("text/plain", "")
         if spec := data.get("application/vnd.vegalite.v5+json"):
-            # The caption below the chart, where a narrow screen does not scale it.
+            # For narrow screens: at most 480 px, with the caption below the chart.
             title = {key: value for key, value in spec["title"].items() if key != "subtitle"}
+            width = {"width": min(spec["width"], 480)} if "width" in spec else {}
             self.picture(title["text"], svg=vl_convert.vegalite_to_svg(
-                {**spec, "title": title}, allowed_base_urls=[]))
+                {**spec, **width, "title": title}, allowed_base_urls=[]))
             if caption := " ".join(text.split("\n")[1:]):
                 self.blocks.append(caption)
         elif "text/html" in data:

@@ -55,6 +55,11 @@ def test_all_notebooks_are_in_the_gallery() -> None:
     assert all(f"]({name}.md)" in index for name in gallery.NAMES)
 
 
+def test_pages_name_no_folder_of_a_machine() -> None:
+    for page in gallery.GALLERY.glob("*.md"):
+        assert not re.search(r"(?<![\w.])/(?:tmp|home|root|work)\b", page.read_text()), page
+
+
 def test_pictures_are_shown_small_and_complete() -> None:
     shown = set()
     for page in gallery.GALLERY.glob("*.md"):
