@@ -24,7 +24,7 @@ from ._functions import add_position, attention, rotate
 from ._modules import PositionEncoding, PositionScheme
 from ._named import *  # noqa: F403
 from ._named import __all__ as _named
-from .patch import PatchReport, patch, unpatch
+from .patch import PatchReport, patch, register_attention, unpatch
 
 __all__ = [
     "PatchReport",
@@ -36,6 +36,7 @@ __all__ = [
     "attention",
     "flex",
     "patch",
+    "register_attention",
     "rope_init",
     "rotate",
     "rotate_append",
