@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import copy
+import dataclasses
 import inspect
+import math
 import re
+import warnings
 from typing import Any
 
 import torch
 import transformers
 from torch import Tensor
 from transformers.models.auto import modeling_auto
+
+import gnomon.torch
 
 transformers.logging.set_verbosity_error()
 
@@ -48,8 +54,50 @@ SIZES: list[tuple[str, int]] = [
 SIZES_COMPILED = [(re.compile(name), size) for name, size in SIZES]
 KEY_HEADS = SIZES[5][0]
 
+_HALVES = dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0,
+                                    mrope_section=[4, 2, 2]))
+_GLM = dict(rope_parameters=dict(rope_type="default", rope_theta=10000.0,
+                                 partial_rotary_factor=0.5, mrope_section=[1, 1, 2]))
 # Changes for the types whose sizes depend on each other.
-CHANGES: dict[str, dict[str, Any]] = {}
+CHANGES: dict[str, dict[str, Any]] = {
+    "axk1": dict(n_group=1, topk_group=1), "bamba": dict(attn_layer_indices=[1]),
+    "codegen": dict(rotary_dim=8), "gptj": dict(rotary_dim=8),
+    "cosmos3_edge_text": _HALVES, "glm4v_text": _GLM, "glm4v_moe_text": _GLM,
+    "glm_image_text": _GLM, "glm_ocr_text": _GLM, "glmga_text": _GLM,
+    "qwen2_vl_text": _HALVES, "qwen2_5_vl_text": _HALVES, "qwen2_5_omni_text": _HALVES,
+    "paddleocr_vl_text": _HALVES,
+    "deepseek_v2": dict(topk_method="greedy", n_routed_experts=4, num_experts_per_tok=2,
+                        first_k_dense_replace=1, n_group=1, topk_group=1),
+    "dots1": dict(n_routed_experts=4, num_experts_per_tok=2, n_shared_experts=1, n_group=1,
+                  topk_group=1),
+    "esm": dict(vocab_size=VOCABULARY, position_embedding_type="rotary", pad_token_id=1,
+                mask_token_id=2),
+    "gpt_neo": dict(attention_types=[[["global", "local"], 1]], num_layers=2, num_heads=4,
+                    window_size=8),
+    "gemma3n_text": dict(num_hidden_layers=4, num_kv_shared_layers=2, activation_sparsity_pattern=[
+        0.0] * 4, layer_types=["sliding_attention", "full_attention"] * 2,
+        hidden_size_per_layer_input=16, vocab_size_per_layer_input=VOCABULARY,
+        intermediate_size=[128] * 4, laurel_rank=8),
+    "hunyuan_v1_dense": dict(head_dim=16), "hunyuan_v1_moe": dict(head_dim=16),
+    "ministral": dict(head_dim=16), "nemotron": dict(head_dim=16),
+    "granitemoehybrid": dict(layer_types=["mamba", "attention"], num_hidden_layers=2,
+                             mamba_n_heads=8, mamba_d_head=16),
+    "jamba": dict(attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2,
+                  expert_layer_offset=1),
+    "lfm2_moe": dict(layer_types=["conv", "full_attention"], num_dense_layers=1),
+    "lilt": dict(channel_shrink_ratio=4, hidden_size=96, intermediate_size=128),
+    "llama4": dict(pad_token_id=0),
+    "mistral4": dict(n_group=1, topk_group=1),
+    "mobilebert": dict(embedding_size=64, intra_bottleneck_size=64, true_hidden_size=64),
+    "recurrent_gemma": dict(block_types=["recurrent", "attention"], num_hidden_layers=2),
+    "reformer": dict(is_decoder=True),
+    "swin": dict(embed_dim=24, depths=[2], num_heads=[4], window_size=2, image_size=32,
+                 patch_size=4),
+    "xlstm": dict(), "xmod": dict(default_language="en_XX"),
+    "xglm": dict(attention_heads=4, num_layers=2),
+    "zamba": dict(num_hidden_layers=4, layers_block_type=["mamba", "mamba", "hybrid", "mamba"]),
+    "gemma4_text": dict(num_kv_shared_layers=0),
+}
 
 
 def shrunk(config: Any, depth: int = 0) -> dict[str, Any]:
@@ -90,7 +138,23 @@ def config_of(model_type: str, **changes: Any) -> Any:
     cls = transformers.CONFIG_MAPPING[model_type]
     arguments = shrunk(cls()) | changes
     arguments.pop("model_type", None)
-    return cls(**arguments)
+    config = cls(**arguments)
+    for one in parts_of(config):
+        one._experts_implementation_internal = "eager"  # grouped products have no float64
+        if getattr(one, "pad_token_id", 0) is None:
+            one.pad_token_id = 0
+        if isinstance(getattr(one, "eos_token_id", None), int):
+            one.eos_token_id = None
+    return config
+
+
+def parts_of(config: Any) -> list[Any]:
+    """Returns a config and the configs of its parts."""
+    found = [config]
+    for name in config.sub_configs:
+        if getattr(config, name, None) is not None:
+            found += parts_of(getattr(config, name))
+    return found
 
 
 def classes_of(model_type: str) -> list[type]:
@@ -172,3 +236,173 @@ def outputs_of(model: Any, arguments: dict[str, Any]) -> dict[str, Tensor]:
     items = out.items() if hasattr(out, "items") else enumerate(out)
     return {str(key): value for key, value in items
             if isinstance(value, Tensor) and value.is_floating_point()}
+
+
+# -- Comparison ---------------------------------------------------------------------------------
+
+
+@dataclasses.dataclass
+class Result:
+    """The comparison of a patched model with the unpatched one.
+
+    status: 'equal', 'different', 'refused', or 'not run' (the unpatched model does not run here).
+    detail: the reason. checks: what was compared. left: parts that stay those of transformers.
+    """
+
+    model_type: str
+    status: str
+    detail: str = ""
+    checks: tuple[str, ...] = ()
+    left: tuple[str, ...] = ()
+
+
+def _error(got: Tensor, want: Tensor) -> float:
+    if got.shape != want.shape:
+        return math.inf
+    largest = float(want.detach().abs().nan_to_num(0, 0, 0).max()) if want.numel() else 0.0
+    if not torch.equal(got.isfinite(), want.isfinite()):
+        return math.inf
+    return float((got - want).detach().nan_to_num(0, 0, 0).abs().max()) / (largest or 1.0)
+
+
+def _gradients(model: Any, arguments: dict[str, Any]) -> tuple[Tensor, dict[str, Tensor]]:
+    model.zero_grad(set_to_none=True)
+    names = inspect.signature(model.forward).parameters
+    if "labels" in names and model.can_generate() and "decoder_input_ids" not in arguments:
+        loss = model(**arguments, labels=arguments["input_ids"]).loss
+    else:
+        found = outputs_of(model, arguments)
+        loss = sum(one.square().mean() for one in found.values())
+    loss.backward()
+    return loss.detach(), {name: one.grad for name, one in model.named_parameters()
+                           if one.grad is not None}
+
+
+def _generated(model: Any, arguments: dict[str, Any], **options: Any) -> Tensor:
+    torch.manual_seed(0)
+    return model.generate(**{key: one for key, one in arguments.items() if "decoder" not in key},
+                          max_new_tokens=10, do_sample=False, **options)
+
+
+GENERATIONS = {"greedy": {}, "beams": dict(num_beams=3),
+               "static": dict(cache_implementation="static", disable_compile=True)}
+
+
+def compare(model_type: str, tolerance: float = 2e-5, compiled: bool = False,
+            generation: bool = True) -> Result:
+    """Compares outputs, loss, gradients and generation of a model before and after `patch`."""
+    found = Result(model_type, "not run", "no class of the model")
+    for cls in classes_of(model_type):
+        for dtype in (torch.float64, torch.float32):
+            try:
+                model = make(cls, config_of(model_type), dtype)
+                plain = inputs_of(model)
+                padded = inputs_of(model, padded=True)
+                with torch.no_grad():
+                    want = outputs_of(model, plain)
+                    other = outputs_of(model, padded)
+                if not want:
+                    raise ValueError("no outputs")
+            except Exception as error:
+                found.detail = f"{cls.__name__}: {type(error).__name__}: {str(error)[:160]}"
+                continue
+            # Some models convert the lowest float64 to float32, which is -inf.
+            finite = all(bool(one.isfinite().all()) for one in other.values())
+            if not finite and dtype == torch.float64:
+                continue
+            return _compare(model_type, model, plain, want, tolerance if dtype == torch.float64
+                            else max(tolerance, 1e-4), compiled, generation)
+    return found
+
+
+def _compare(model_type: str, model: Any, plain: dict[str, Any], want: dict[str, Tensor],
+             tolerance: float, compiled: bool, generation: bool) -> Result:
+    patched = copy.deepcopy(model)
+    try:
+        report = gnomon.torch.patch(patched)
+    except ValueError as error:
+        return Result(model_type, "refused", str(error))
+    result = Result(model_type, "equal", left=report.left)
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            checks = _checks(model, patched, plain, want, tolerance, compiled, generation)
+            result.checks = tuple(checks)
+        except AssertionError as error:
+            result.status, result.detail = "different", str(error)
+        except Exception as error:
+            result.status = "different"
+            result.detail = f"{type(error).__name__}: {str(error)[:300]}"
+    result.left += tuple(sorted({str(one.message) for one in caught
+                                 if "[patch]" in str(one.message)}))
+    return result
+
+
+def _checks(model: Any, patched: Any, plain: dict[str, Any], want: dict[str, Tensor],
+            tolerance: float, compiled: bool, generation: bool) -> list[str]:
+    """Returns the names of the checks that were made. Raises AssertionError for a difference."""
+
+    def same(name: str, got: dict[str, Tensor], want: dict[str, Tensor]) -> None:
+        assert got.keys() == want.keys(), f"{name}: {got.keys()} and {want.keys()}"
+        for key in want:
+            error = _error(got[key], want[key])
+            assert error <= tolerance, f"{name}: {key} differs by {error:.1e}"
+
+    with torch.no_grad():
+        same("outputs", outputs_of(patched, plain), want)
+    checks, arguments = ["outputs"], plain
+    if "input_ids" in plain:
+        padded = inputs_of(model, padded=True)
+        with torch.no_grad():
+            try:
+                want = outputs_of(model, padded)
+            except Exception:
+                padded = {}
+            if padded:
+                same("padding", outputs_of(patched, padded), want)
+                arguments = padded
+                checks.append("padding")
+    try:
+        loss, grads = _gradients(model, arguments)
+    except Exception:
+        grads = {}
+    if grads:
+        got, got_grads = _gradients(patched, arguments)
+        assert _error(got, loss) <= tolerance, f"loss {float(got)} instead of {float(loss)}"
+        largest = max(float(one.abs().max()) for one in grads.values() if one.numel())
+        assert grads.keys() == got_grads.keys()
+        for name, one in grads.items():
+            error = float((got_grads[name] - one).abs().sum()) and float(
+                (got_grads[name] - one).abs().max()) / largest
+            assert error <= 5 * tolerance, f"gradient of {name} differs by {error:.1e}"
+        checks.append("gradients")
+    if generation and "input_ids" in plain and model.can_generate():
+        for name, options in GENERATIONS.items():
+            try:
+                tokens = _generated(model, arguments, **options)
+            except Exception:
+                continue
+            assert torch.equal(_generated(patched, arguments, **options), tokens), name
+            checks.append(name)
+    if compiled and fullgraph(model, arguments) is not None:
+        want_one = outputs_of(model, arguments)
+        found = fullgraph(patched, arguments, raises=True)
+        assert found is not None
+        same("compiled", found, want_one)
+        checks.append("compiled")
+    return checks
+
+
+@torch.no_grad()
+def fullgraph(model: Any, arguments: dict[str, Any], raises: bool = False,
+              ) -> dict[str, Tensor] | None:
+    """Returns the outputs of a model compiled without graph breaks; None if it has breaks."""
+    torch.compiler.reset()
+    try:
+        run = torch.compile(lambda **options: outputs_of(model, options), backend="eager",
+                            fullgraph=True)
+        return run(**arguments)
+    except Exception:
+        if raises:
+            raise
+        return None

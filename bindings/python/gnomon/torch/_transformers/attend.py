@@ -244,7 +244,9 @@ def rules_of_mask(mask: Tensor) -> Rules | None:
 
 
 def warn(reason: str) -> None:
-    warnings.warn(f"[patch] transformers computes the attention because of {reason}", stacklevel=3)
+    if not torch.compiler.is_compiling():
+        warnings.warn(f"[patch] transformers computes the attention because of {reason}",
+                      stacklevel=3)
 
 
 def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor, value: Tensor,
@@ -313,7 +315,7 @@ def _default_rules(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
 
 @functools.lru_cache(maxsize=64)
 def _shared_mask(queries: int, keys: int, causal: bool) -> Mask:
-    return Mask(Rules(queries, keys, 0, causal), 1, lambda: torch.zeros(0), False,
+    return Mask(Rules(queries, keys, 0, causal), 1, keys, lambda: torch.zeros(0), False,
                 torch.float32, "cpu")
 
 

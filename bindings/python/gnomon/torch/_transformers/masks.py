@@ -240,16 +240,16 @@ class Mask(torch.Tensor):
     as a mask that is complete.
     """
 
-    rules: Rules  # resolved
+    rules: Rules  # resolved: without the unused keys of a static cache, which the shape counts
     make: Callable[[], Tensor]
     mean: bool  # whether queries that see no key give the mean of all values
     plans: dict[Any, Any]
 
     @staticmethod
-    def __new__(cls, rules: Rules, batch: int, make: Callable[[], Tensor], mean: bool,
+    def __new__(cls, rules: Rules, batch: int, keys: int, make: Callable[[], Tensor], mean: bool,
                 dtype: torch.dtype, device: Any) -> Mask:
         self = torch.Tensor._make_wrapper_subclass(
-            cls, (batch, 1, rules.queries, rules.keys), dtype=dtype, device=device)
+            cls, (batch, 1, rules.queries, keys), dtype=dtype, device=device)
         self.rules, self.make, self.mean, self.plans = rules, make, mean, {}
         return self
 
@@ -273,8 +273,8 @@ class Mask(torch.Tensor):
                            options: Any = None) -> Any:
         if function is torch.ops.aten._to_copy.default:  # MPT stores its mask as bool
             mask, options = arguments[0], options or {}
-            return Mask(mask.rules, mask.shape[0], lambda: function(mask.dense(), **options),
-                        mask.mean, options.get("dtype") or mask.dtype, mask.device)
+            return Mask(mask.rules, mask.shape[0], mask.shape[3],
+                        lambda: function(mask.dense(), **options), mask.mean, options.get("dtype") or mask.dtype, mask.device)
         arguments, options = tree_map(
             lambda one: one.dense() if isinstance(one, Mask) else one, (arguments, options or {}))
         return function(*arguments, **options)
@@ -329,11 +329,9 @@ def mask(mean: bool, *, batch_size: int, q_length: int, kv_length: int, q_offset
     options |= dict(q_offset=int(q_offset), kv_offset=int(kv_offset))
     rules = rules_of(mask_function, q_length, kv_length, int(q_offset), int(kv_offset), padding)
     if rules is not None:
-        keys = kv_length
         rules = rules.resolved()
         if rules.supported:
-            keys = rules.keys
-            return Mask(rules, batch_size, lambda: make(**options)[..., :keys], mean,
+            return Mask(rules, batch_size, kv_length, lambda: make(**options), mean,
                         dtype if mean else torch.bool, device)
     warnings.warn(f"[patch] the mask {mask_function.__qualname__} of {q_length} queries and "
                   f"{kv_length} keys cannot be expressed; transformers computes the attention",

@@ -56,7 +56,7 @@ class Angles:
         # transformers makes its modules with the short factors of LongRoPE.
         self.frequencies = _core.rotary_frequencies(
             spec, getattr(scaling, "original_length", 0) if self.by_length else 0)
-        self.pairing = self.frequencies.pairing
+        self.pairing, self.pairs = self.frequencies.pairing, len(self.frequencies.inv_freq)
 
     def table(self, position_ids: Tensor) -> Any:
         """Returns the RotaryTable of positions [B, T], at the length that transformers takes."""
@@ -77,10 +77,6 @@ class Angles:
         table = self.table(position_ids)
         cos, sin = (torch.from_numpy(one.copy()) for one in (table.cos, table.sin))
         return Turn(self, table, cos, sin)
-
-    @functools.cached_property
-    def pairs(self) -> int:
-        return len(self.frequencies.inv_freq)
 
     def stored(self, one: Tensor) -> Tensor:
         """Returns cos or sin [B, T, R/2] as transformers stores it."""

@@ -126,7 +126,10 @@ def _check_factors(module: nn.Module, layer_type: str | None, angles: Angles) ->
         raise _Left(f"{type(module).__name__} does not give cos and sin of positions") from error
     if not isinstance(cos, Tensor) or cos.is_complex() or cos.ndim != 3:
         raise _Left("cos and sin are not of the shape [B, T, R]")
-    ours = copy.deepcopy(angles).turn(positions)
+    try:
+        ours = copy.deepcopy(angles).turn(positions)
+    except ValueError as error:  # M-RoPE
+        raise _Left(str(error)) from error
     for angles.form in ("halves", "adjacent", "once"):
         mine = angles.stored(ours.cos), angles.stored(ours.sin)
         if all(a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=0, atol=2e-2 if
