@@ -19,7 +19,7 @@ from gnomon import _core
 
 from .. import _kernels, _plans
 from .._registry import Operator, call, register
-from .masks import Bias, Mask, Rules, dense
+from .masks import Bias, Mask, Rules, dense, recovered
 
 NAME = "gnomon"  # queries that see no key give zeros, as in transformers' sdpa attention
 EAGER_NAME = "gnomon_eager"  # they give the mean of all values, as in the eager attention
@@ -230,17 +230,16 @@ def unsupported_reason(module: nn.Module, mask: Any, dropout: float,
         return "attention dropout"
     if options.get("output_attentions"):
         return "output_attentions"
-    if mask is not None and rules_of_mask(mask) is None:
+    if mask is not None and rules_of_mask(mask)[0] is None:
         return "a dense attention mask"
     return None
 
 
-def rules_of_mask(mask: Tensor) -> Rules | None:
-    """Returns the rules of a mask; None if it is a dense tensor."""
+def rules_of_mask(mask: Tensor | None) -> tuple[Rules | None, bool]:
+    """Returns the rules of a mask, and whether sdpa has none. No rules: a dense tensor or None."""
     if torch.compiler.is_compiling():
-        found = getattr(mask, "gnomon_rules", None)
-        return None if found is None else found[0]
-    return mask.rules if isinstance(mask, Mask) else None
+        return getattr(mask, "gnomon_rules", (None, False))
+    return (mask.rules, mask.skipped) if isinstance(mask, Mask) else (None, False)
 
 
 def warn(reason: str) -> None:
@@ -265,16 +264,22 @@ def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
     if query.device.type != "cpu":
         raise ValueError("[patch] attention must be on the CPU (on other devices: "
                          f"gnomon.torch.flex), got {query.device}")
+    if type(attention_mask) is Tensor and not torch.compiler.is_compiling():
+        rules_mask = recovered(attention_mask, query.shape[2], key.shape[2])
+        attention_mask = attention_mask if rules_mask is None else rules_mask
+    if isinstance(position_bias, Tensor) and hasattr(module, "gnomon_bias"):
+        position_bias = module.gnomon_bias  # UMT5 makes zeros for its cross-attention
     reason = unsupported_reason(module, attention_mask, dropout, options)
     if isinstance(position_bias, Tensor):
         reason = "a dense position bias"
     if isinstance(scaling, Tensor) or query.dim() != 4:
         reason = "a scale or a shape that is not that of one attention"
     if reason is None:
-        rules = None if attention_mask is None else rules_of_mask(attention_mask)
+        rules, skipped = rules_of_mask(attention_mask)
         bias = position_bias.bias if position_bias is not None else None
-        if rules is None:
-            rules = _default_rules(mean, module, query, key, is_causal)
+        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+        if rules is None or (skipped and not causal and query.shape[2] > 1):
+            rules, attention_mask = _default_rules(not mean and causal, query, key), None
         if not query.dtype == key.dtype == value.dtype:  # torch.autocast
             key, value = key.to(query.dtype), value.to(query.dtype)
         if torch.compiler.is_compiling():
@@ -302,14 +307,13 @@ def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
                     **options)
 
 
-def _default_rules(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
-                   causal: bool | None) -> Rules:
-    """Returns the rules that transformers assumes without a mask."""
+def _default_rules(causal: bool, query: Tensor, key: Tensor) -> Rules:
+    """Returns the rules that transformers assumes without a mask.
+
+    The eager functions have no mask then; sdpa is causal from the first key on.
+    """
     T, S = query.shape[2], key.shape[2]
-    if causal is None:
-        causal = getattr(module, "is_causal", True)
-    # The eager functions have no mask then; sdpa is causal from the first key on.
-    causal = not mean and causal and T > 1
+    causal = causal and T > 1
     return Rules(T, min(S, T) if causal else S, 0, causal)
 
 

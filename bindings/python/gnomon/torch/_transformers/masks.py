@@ -243,14 +243,16 @@ class Mask(torch.Tensor):
     rules: Rules  # resolved: without the unused keys of a static cache, which the shape counts
     make: Callable[[], Tensor]
     mean: bool  # whether queries that see no key give the mean of all values
+    skipped: bool  # whether the sdpa attention of transformers has no mask
     plans: dict[Any, Any]
 
     @staticmethod
     def __new__(cls, rules: Rules, batch: int, keys: int, make: Callable[[], Tensor], mean: bool,
-                dtype: torch.dtype, device: Any) -> Mask:
+                dtype: torch.dtype, device: Any, skipped: bool = False) -> Mask:
         self = torch.Tensor._make_wrapper_subclass(
             cls, (batch, 1, rules.queries, keys), dtype=dtype, device=device)
         self.rules, self.make, self.mean, self.plans = rules, make, mean, {}
+        self.skipped = skipped
         return self
 
     def __init__(self, *_: Any) -> None:
@@ -291,6 +293,48 @@ class Mask(torch.Tensor):
         return plan
 
 
+def recovered(mask: Tensor, T: int, S: int) -> Mask | None:
+    """Returns the rules of a dense mask of a model, bool or additive; None if it has others.
+
+    Cost: O(B T S) once for each tensor.
+    """
+    version = None if mask.is_inference() else mask._version
+    cached = getattr(mask, "gnomon_recovered", None)
+    if cached is not None and cached[0] == (version, T):
+        return cached[1]
+    rules = None
+    fits = mask.dim() == 4 and mask.shape[1] == 1 and mask.shape[2] in (1, T) and (
+        mask.shape[3] == S and not mask.requires_grad)
+    if fits and mask.dtype == torch.bool:
+        rules = _rules_of_cells(mask[:, 0], T)
+    elif fits:
+        sees = mask == 0
+        if bool((sees | (mask == torch.finfo(mask.dtype).min)).all()):
+            rules = _rules_of_cells(sees[:, 0], T)
+    found = None
+    if rules is not None:
+        found = Mask(rules.resolved(), mask.shape[0], S, lambda: mask, mask.dtype != torch.bool,
+                     mask.dtype, mask.device)
+    mask.gnomon_recovered = (version, T), found  # type: ignore[attr-defined]
+    return found
+
+
+def _rules_of_cells(sees: Tensor, T: int) -> Rules | None:
+    """Returns the rules of the visible cells [B, T or 1, S]; None if there are none."""
+    S = sees.shape[2]
+    used = sees.any(1)
+    if sees.shape[1] == 1 or torch.equal(sees, used[:, None].expand(sees.shape)):
+        return Rules(T, S, max(S - T, 0), False, padding=used)
+    if T > S:
+        return None
+    rules = Rules(T, S, S - T, True, padding=used)
+    if torch.equal(rules.visible()[:, 0], sees):
+        return rules
+    distance = torch.arange(S - T, S)[:, None] - torch.arange(S)
+    rules.left = int(torch.where(sees, distance, 0).max())
+    return rules if torch.equal(rules.visible()[:, 0], sees) else None
+
+
 def dense(mask: Tensor | None) -> Tensor | None:
     """Returns a mask as transformers has it."""
     return mask.dense() if isinstance(mask, Mask) else mask
@@ -299,7 +343,8 @@ def dense(mask: Tensor | None) -> Tensor | None:
 def mask(mean: bool, *, batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0,
          kv_offset: Any = 0, mask_function: Callable = masking_utils.causal_mask_function,
          attention_mask: Tensor | None = None, dtype: torch.dtype = torch.float32,
-         device: Any = "cpu", **options: Any) -> Tensor | None:
+         device: Any = "cpu", allow_is_causal_skip: bool = True, local_size: int | None = None,
+         **options: Any) -> Tensor | None:
     """Returns the mask for `attention_forward`: the mask function "gnomon" of transformers.
 
     mean: whether queries that see no key give the mean of all values, as in the eager attention
@@ -319,11 +364,14 @@ def mask(mean: bool, *, batch_size: int, q_length: int, kv_length: int, q_offset
             padding = padding[:, kv_offset:kv_offset + kv_length]
         padding = padding.bool()
     make = masking_utils.eager_mask if mean else masking_utils.sdpa_mask
+    # The sdpa attention has no mask then, and is causal only if its module is.
+    skipped = not mean and allow_is_causal_skip and masking_utils._ignore_causal_mask_sdpa(
+        padding, q_length, kv_length, q_offset, kv_offset, local_size)
     if torch.compiler.is_compiling():
         found = make(**options)
         rules = rules_of(mask_function, q_length, kv_length, q_offset, kv_offset, padding)
         if rules is not None:
-            found.gnomon_rules = rules, mean
+            found.gnomon_rules = rules, skipped
         return found
     # Offsets of static caches are tensors that change when the cache is updated.
     options |= dict(q_offset=int(q_offset), kv_offset=int(kv_offset))
@@ -332,8 +380,7 @@ def mask(mean: bool, *, batch_size: int, q_length: int, kv_length: int, q_offset
         rules = rules.resolved()
         if rules.supported:
             return Mask(rules, batch_size, kv_length, lambda: make(**options), mean,
-                        dtype if mean else torch.bool, device)
-    warnings.warn(f"[patch] the mask {mask_function.__qualname__} of {q_length} queries and "
-                  f"{kv_length} keys cannot be expressed; transformers computes the attention",
-                  stacklevel=2)
+                        dtype if mean else torch.bool, device, skipped)
+    warnings.warn(f"[patch] the mask {mask_function.__qualname__} cannot be expressed; "
+                  "transformers computes the attention", stacklevel=2)
     return make(**options)

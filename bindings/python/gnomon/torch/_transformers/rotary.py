@@ -41,6 +41,7 @@ class Angles:
 
     widths: by function of the model's file, the sizes of the last axis of q and k for which a
         Turn rotates as the function.
+    negative: whether the module stores the opposite angles.
     form: how the module stores pairs: 'halves' (twice, one after the other), 'adjacent' (each
         twice), or 'once'.
     """
@@ -48,7 +49,7 @@ class Angles:
     def __init__(self, spec: Any) -> None:
         self.spec, self.text = spec, _plans.text_of(spec)
         self.widths: dict[str, tuple[int, ...]] = {}
-        self.form = "halves"
+        self.form, self.negative = "halves", False
         scaling = getattr(spec, "scaling", None)
         self.dynamic = isinstance(scaling, specs.DynamicNtkScaling)
         self.by_length = self.dynamic or isinstance(scaling, specs.LongRopeScaling)
@@ -78,11 +79,14 @@ class Angles:
         cos, sin = (torch.from_numpy(one.copy()) for one in (table.cos, table.sin))
         return Turn(self, table, cos, sin)
 
-    def stored(self, one: Tensor) -> Tensor:
-        """Returns cos or sin [B, T, R/2] as transformers stores it."""
+    def stored(self, turn: Turn) -> tuple[Tensor, Tensor]:
+        """Returns cos and sin of a Turn as the module of transformers stores them."""
+        both = turn.cos, -turn.sin if self.negative else turn.sin
         if self.form == "halves":
-            return torch.cat((one, one), -1)
-        return one.repeat_interleave(2, -1) if self.form == "adjacent" else one
+            both = torch.cat((both[0], both[0]), -1), torch.cat((both[1], both[1]), -1)
+        elif self.form == "adjacent":
+            both = both[0].repeat_interleave(2, -1), both[1].repeat_interleave(2, -1)
+        return both
 
 
 # -- The operator, for torch.compile -----------------------------------------------------------
@@ -128,7 +132,7 @@ class ExactRotary(nn.Module):
 def turned(angles: Angles, x: Tensor, position_ids: Tensor) -> tuple[Tensor, Tensor]:
     """Returns cos and sin in the type of x; cos carries the exact rotation."""
     turn = angles.turn(position_ids)
-    cos, sin = (angles.stored(one).to(x.device, x.dtype) for one in (turn.cos, turn.sin))
+    cos, sin = (one.to(x.device, x.dtype) for one in angles.stored(turn))
     if turn.cos is cos:
         cos = cos.clone()
     cos.gnomon_turn = turn  # type: ignore[attr-defined]

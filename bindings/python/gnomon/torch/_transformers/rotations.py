@@ -26,7 +26,8 @@ _PARAMETERS = ["q", "k", "cos", "sin"]
 
 # Names of the arguments of an eager attention function whose effect `attention_forward` has.
 _ARGUMENTS = frozenset(("module", "query", "key", "value", "attention_mask", "scaling", "dropout",
-                        "kwargs", "softcap", "s_aux", "position_bias", "is_causal"))
+                        "kwargs", "softcap", "s_aux", "position_bias", "is_causal",
+                        "sliding_window"))
 
 
 @functools.cache
@@ -109,7 +110,8 @@ def _check_frequencies(name: str, theirs: Tensor, angles: Angles) -> None:
         raise _Left(f"{len(theirs)} frequencies, and {len(ours)} in the description")
     # A cast of the model rounds the buffers too (transformers issue 45902).
     allowed = max(4 * torch.finfo(theirs.dtype).eps, 1e-5)
-    difference = (theirs.double() - ours).abs()
+    # A rotation by the opposite angles has negative frequencies in the description (nanochat).
+    difference = (theirs.double() - ours.abs()).abs()
     if not bool((difference <= allowed * ours.abs().clamp_min(1e-30)).all()):
         raise ValueError(f"[patch] the frequencies of {name} must be those of the config, "
                          f"got a difference of {float(difference.max())}")
@@ -130,8 +132,9 @@ def _check_factors(module: nn.Module, layer_type: str | None, angles: Angles) ->
         ours = copy.deepcopy(angles).turn(positions)
     except ValueError as error:  # M-RoPE
         raise _Left(str(error)) from error
+    angles.negative = bool((torch.from_dlpack(angles.frequencies.inv_freq) < 0).any())
     for angles.form in ("halves", "adjacent", "once"):
-        mine = angles.stored(ours.cos), angles.stored(ours.sin)
+        mine = angles.stored(ours)
         if all(a.shape == b.shape and torch.allclose(a.double(), b.double(), rtol=0, atol=2e-2 if
                module_is_cast(module) else 1e-5) for a, b in zip(mine, (cos, sin))):
             return
@@ -145,7 +148,7 @@ def module_is_cast(module: nn.Module) -> bool:
 def _check_rotation(name: str, original: Any, angles: Angles, head_dim: int) -> None:
     """Sets the widths of q and k for which a Turn rotates as the function of the model's file."""
     turn = copy.deepcopy(angles).turn(torch.tensor([[0, 1, 5]]))
-    cos, sin = angles.stored(turn.cos), angles.stored(turn.sin)
+    cos, sin = angles.stored(turn)
     widths = []
     for width in {2 * len(angles.frequencies.inv_freq), head_dim}:
         x = torch.linspace(-1, 1, 2 * 3 * width).view(1, 2, 3, width).sin()
