@@ -8,6 +8,7 @@ import inspect
 import math
 import re
 import warnings
+from collections.abc import Iterator
 from typing import Any
 
 import torch
@@ -79,7 +80,25 @@ CHANGES: dict[str, dict[str, Any]] = {
         hidden_size_per_layer_input=16, vocab_size_per_layer_input=VOCABULARY,
         intermediate_size=[128] * 4, laurel_rank=8),
     "hunyuan_v1_dense": dict(head_dim=16), "hunyuan_v1_moe": dict(head_dim=16),
-    "ministral": dict(head_dim=16), "nemotron": dict(head_dim=16),
+    "ministral": dict(head_dim=16), "nemotron": dict(head_dim=16, num_key_value_heads=2),
+    "youtu": dict(qk_rope_head_dim=8, head_dim=8), "xglm": dict(),
+    "swinv2": dict(embed_dim=24, depths=[1], num_heads=[2], window_size=2, image_size=32,
+                   patch_size=4),
+    "donut-swin": dict(embed_dim=24, depths=[1], num_heads=[2], window_size=2, image_size=32,
+                       patch_size=4),
+    "maskformer-swin": dict(embed_dim=24, depths=[1], num_heads=[2], window_size=2, image_size=32,
+                            patch_size=4),
+    "layoutlmv3": dict(coordinate_size=12, shape_size=8),
+    "mamba2": dict(head_dim=16, num_heads=8), "mimo_v2_flash": dict(head_dim=16),
+    "speecht5": dict(),
+    "step3p7_text": dict(sliding_window=8),
+    "zamba2": dict(num_hidden_layers=4, layers_block_type=["mamba", "hybrid"] * 2,
+                   hybrid_layer_ids=[1, 3]),
+    "vjepa2": dict(crop_size=32, patch_size=8, frames_per_clip=2),
+    "timesformer": dict(num_frames=2), "videomae": dict(num_frames=2, tubelet_size=1),
+    "vivit": dict(num_frames=2, tubelet_size=[1, 8, 8]),
+    "audio-spectrogram-transformer": dict(max_length=32, frequency_stride=8, time_stride=8),
+    "mllama_text_model": dict(cross_attention_layers=[1]),
     "granitemoehybrid": dict(layer_types=["mamba", "attention"], num_hidden_layers=2,
                              mamba_n_heads=8, mamba_d_head=16),
     "jamba": dict(attn_layer_period=2, attn_layer_offset=1, expert_layer_period=2,
@@ -123,6 +142,9 @@ def shrunk(config: Any, depth: int = 0) -> dict[str, Any]:
                     size = 1 if value == 1 else 4
                 changes[key] = min(size, value) if size < 8 and value > 0 else size
                 break
+    rope = values.get("qk_rope_head_dim")
+    if isinstance(rope, int) and values.get("head_dim") in (rope, values.get("qk_head_dim")):
+        changes["head_dim"] = 8 if values["head_dim"] == rope else 24
     if "layer_types" in values and isinstance(values["layer_types"], (list, tuple)):
         kinds = list(dict.fromkeys(values["layer_types"]))
         count = max(2, len(kinds))
@@ -191,47 +213,78 @@ def image_size(config: Any) -> tuple[int, int]:
     return (size, size) if isinstance(size, int) else (size[0], size[-1])
 
 
-def inputs_of(model: Any, batch: int = 2, tokens: int = 13, seed: int = 0,
-              padded: bool = False) -> dict[str, Any]:
-    """Returns the arguments of a forward pass."""
+def _pixels(config: Any, batch: int, generator: torch.Generator, dtype: torch.dtype) -> Tensor:
+    config = getattr(config, "vision_config", None) or config
+    channels = getattr(config, "num_channels", getattr(config, "in_channels", 3))
+    return torch.randn(batch, channels, *image_size(config), generator=generator, dtype=dtype)
+
+
+def candidates(model: Any, batch: int, tokens: int, seed: int, padded: bool,
+               ) -> Iterator[dict[str, Any]]:
+    """Yields arguments of a forward pass that a model may take."""
     generator = torch.Generator().manual_seed(seed)
     names = inspect.signature(model.forward).parameters
     config, dtype = model.config, model.dtype
-    result: dict[str, Any] = {}
-    main = getattr(model, "main_input_name", "input_ids")
     ids = torch.randint(3, 90, (batch, tokens), generator=generator)
-    if main in ("input_ids", "decoder_input_ids") or "input_ids" in names and main not in names:
-        result["input_ids"] = ids
-        if padded:
-            mask = torch.ones_like(ids)
-            mask[1, :4] = 0
-            result["attention_mask"] = mask
-    elif main == "pixel_values":
-        height, width = image_size(config)
-        channels = getattr(config, "num_channels", getattr(config, "in_channels", 3))
-        result[main] = torch.randn(batch, channels, height, width, generator=generator,
-                                   dtype=dtype)
-    elif main in ("input_features", "audio_values"):
+    text: dict[str, Any] = {"input_ids": ids}
+    if padded:
+        text["attention_mask"] = torch.ones_like(ids)
+        text["attention_mask"][1, :4] = 0
+    decoder = {"decoder_input_ids": ids.flip(1)} if "decoder_input_ids" in names else {}
+    main = getattr(model, "main_input_name", "input_ids")
+    if "input_ids" in names:
+        yield text
+        yield text | decoder
+    if "pixel_values" in names:
+        pixels = _pixels(config, batch, generator, dtype)
+        given = {"pixel_values": pixels} | decoder
+        if "input_ids" in names:
+            yield text | given
+            yield text | {"qformer_input_ids": ids} | given
+        else:
+            yield given
+        frames = getattr(config, "num_frames", 4)
+        yield {"pixel_values": pixels[:, None].repeat(1, frames, 1, 1, 1)}
+    if "pixel_values_videos" in names:
+        yield {"pixel_values_videos": _pixels(config, batch, generator, dtype)[:, None].repeat(
+            1, getattr(config, "frames_per_clip", 4), 1, 1, 1)}
+    grid = next((one for one in names if one.endswith("grid_thw")), None)
+    if grid is not None:
+        patch = getattr(config, "patch_size", 8)
+        width = getattr(config, "in_channels", getattr(config, "num_channels", 3)) * patch ** 2
+        for frames in {getattr(config, "temporal_patch_size", 1), 1}:
+            first = next(iter(names))
+            pixels = torch.randn(16, width * frames, generator=generator, dtype=dtype)
+            yield {first: pixels, grid: torch.tensor([[1, 4, 4]])} | (
+                {"merge_sizes": torch.tensor([1])} if "merge_sizes" in names else {})
+    if main in ("input_features", "input_values", "audio_values") or main in names:
         bins = getattr(config, "num_mel_bins", getattr(config, "input_feat_per_channel", 80))
         frames = 2 * getattr(config, "max_source_positions", 32)
-        result[main] = torch.randn(batch, bins, frames, generator=generator, dtype=dtype)
-    elif main == "input_values":
-        result[main] = torch.randn(batch, 1600, generator=generator, dtype=dtype)
-    else:
-        raise NotImplementedError(f"input {main}")
-    if "decoder_input_ids" in names and (getattr(config, "is_encoder_decoder", False)
-                                         or "input_ids" not in result):
-        result["decoder_input_ids"] = ids.flip(1)
-    if "pixel_values" in names and main == "input_ids" and names[
-            "pixel_values"].default is inspect.Parameter.empty:
-        height, width = image_size(getattr(config, "vision_config", config))
-        result["pixel_values"] = torch.randn(batch, 3, height, width, generator=generator,
-                                             dtype=dtype)
-    return result
+        width = getattr(config, "feature_projection_input_dim", bins)
+        for shape in ((bins, frames), (frames, width), (getattr(config, "max_length", frames), bins),
+                      (1600,), (1, 1600)):
+            yield {main: torch.randn(batch, *shape, generator=generator, dtype=dtype)} | decoder
+
+
+def inputs_of(model: Any, batch: int = 2, tokens: int = 13, seed: int = 0,
+              padded: bool = False) -> dict[str, Any]:
+    """Returns the first arguments that a model takes. Raises the first error if there are none."""
+    first: Exception = NotImplementedError("no input is known")
+    found = False
+    for arguments in candidates(model, batch, tokens, seed, padded):
+        try:
+            with torch.no_grad():
+                outputs_of(model, arguments)
+        except Exception as error:
+            first, found = (first, True) if found else (error, True)
+            continue
+        return arguments
+    raise first
 
 
 def outputs_of(model: Any, arguments: dict[str, Any]) -> dict[str, Tensor]:
     """Returns the floating-point tensors of the outputs of a forward pass."""
+    torch.manual_seed(3)  # some models drop random patches
     out = model(**arguments)
     items = out.items() if hasattr(out, "items") else enumerate(out)
     return {str(key): value for key, value in items
@@ -296,6 +349,12 @@ def compare(model_type: str, tolerance: float = 2e-5, compiled: bool = False,
         for dtype in (torch.float64, torch.float32):
             try:
                 model = make(cls, config_of(model_type), dtype)
+                patched = copy.deepcopy(model)
+                try:
+                    gnomon.torch.patch(patched)
+                except ValueError as error:
+                    return Result(model_type, "refused", str(error))
+                gnomon.torch.unpatch(patched)
                 plain = inputs_of(model)
                 padded = inputs_of(model, padded=True)
                 with torch.no_grad():

@@ -109,7 +109,7 @@ def patch(model: nn.Module, *, check: bool = False, tokens: int = 64, seed: int 
     if devices:
         raise ValueError("[patch] the model must be on the CPU (on other devices: "
                          f"gnomon.torch.flex), got {', '.join(sorted(devices))}")
-    attentions = rotations.attentions(model, tuple(biases.ALIBI))
+    attentions = rotations.attentions(model, biases.KNOWN)
     describe = rotations.descriptions(model, attentions)
     before = _logits(model, tokens, seed) if check else None
     register_attention()
@@ -117,6 +117,7 @@ def patch(model: nn.Module, *, check: bool = False, tokens: int = 64, seed: int 
     try:
         rotations.patch_rotations(model, describe, change)
         biases.patch_tables(model, change)
+        biases.patch_hooked(model, config, change)
         biases.patch_alibi(model, change, config._attn_implementation != "sdpa")
         for one in {id(m.config): m.config for m in model.modules() if hasattr(
                 getattr(m, "config", None), "_attn_implementation")}.values():

@@ -1,4 +1,4 @@
-"""Attention modules with a bias: ALiBi of BLOOM, Falcon and MPT, and T5's trained tables.
+"""Attention modules with a bias (ALiBi, T5's tables) or without the attention interface.
 
 A module is patched by changing its class to a subclass, which a copy of the model keeps.
 """
@@ -12,8 +12,13 @@ from typing import Any
 
 from torch import Tensor, nn
 from transformers.models.bloom.modeling_bloom import BloomAttention, BloomModel
+from transformers.models.codegen.modeling_codegen import CodeGenAttention
 from transformers.models.falcon import modeling_falcon
 from transformers.models.falcon.modeling_falcon import FalconAttention, FalconModel
+from transformers.models.gpt_neox_japanese.modeling_gpt_neox_japanese import (
+    GPTNeoXJapaneseAttention,
+)
+from transformers.models.gptj.modeling_gptj import GPTJAttention
 from transformers.models.mpt.modeling_mpt import MptAttention, MptModel
 
 from gnomon import specs
@@ -212,6 +217,49 @@ class GnomonMptAttention(Replaced, MptAttention):
                                        self.softmax_scale)), None
 
 
+class HookedAttention(Replaced):
+    """Mixed into attention whose method `_attn` computes softmax attention (GPT-J, CodeGen)."""
+
+    gnomon_bias = None
+    gnomon_scale: float
+
+    def _attn(self, query: Tensor, key: Tensor, value: Tensor, attention_mask: Any = None,
+              ) -> tuple[Tensor, Tensor | None]:
+        dropout = getattr(self, "attn_dropout", None) or self.attention_dropout
+        reason = _reason(self, attention_mask, dropout.p, self.config.output_attentions)
+        if reason is not None:
+            warn(reason)
+            return super()._attn(query, key, value, dense(attention_mask))
+        out = _attended(self, query, key, value, attention_mask, self.gnomon_scale)
+        return out.unflatten(-1, (query.shape[1], -1)).transpose(1, 2), None
+
+
+class GnomonGPTJAttention(HookedAttention, GPTJAttention):
+    """GPT-J attention."""
+
+
+class GnomonCodeGenAttention(HookedAttention, CodeGenAttention):
+    """CodeGen attention."""
+
+
+class GnomonGPTNeoXJapaneseAttention(HookedAttention, GPTNeoXJapaneseAttention):
+    """Attention of the Japanese GPT-NeoX."""
+
+
+HOOKED = {GPTJAttention: GnomonGPTJAttention, CodeGenAttention: GnomonCodeGenAttention,
+          GPTNeoXJapaneseAttention: GnomonGPTNeoXJapaneseAttention}
+
+
+def patch_hooked(model: nn.Module, config: Any, change: Change) -> None:
+    """Gives the attention modules with a method `_attn` the scale of the description."""
+    layers: Any = ()
+    for name, module in model.named_modules():
+        if (cls := HOOKED.get(type(module))) is not None:
+            layers = layers or from_pretrained(config).layers
+            change.set(module, "config", config)
+            change.set_class(name, module, cls, gnomon_scale=layers[0].softmax_scale)
+
+
 ALIBI = {BloomAttention: GnomonBloomAttention, FalconAttention: GnomonFalconAttention,
          MptAttention: GnomonMptAttention}
 
@@ -237,3 +285,6 @@ def patch_alibi(model: nn.Module, change: Change, mean: bool) -> None:
             slopes = Slopes(Bias(spec, None, by_tokens=not mpt, masked_gradient=not mpt))
         change.set(module, "config", config)
         change.set_class(name, module, cls, gnomon_bias=slopes)
+
+
+KNOWN = (*ALIBI, *HOOKED)
