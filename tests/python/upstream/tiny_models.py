@@ -166,7 +166,7 @@ def config_of(model_type: str, **changes: Any) -> Any:
         if getattr(one, "pad_token_id", 0) is None:
             one.pad_token_id = 0
         if isinstance(getattr(one, "eos_token_id", None), int):
-            one.eos_token_id = None
+            one.eos_token_id = 2
     return config
 
 

@@ -5,6 +5,7 @@ Letters: B batch, H heads, T query tokens, S key tokens, D head dimension.
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import sys
 import warnings
@@ -272,10 +273,19 @@ def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
     reason = unsupported_reason(module, attention_mask, dropout, options)
     if isinstance(position_bias, Tensor):
         reason = "a dense position bias"
+    rules, _ = rules_of_mask(attention_mask)
+    if rules is not None and rules.queries != query.shape[2] and (rules.queries != 1 or rules.causal
+                                                                  or rules.left is not None):
+        reason = f"a mask of {rules.queries} queries for {query.shape[2]}"
     if isinstance(scaling, Tensor) or query.dim() != 4:
         reason = "a scale or a shape that is not that of one attention"
     if reason is None:
         rules, skipped = rules_of_mask(attention_mask)
+        if rules is not None and rules.queries != query.shape[2]:  # one row for all queries
+            rules = dataclasses.replace(rules, queries=query.shape[2])
+            attention_mask = None if attention_mask is None else Mask(
+                rules, query.shape[0], key.shape[2], attention_mask.dense, mean,
+                attention_mask.dtype, query.device)
         bias = position_bias.bias if position_bias is not None else None
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         if rules is None or (skipped and not causal and query.shape[2] > 1):
