@@ -16,6 +16,7 @@ import transformers
 from torch import Tensor
 from transformers.models.auto import modeling_auto
 
+import gnomon.model
 import gnomon.torch
 
 transformers.logging.set_verbosity_error()
@@ -81,7 +82,7 @@ CHANGES: dict[str, dict[str, Any]] = {
         intermediate_size=[128] * 4, laurel_rank=8),
     "hunyuan_v1_dense": dict(head_dim=16), "hunyuan_v1_moe": dict(head_dim=16),
     "ministral": dict(head_dim=16), "nemotron": dict(head_dim=16, num_key_value_heads=2),
-    "youtu": dict(qk_rope_head_dim=8, head_dim=8), "xglm": dict(),
+    "youtu": dict(qk_rope_head_dim=8, head_dim=8),
     "swinv2": dict(embed_dim=24, depths=[1], num_heads=[2], window_size=2, image_size=32,
                    patch_size=4),
     "donut-swin": dict(embed_dim=24, depths=[1], num_heads=[2], window_size=2, image_size=32,
@@ -89,8 +90,13 @@ CHANGES: dict[str, dict[str, Any]] = {
     "maskformer-swin": dict(embed_dim=24, depths=[1], num_heads=[2], window_size=2, image_size=32,
                             patch_size=4),
     "layoutlmv3": dict(coordinate_size=12, shape_size=8),
-    "mamba2": dict(head_dim=16, num_heads=8), "mimo_v2_flash": dict(head_dim=16),
-    "speecht5": dict(),
+    "mamba2": dict(head_dim=16, num_heads=8), "mimo_v2_flash": dict(head_dim=24, swa_head_dim=24, partial_rotary_factor=0.5),
+    "reformer": dict(is_decoder=True, axial_pos_embds_dim=[16, 48], axial_pos_shape=[4, 16]),
+
+    "dbrx": dict(attn_config=dict(kv_n_heads=2, rope_theta=1e4, clip_qkv=8.0),
+                 ffn_config=dict(ffn_hidden_size=64, moe_num_experts=4, moe_top_k=2)),
+    "glm5_next_text": dict(qk_rope_head_dim=0), "chameleon": dict(vocabulary_map={"<image>": 100}),
+    "emu3": dict(vocabulary_map={"<image>": 100}),
     "step3p7_text": dict(sliding_window=8),
     "zamba2": dict(num_hidden_layers=4, layers_block_type=["mamba", "hybrid"] * 2,
                    hybrid_layer_ids=[1, 3]),
@@ -109,11 +115,9 @@ CHANGES: dict[str, dict[str, Any]] = {
     "mistral4": dict(n_group=1, topk_group=1),
     "mobilebert": dict(embedding_size=64, intra_bottleneck_size=64, true_hidden_size=64),
     "recurrent_gemma": dict(block_types=["recurrent", "attention"], num_hidden_layers=2),
-    "reformer": dict(is_decoder=True),
     "swin": dict(embed_dim=24, depths=[2], num_heads=[4], window_size=2, image_size=32,
                  patch_size=4),
-    "xlstm": dict(), "xmod": dict(default_language="en_XX"),
-    "xglm": dict(attention_heads=4, num_layers=2),
+    "xmod": dict(default_language="en_XX"),
     "zamba": dict(num_hidden_layers=4, layers_block_type=["mamba", "mamba", "hybrid", "mamba"]),
     "gemma4_text": dict(num_kv_shared_layers=0),
 }
@@ -177,6 +181,19 @@ def parts_of(config: Any) -> list[Any]:
         if getattr(config, name, None) is not None:
             found += parts_of(getattr(config, name))
     return found
+
+
+def described() -> list[str]:
+    """Returns the model types that have a model class and a description."""
+    found = []
+    for model_type, cls in transformers.CONFIG_MAPPING.items():
+        try:
+            if cls in transformers.MODEL_MAPPING.keys():
+                gnomon.model.from_pretrained(cls())
+                found.append(model_type)
+        except Exception:
+            continue
+    return sorted(found)
 
 
 def classes_of(model_type: str) -> list[type]:
@@ -285,6 +302,11 @@ def inputs_of(model: Any, batch: int = 2, tokens: int = 13, seed: int = 0,
 def outputs_of(model: Any, arguments: dict[str, Any]) -> dict[str, Tensor]:
     """Returns the floating-point tensors of the outputs of a forward pass."""
     torch.manual_seed(3)  # some models drop random patches
+    return traced_outputs(model, arguments)
+
+
+def traced_outputs(model: Any, arguments: dict[str, Any]) -> dict[str, Tensor]:
+    """The same without a seed, for torch.compile."""
     out = model(**arguments)
     items = out.items() if hasattr(out, "items") else enumerate(out)
     return {str(key): value for key, value in items
@@ -458,7 +480,7 @@ def fullgraph(model: Any, arguments: dict[str, Any], raises: bool = False,
     """Returns the outputs of a model compiled without graph breaks; None if it has breaks."""
     torch.compiler.reset()
     try:
-        run = torch.compile(lambda **options: outputs_of(model, options), backend="eager",
+        run = torch.compile(lambda **options: traced_outputs(model, options), backend="eager",
                             fullgraph=True)
         return run(**arguments)
     except Exception:

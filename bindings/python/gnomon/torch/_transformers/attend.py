@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import inspect
 import sys
 import warnings
 from collections.abc import Sequence
@@ -266,8 +267,11 @@ def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
         raise ValueError("[patch] attention must be on the CPU (on other devices: "
                          f"gnomon.torch.flex), got {query.device}")
     if type(attention_mask) is Tensor and not torch.compiler.is_compiling():
-        rules_mask = recovered(attention_mask, query.shape[2], key.shape[2])
-        attention_mask = attention_mask if rules_mask is None else rules_mask
+        found = recovered(attention_mask, query.shape[2], key.shape[2])
+        if found is not None:
+            # Some modules make a bool mask for the sdpa attention, by its name.
+            found.mean = found.mean and (mean or not _names_sdpa(type(module)))
+            attention_mask = found
     if isinstance(position_bias, Tensor) and hasattr(module, "gnomon_bias"):
         position_bias = module.gnomon_bias  # UMT5 makes zeros for its cross-attention
     reason = unsupported_reason(module, attention_mask, dropout, options)
@@ -315,6 +319,13 @@ def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
             ~attention_mask, lowest)
     return function(module, query, key, value, attention_mask, dropout=dropout, scaling=scaling,
                     **options)
+
+
+@functools.lru_cache(maxsize=256)
+def _names_sdpa(cls: type) -> bool:
+    """Whether a method of a module's class compares with "sdpa"."""
+    return any("sdpa" in one.__code__.co_consts for one in vars(cls).values()
+               if inspect.isfunction(one))
 
 
 def _default_rules(causal: bool, query: Tensor, key: Tensor) -> Rules:
