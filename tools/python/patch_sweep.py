@@ -25,7 +25,8 @@ sys.path.insert(0, str(pathlib.Path(__file__).parents[2] / "tests/python/upstrea
 
 import torch
 import transformers
-from tiny_models import Result, compare, described
+from patched_models import Result, compare
+from tiny_models import described
 
 CHECKS = {"outputs": "outputs", "padding": "left padding", "gradients": "loss and gradients",
           "greedy": "greedy generation", "beams": "3 beams", "static": "static cache",
@@ -82,8 +83,8 @@ def table(path: pathlib.Path) -> str:
         *(f"| {name} | {len(by.get(name, []))} |"
           for name in ("equal", "different", "refused", "not run")), "",
         "*equal*: the patched model has the outputs of the unpatched one (largest difference 2e-5 "
-        "of the largest output).", "*refused*: `patch` raises a `ValueError` that names the reason. "
-        "*not run*: the sweep makes no model or input that",
+        "of the largest output).",
+        "*refused*: `patch` raises a `ValueError` that names the reason. *not run*: the sweep makes no model or input that",
         "the unpatched model takes.", "",
         "| check of an equal type | types |", "|---|--:|",
         *(f"| {text} | {checks[name]} |" for name, text in CHECKS.items()), "",

@@ -9,7 +9,8 @@ import pathlib
 import re
 
 import pytest
-from tiny_models import compare, described
+from patched_models import compare
+from tiny_models import described
 
 # Model types whose attention is Gnomon's in all layers, with its rotation.
 COMPLETE = (

@@ -121,7 +121,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float |
                          f"{key.shape[2]} keys, got {rules.queries} and {rules.keys}")
     plan = mask.plan(scale, cap, bias, sinks)
     parameter = bias.parameter if bias else None
-    blind = mask.blind if sinks is None else None  # a sink takes all weight of a blind query
+    blind = mask.blind(bias) if sinks is None else None  # a sink takes all weight of a blind query
     if torch.is_grad_enabled() and torch._C._any_requires_grad(query, key, value, parameter,
                                                                sinks):
         if bias and not bias.masked_gradient:
@@ -141,7 +141,7 @@ def _resolved(q: Tensor, k: Tensor, parameters: Sequence[Tensor], sinks: Tensor 
               masks: Sequence[Tensor | None], rest: Sequence[Any]) -> tuple[Any, ...]:
     """Returns the plan, the keys, the blind queries, the scale and the cap of a call."""
     padding, key_sequences, query_sequences, position = masks
-    offset, encoding, by_tokens, masked_gradient, causal, left, right, scale, cap, mean = rest
+    offset, encoding, by_tokens, masked_gradient, causal, left, right, scale, cap, blind = rest
     rules = Rules(q.shape[2], k.shape[2], int(offset if position is None else position), causal,
                   left, right, padding, key_sequences, query_sequences).resolved()
     if not rules.supported:
@@ -150,7 +150,7 @@ def _resolved(q: Tensor, k: Tensor, parameters: Sequence[Tensor], sinks: Tensor 
     spec = _spec(encoding)
     bias = spec and Bias(spec, parameters[0] if parameters else None, by_tokens)
     plan = rules.plan(scale, cap, bias, sinks)
-    return (plan, rules.keys, rules.blind() if mean and sinks is None else None,
+    return (plan, rules.keys, rules.blind() if blind and sinks is None else None,
             scale if masked_gradient else 0.0, cap)
 
 
@@ -173,6 +173,10 @@ def _fake(q: Tensor, k: Tensor, v: Tensor, *_: Any) -> tuple[Tensor, Tensor]:
 def _backward_kernel(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
                      sinks: Tensor | None, out: Tensor, lse: Tensor, *rest: Any) -> list[Tensor]:
     resolved = _resolved(q, k, parameters, sinks, rest[:4], rest[4:])
+    if parameters and resolved[2] is not None and rest[-1] == 1:
+        raise ValueError("[patch] queries must see a key if a trained bias has a gradient under "
+                         "torch.compile (use the sdpa attention or no compilation), got padding "
+                         "before the first token")
     return _backward(*resolved, grad, q, k, v, parameters, sinks, out, lse)
 
 
@@ -197,9 +201,11 @@ def _gradients(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
 
 
 _INPUTS = "Tensor q, Tensor k, Tensor v, Tensor[] parameters, Tensor? sinks"
+# blind: queries that see no key give zeros (0), or the mean of all values (1; 2: without a gradient
+# of the bias).
 _CALL = ("Tensor? padding, Tensor? key_sequences, Tensor? query_sequences, Tensor? position, "
          "SymInt offset, str encoding, bool by_tokens, bool masked_gradient, bool causal, "
-         "int? left, int? right, float? scale, float? cap, bool mean")
+         "int? left, int? right, float? scale, float? cap, int blind")
 
 register(Operator(f"patched_attention({_INPUTS}, {_CALL}) -> (Tensor, Tensor)", kernel=_kernel,
                   fake=_fake, setup_context=_save, backward=_gradients))
@@ -218,7 +224,8 @@ def _traced(query: Tensor, key: Tensor, value: Tensor, rules: Rules, mean: bool,
                   [] if bias.parameter is None else [bias.parameter], sinks, rules.padding,
                   rules.key_sequences, rules.query_sequences, position, offset,
                   "" if bias.spec is None else _plans.text_of(bias.spec), bias.by_tokens,
-                  bias.masked_gradient, rules.causal, rules.left, rules.right, scale, cap, mean)
+                  bias.masked_gradient, rules.causal, rules.left, rules.right, scale, cap,
+                  1 if mean else 2 * bias.mean)
     return out.transpose(1, 2)
 
 
@@ -283,6 +290,10 @@ def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
         reason = f"a mask of {rules.queries} queries for {query.shape[2]}"
     if isinstance(scaling, Tensor) or query.dim() != 4:
         reason = "a scale or a shape that is not that of one attention"
+    bias = None if position_bias is None or reason else position_bias.bias
+    if (bias and bias.parameter is not None and torch.is_grad_enabled()
+            and isinstance(attention_mask, Mask) and attention_mask.blind() is not None):
+        reason = "a trained bias of queries that see no key"
     if reason is None:
         rules, skipped = rules_of_mask(attention_mask)
         if rules is not None and rules.queries != query.shape[2]:  # one row for all queries
@@ -290,7 +301,6 @@ def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
             attention_mask = None if attention_mask is None else Mask(
                 rules, query.shape[0], key.shape[2], attention_mask.dense, mean,
                 attention_mask.dtype, query.device)
-        bias = position_bias.bias if position_bias is not None else None
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
         if rules is None or (skipped and not causal and query.shape[2] > 1):
             rules, attention_mask = _default_rules(not mean and causal, query, key), None

@@ -40,7 +40,7 @@ class TableBias:
 
     @property
     def bias(self) -> Bias:
-        return Bias(self.spec, self.owner.relative_attention_bias.weight)
+        return Bias(self.spec, self.owner.relative_attention_bias.weight, mean=True)
 
     def dense(self, query: Tensor, key: Tensor, past: int) -> Tensor:
         """Returns the bias [1, H, T, S] of transformers."""
@@ -51,7 +51,7 @@ class TableBias:
 class NoBias:
     """The bias of T5's cross-attention, which transformers stores as zeros [1, H, T, S]."""
 
-    bias = None
+    bias = Bias(None, None, mean=True)
 
     def dense(self, query: Tensor, key: Tensor, past: int) -> Tensor:
         return query.new_zeros(1, query.shape[1], query.shape[2], key.shape[2])

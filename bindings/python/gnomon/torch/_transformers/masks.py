@@ -25,12 +25,15 @@ class Bias(NamedTuple):
     by_tokens: whether distances count tokens (BLOOM) instead of rows (T5, MPT).
     masked_gradient: whether scores of masked keys have gradients. transformers adds the lowest
         number to them; MPT replaces them by it.
+    mean: whether queries that see no key give the mean of all values also with sdpa attention,
+        where transformers adds the mask to the bias.
     """
 
     spec: Any
     parameter: Tensor | None
     by_tokens: bool = False
     masked_gradient: bool = True
+    mean: bool = False
 
 
 # Chunks of queries at left padding have negative numbers. Numbers of sequences must not be
@@ -265,10 +268,13 @@ class Mask(torch.Tensor):
         """Returns the dense mask of transformers: additive, or bool if it had sdpa attention."""
         return self.make()
 
+    def blind(self, bias: Bias | None = None) -> Tensor | None:
+        """Returns the queries that see no key, if they give the mean of all values."""
+        return self._blind if self.mean or (bias and bias.mean) else None
+
     @functools.cached_property
-    def blind(self) -> Tensor | None:
-        """The queries that see no key, if they give the mean of all values."""
-        return self.rules.blind() if self.mean else None
+    def _blind(self) -> Tensor | None:
+        return self.rules.blind()
 
     @classmethod
     def __torch_dispatch__(cls, function: Any, types: Any, arguments: Any = (),
@@ -276,7 +282,8 @@ class Mask(torch.Tensor):
         if function is torch.ops.aten._to_copy.default:  # MPT stores its mask as bool
             mask, options = arguments[0], options or {}
             return Mask(mask.rules, mask.shape[0], mask.shape[3],
-                        lambda: function(mask.dense(), **options), mask.mean, options.get("dtype") or mask.dtype, mask.device)
+                        lambda: function(mask.dense(), **options), mask.mean,
+                        options.get("dtype") or mask.dtype, mask.device)
         arguments, options = tree_map(
             lambda one: one.dense() if isinstance(one, Mask) else one, (arguments, options or {}))
         return function(*arguments, **options)
