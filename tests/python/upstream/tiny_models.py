@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import inspect
 import re
 from collections.abc import Iterator
@@ -184,16 +185,19 @@ def described() -> list[str]:
     found = []
     for model_type, cls in transformers.CONFIG_MAPPING.items():
         try:
-            if cls in transformers.MODEL_MAPPING.keys():
-                gnomon.model.from_pretrained(cls())
-                found.append(model_type)
+            gnomon.model.from_pretrained(cls())
         except Exception:
             continue
+        if classes_of(model_type):
+            found.append(model_type)
     return sorted(found)
 
 
 def classes_of(model_type: str) -> list[type]:
-    """Returns the classes of a model type: with a head for generation, then the base model."""
+    """Returns the classes of a model type: with a head for generation, then the base model.
+
+    A part of a model, as its text model, may have a class that is not in the automatic mappings.
+    """
     cls = transformers.CONFIG_MAPPING[model_type]
     found: list[type] = []
     for mapping in (modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING,
@@ -202,10 +206,20 @@ def classes_of(model_type: str) -> list[type]:
                     modeling_auto.MODEL_MAPPING):
         try:
             one = mapping[cls]
-        except KeyError:
+        except (KeyError, ValueError):
             continue
         found += [each for each in (one if isinstance(one, (list, tuple)) else [one])
                   if each not in found]
+    if not found:
+        file = cls.__module__.replace(".configuration_", ".modeling_")
+        try:
+            classes = vars(importlib.import_module(file)).values()
+        except ImportError:
+            return []
+        own = [one for one in classes if isinstance(one, type)
+               and issubclass(one, transformers.PreTrainedModel) and one.config_class is cls
+               and one.__module__ == file and not one.__name__.endswith("PreTrainedModel")]
+        found = sorted(own, key=lambda one: ("For" not in one.__name__, len(one.__name__)))
     return found
 
 

@@ -298,7 +298,7 @@ def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
         rules, skipped = rules_of_mask(attention_mask)
         if rules is not None and rules.queries != query.shape[2]:  # one row for all queries
             rules = dataclasses.replace(rules, queries=query.shape[2])
-            attention_mask = None if attention_mask is None else Mask(
+            attention_mask = None if not isinstance(attention_mask, Mask) else Mask(
                 rules, query.shape[0], key.shape[2], attention_mask.dense, mean,
                 attention_mask.dtype, query.device)
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
