@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "gnomon/attention/cosine.h"
+#include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/embedding/table.h"
 #include "gnomon/error.h"
 #include "src/core/tensor.h"
@@ -104,6 +105,14 @@ struct TokenRows {
   std::int64_t shape[3] = {}, strides[3] = {};
 };
 
+// Returns the plan with a dense bias in place of its own.
+LayerPlan with_bias(const LayerPlan& plan, const View<const float, 4>& bias) {
+  LayerPlan changed = plan;
+  changed.bias = DenseBias{bias};
+  changed.gated = false;
+  return changed;
+}
+
 }  // namespace
 
 Plan lower_plan(model::Mixture mixture, model::Window window, std::vector<Matrix> parameters,
@@ -130,16 +139,45 @@ Plan lower_plan(model::Mixture mixture, model::Window window, std::vector<Matrix
   return plan;
 }
 
-void attend(const AttentionInput& input, const Plan& plan, const Tensor& out,
-            const Tensor& lse) {
-  if (plan.prepared) return attention(input, plan.lowered, out, lse);
-  attention(Prepared(plan.lowered, input).input(), plan.lowered, out, lse);
+void lower_continuous(Plan& plan, View<const double, 2> queries, View<const double, 2> keys) {
+  for (const model::Encoding& one : plan.mixture) {
+    if (const auto frequencies = model::rotary_frequencies(one, plan.window.length)) {
+      plan.lowered.query_rotary.emplace(*frequencies, queries);
+      plan.lowered.key_rotary.emplace(*frequencies, keys);
+    } else if (const auto* sinusoidal = std::get_if<Sinusoidal>(&one)) {
+      EmbeddingTable& table = *plan.lowered.table;
+      if (queries.extent(1) != 1)
+        refuse("lower", "positions of sinusoids must have 1 axis",
+               std::int64_t{queries.extent(1)});
+      const std::int64_t shape[] = {table.tokens, table.width};
+      fill(*sinusoidal, std::span(queries.data(), static_cast<std::size_t>(table.tokens)),
+           View<float, 2>(table.values.data(), {shape[0], shape[1]}));
+    } else {
+      refuse("lower", "positions must be integers unless the encoding is rotary or sinusoidal",
+             model::info(one).name);
+    }
+  }
+  plan.query_coordinates.assign(queries.data(), queries.data() + queries.size());
+  plan.key_coordinates.assign(keys.data(), keys.data() + keys.size());
+  plan.axes = queries.extent(1);
+}
+
+void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, const Tensor& lse,
+            const View<const float, 4>& bias) {
+  const auto run = [&](const LayerPlan& lowered) {
+    if (plan.prepared) return attention(input, lowered, out, lse);
+    attention(Prepared(lowered, input).input(), lowered, out, lse);
+  };
+  bias.data() ? run(with_bias(plan.lowered, bias)) : run(plan.lowered);
 }
 
 void attend_backward(const AttentionInput& input, const Plan& plan, const ConstTensor& out,
                      const ConstTensor& lse, const ConstTensor& out_grad,
                      const AttendGradient& gradient) {
-  const LayerPlan& lowered = plan.lowered;
+  const bool dense = gradient.bias.data();
+  std::optional<LayerPlan> changed;
+  if (dense) changed = with_bias(plan.lowered, gradient.bias);
+  const LayerPlan& lowered = dense ? *changed : plan.lowered;
   const std::vector<HeadRotation> none;
   const auto& query_rotations = plan.prepared ? none : lowered.query_rotations;
   const auto& key_rotations = plan.prepared ? none : lowered.key_rotations;
@@ -175,6 +213,14 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
   if (!gradient.parameters.empty()) {
     wanted.bias = &forms.bias;
     if (!lowered.relative.empty()) wanted.relative = &forms.relative;
+  }
+  BiasGradient of_dense;
+  if (dense) {
+    of_dense.dense = gradient.bias_grad;
+    wanted.bias = gradient.bias_grad.data() ? &of_dense : nullptr;
+    // The replaced bias has no gradient.
+    forms.bias.values.resize(
+        static_cast<std::size_t>(heads(plan.lowered.bias) * gradient_size(plan.lowered.bias)));
   }
   attention_backward(used, lowered, out, lse, out_grad, wanted);
   if (cosine) {

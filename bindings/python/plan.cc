@@ -12,6 +12,7 @@
 
 #include "bindings/python/arrays.h"
 #include "bindings/python/attend.h"
+#include "bindings/python/bias_form.h"
 #include "bindings/python/encodings.h"
 #include "bindings/python/released_gil.h"
 #include "gnomon/error.h"
@@ -25,7 +26,7 @@ using Access = Array::Access;
 // Writable float32 matrices, held for a call.
 struct Gradients {
   explicit Gradients(nb::handle objects) {
-    for (nb::handle one : nb::borrow<nb::object>(objects))
+    for (nb::handle one : sequence("backward", "parameter_grads", objects))
       arrays.push_back(
           std::make_unique<Array>("backward", "parameter_grads", one, Access::write));
     for (const auto& one : arrays)
@@ -36,15 +37,10 @@ struct Gradients {
   std::vector<View<float, 2>> views;
 };
 
-std::optional<std::int64_t> count_of(const char* name, nb::handle object) {
-  if (!PyLong_Check(object.ptr()) || PyBool_Check(object.ptr())) return std::nullopt;
-  return integer_of("lower", name, object);
-}
-
 // Tokens of queries and keys: two counts, or positions.
 model::Window window_of(nb::handle queries, nb::handle keys) {
-  const auto count = count_of("queries", queries);
-  const auto key_count = keys.is_none() ? count : count_of("keys", keys);
+  const auto count = count_of("lower", "queries", queries);
+  const auto key_count = keys.is_none() ? count : count_of("lower", "keys", keys);
   if (count && key_count) return {.queries = *count, .keys = *key_count};
   model::BatchPositions batch{positions_of("lower", "queries", queries), {}};
   batch.keys = keys.is_none() ? batch.queries : positions_of("lower", "keys", keys);
@@ -58,7 +54,13 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys,
                    std::optional<double> softmax_scale, std::optional<double> cap,
                    std::vector<double> sinks, std::int64_t length) {
   model::Mixture mixture = mixture_of(encoding);
-  model::Window window = window_of(queries, keys);
+  const auto at = coordinates_of("lower", "queries", queries);
+  const auto keys_at =
+      at && keys.is_none() ? at : coordinates_of("lower", "keys", at ? keys : nb::none());
+  if (at && !keys_at)
+    refuse("lower", "keys must be continuous positions, as the queries", "others");
+  model::Window window = at ? model::Window{.queries = at->tokens, .keys = keys_at->tokens}
+                            : window_of(queries, keys);
   std::vector<Matrix> matrices = matrices_of("lower", parameters);
   const LowerOptions options{.visibility = visibility_of("lower", visibility),
                              .left = left,
@@ -68,7 +70,9 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys,
                              .sinks = std::move(sinks),
                              .length = length};
   ReleasedGil released;
-  return lower_plan(std::move(mixture), std::move(window), std::move(matrices), options);
+  Plan plan = lower_plan(std::move(mixture), std::move(window), std::move(matrices), options);
+  if (at) lower_continuous(plan, at->view(), keys_at->view());
+  return plan;
 }
 
 // Arrays of a call of attention.
@@ -116,7 +120,8 @@ bool heads_tokens(std::string_view layout) {
 
 nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan,
                         nb::handle out, nb::handle lse, nb::handle k_scales,
-                        nb::handle v_scales, nb::handle gates, std::string_view layout) {
+                        nb::handle v_scales, nb::handle gates, std::string_view layout,
+                        nb::handle bias) {
   const bool swap = heads_tokens(layout);
   const Inputs in(q, k, v, k_scales, v_scales, gates);
   const TokensFirst qs(in.q, swap), ks(in.k, swap), vs(in.v, swap);
@@ -130,9 +135,11 @@ nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& pl
   const Array to("attention", "out", result, Access::write);
   const Array sums("attention", "lse", lse, Access::write);
   const TokensFirst target(to, swap);
+  const Array dense("attention", "bias", bias, Access::read);
+  const auto values = internal::read_if<float, 4>({"attention", "bias"}, dense.tensor());
   {
     ReleasedGil released;
-    attend(input, plan, target.tensor, sums);
+    attend(input, plan, target.tensor, sums, values);
   }
   return result;
 }
@@ -141,7 +148,7 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
                            nb::handle out, nb::handle lse, nb::handle out_grad,
                            nb::handle q_grad, nb::handle k_grad, nb::handle v_grad,
                            nb::handle gates, nb::handle gates_grad, nb::handle sinks_grad,
-                           nb::handle parameter_grads) {
+                           nb::handle parameter_grads, nb::handle bias, nb::handle bias_grad) {
   const Inputs in(q, k, v, nb::none(), nb::none(), gates);
   const char* const operation = "attention_backward";
   const Array out_array(operation, "out", out, Access::read),
@@ -151,7 +158,9 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
       dk(operation, "k_grad", k_grad, Access::write),
       dv(operation, "v_grad", v_grad, Access::write),
       dg(operation, "gates_grad", gates_grad, Access::write),
-      ds(operation, "sinks_grad", sinks_grad, Access::write);
+      ds(operation, "sinks_grad", sinks_grad, Access::write),
+      dense(operation, "bias", bias, Access::read),
+      dense_grad(operation, "bias_grad", bias_grad, Access::write);
   const Gradients grads(parameter_grads);
   std::span<double> sinks;
   if (ds.tensor().has_data()) {
@@ -159,73 +168,18 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
     if (!view.contiguous()) refuse(operation, "sinks_grad must be contiguous", "strides");
     sinks = {view.data(), static_cast<std::size_t>(view.size())};
   }
+  const auto values = internal::read_if<float, 4>({operation, "bias"}, dense.tensor());
+  const auto to = internal::write_if<float, 4>({operation, "bias_grad"}, dense_grad.tensor());
   ReleasedGil released;
-  attend_backward(
-      in.input(), plan, out_array.tensor(), lse_array.tensor(), grad.tensor(),
-      {.q = dq, .k = dk, .v = dv, .gates = dg, .sinks = sinks, .parameters = grads.views});
-}
-
-nb::object bias_of(const Plan& plan, std::int64_t queries, std::int64_t keys) {
-  if (queries < 0 || keys < 0)
-    refuse("bias", "queries and keys must not be negative", std::min(queries, keys));
-  const BiasForm& form = plan.lowered.bias;
-  std::int64_t heads = gnomon::heads(form);
-  if (const auto* dense_form = std::get_if<DenseBias>(&form))
-    heads = dense_form->values.extent(1);
-  if (heads == 0) return nb::none();
-  std::vector<double> values(
-      internal::checked_size("bias", "heads x queries x keys", {heads, queries, keys}));
-  {
-    ReleasedGil released;
-    dense(form, plan.lowered.mask.offset,
-          View<double, 3>(values.data(), {heads, queries, keys}));
-  }
-  return numpy(std::move(values),
-               {static_cast<std::size_t>(heads), static_cast<std::size_t>(queries),
-                static_cast<std::size_t>(keys)});
-}
-
-const char* form_name(const BiasForm& form) {
-  constexpr const char* names[] = {"none", "slope",         "strip", "dense",
-                                   "grid", "piecewise_log", "axes"};
-  return names[form.index()];
-}
-
-// The numbers of the bias form, for kernels of other libraries (FlexAttention).
-nb::dict bias_form(const Plan& plan) {
-  nb::dict all;
-  const BiasForm& form = plan.lowered.bias;
-  all["form"] = form_name(form);
-  const auto matrix = [](const std::vector<double>& values, std::int64_t heads) {
-    const auto rows = static_cast<std::size_t>(heads);
-    return numpy(values, {rows, rows ? values.size() / rows : 0});
-  };
-  if (const auto* slope = std::get_if<SlopeBias>(&form)) {
-    all["slopes"] = numpy(slope->slopes, {slope->slopes.size()});
-  } else if (const auto* strip = std::get_if<StripBias>(&form)) {
-    all["min_distance"] = strip->min_distance;
-    all["values"] = matrix(strip->values, strip->heads);
-  } else if (const auto* grid = std::get_if<GridBias>(&form)) {
-    all["height"] = grid->height, all["width"] = grid->width, all["leading"] = grid->leading;
-    all["values"] = matrix(grid->values, grid->heads);
-  } else if (const auto* piecewise = std::get_if<PiecewiseLogBias>(&form)) {
-    all["c"] = piecewise->c, all["threshold"] = piecewise->threshold;
-    all["epsilon"] = piecewise->epsilon;
-    all["knots"] = numpy(piecewise->knots, {piecewise->knots.size()});
-    all["offsets"] = matrix(piecewise->offsets, piecewise->heads);
-    all["slopes"] = matrix(piecewise->slopes, piecewise->heads);
-  } else if (const auto* axes = std::get_if<AxesBias>(&form)) {
-    nb::list strips;
-    for (const AxisStrip& one : axes->axes) {
-      nb::dict strip_of;
-      strip_of["min_distance"] = one.min_distance;
-      strip_of["values"] = matrix(one.values, axes->heads);
-      strip_of["coordinates"] = numpy(one.coordinates, {one.coordinates.size()});
-      strips.append(strip_of);
-    }
-    all["axes"] = strips;
-  }
-  return all;
+  attend_backward(in.input(), plan, out_array.tensor(), lse_array.tensor(), grad.tensor(),
+                  {.q = dq,
+                   .k = dk,
+                   .v = dv,
+                   .gates = dg,
+                   .sinks = sinks,
+                   .parameters = grads.views,
+                   .bias = values,
+                   .bias_grad = to});
 }
 
 nb::object table_of(const Plan& plan) {
@@ -241,6 +195,37 @@ nb::object rotary_of(const std::optional<RotaryTable>& table,
   if (rotations.size() == 1)
     if (const auto* one = std::get_if<RotaryTable>(&rotations.front())) return nb::cast(*one);
   return nb::none();
+}
+
+// The arguments of `lower`, for pickle; None for a plan of a model's layer.
+nb::object state_of(const Plan& plan) {
+  if (plan.prepared) return nb::none();
+  nb::list encodings, parameters;
+  for (const model::Encoding& one : plan.mixture) encodings.append(model::to_json(one));
+  for (const Matrix& one : plan.parameters)
+    parameters.append(numpy(one.values, {static_cast<std::size_t>(one.rows),
+                                         static_cast<std::size_t>(one.columns)}));
+  const auto coordinates = [&](const std::vector<double>& values) {
+    const auto axes = static_cast<std::size_t>(plan.axes);
+    const nb::object columns = numpy(values, {values.size() / axes, axes}).attr("T");
+    return nb::steal(PySequence_Tuple(columns.ptr()));
+  };
+  nb::object queries = nb::cast(plan.window.queries), keys = nb::cast(plan.window.keys);
+  if (plan.axes) {
+    queries = coordinates(plan.query_coordinates), keys = coordinates(plan.key_coordinates);
+  } else if (const auto& batch = plan.window.batch) {
+    queries = nb::cast(batch->queries), keys = nb::cast(batch->keys);
+  }
+  nb::dict options;
+  options["parameters"] = parameters;
+  options["visibility"] = name(plan.lowered.mask.visibility);
+  options["left"] = plan.lowered.mask.left;
+  options["right"] = plan.lowered.mask.right;
+  if (plan.window.softmax_scale != 0) options["softmax_scale"] = plan.window.softmax_scale;
+  options["cap"] = plan.lowered.softmax.cap;
+  options["sinks"] = plan.lowered.softmax.sinks;
+  options["length"] = plan.window.length;
+  return nb::make_tuple(encodings, queries, keys, options);
 }
 
 std::string text(const Plan& plan) {
@@ -265,10 +250,12 @@ void bind_functions(nb::module_& module) {
       nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("lse") = nb::none(),
       nb::arg("k_scales") = nb::none(), nb::arg("v_scales") = nb::none(),
       nb::arg("gates") = nb::none(), nb::arg("layout") = "tokens_heads",
+      nb::arg("bias") = nb::none(),
       nb::sig(
           "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
           "None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | "
-          "None = None, gates: Array | None = None, layout: str = 'tokens_heads') -> Array"),
+          "None = None, gates: Array | None = None, layout: Layout = 'tokens_heads', bias: Array "
+          "| None = None) -> Array"),
       R"(Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
 of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
 
@@ -279,6 +266,7 @@ out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is retur
 lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
 gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).
 layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
+bias: float32 [B, Hq, T, S], any strides: replaces the bias of the plan. -inf: not visible.
 
 Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same
 bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.)");
@@ -287,15 +275,18 @@ bits for any number of threads. A query that sees no key gives zeros. Releases t
       nb::arg("plan"), nb::arg("out"), nb::arg("lse"), nb::arg("out_grad"), nb::kw_only(),
       nb::arg("q_grad"), nb::arg("k_grad"), nb::arg("v_grad"), nb::arg("gates") = nb::none(),
       nb::arg("gates_grad") = nb::none(), nb::arg("sinks_grad") = nb::none(),
-      nb::arg("parameter_grads") = nb::make_tuple(),
+      nb::arg("parameter_grads") = nb::make_tuple(), nb::arg("bias") = nb::none(),
+      nb::arg("bias_grad") = nb::none(),
       nb::sig("def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, "
               "lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, "
               "gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: "
-              "Array | None = None, parameter_grads: Sequence[Array] = ()) -> None"),
+              "Array | None = None, parameter_grads: Sequence[Array] = (), bias: Array | None "
+              "= None, bias_grad: Array | None = None) -> None"),
       R"(Writes the gradients of `attention`. out and lse are its results.
 
 q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.
 parameter_grads: float32, one for each parameter of the encoding; gradients are added.
+bias: as in `attention`. bias_grad: float32 [B, Hq, T, S], overwritten.
 sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.)");
   module.def(
       "add_position",
@@ -324,21 +315,37 @@ sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads
       [](nb::handle q, nb::handle k, nb::handle v, const Plan& plan) {
         const Array qs("prepare", "q", q, Access::write), ks("prepare", "k", k, Access::write),
             vs("prepare", "v", v, Access::write);
+        if (!plan.prepared)
+          refuse("prepare",
+                 "plan must be that of a model's layer (gnomon.model): attention rotates by "
+                 "itself with a plan of gnomon.lower",
+                 text(plan));
         ReleasedGil released;
         prepare(plan.lowered, qs, ks, vs);
       },
       nb::arg("q").none(), nb::arg("k").none(), nb::arg("v").none(), nb::arg("plan"),
       nb::sig(
           "def prepare(q: Array | None, k: Array | None, v: Array | None, plan: Plan) -> None"),
-      R"(Applies the norms, rotations and scales of a plan to projected q [B, T, H, D] and k, v
-[B, T, Hk, D] in place, before keys are stored in a cache.)");
+      R"(Applies the norms, rotations and scales of the plan of a model's layer (gnomon.model)
+to projected q [B, T, H, D] and k, v [B, T, Hk, D] in place, before keys are stored in a cache.
+Error and cost: those of `rotate` for a rotation.)");
+  module.def(
+      "rotate_heads",
+      [](nb::handle q, nb::handle k, const Plan& plan) {
+        const Array qs("rotate", "q", q, Access::write), ks("rotate", "k", k, Access::write);
+        ReleasedGil released;
+        prepare(plan.lowered, qs, ks, {});
+      },
+      nb::arg("q"), nb::arg("k"), nb::arg("plan"),
+      nb::sig("def rotate_heads(q: Array, k: Array, plan: Plan) -> None"),
+      "Applies the rotations of a plan that no single table contains (V-JEPA 2) in place.");
 }
 
 }  // namespace
 
 std::vector<Matrix> matrices_of(const char* operation, nb::handle parameters) {
   std::vector<Matrix> all;
-  for (nb::handle one : nb::borrow<nb::object>(parameters)) {
+  for (nb::handle one : sequence(operation, "parameters", parameters)) {
     const Array array(operation, "parameters", one, Access::read);
     const auto view = internal::read_if<float, 2>({operation, "parameters"}, array.tensor());
     Matrix matrix{view.extent(0), view.extent(1), {}};
@@ -363,7 +370,9 @@ and by gnomon.model. Immutable; threads and layers can share it.)")
       .def_prop_ro(
           "offset", [](const Plan& p) { return p.lowered.mask.offset; },
           "The key row that corresponds to query row 0.")
-      .def_prop_ro("visibility", [](const Plan& p) { return name(p.lowered.mask.visibility); })
+      .def_prop_ro(
+          "visibility", [](const Plan& p) { return name(p.lowered.mask.visibility); },
+          nb::sig("def visibility(self) -> Visibility"))
       .def_prop_ro("left", [](const Plan& p) { return p.lowered.mask.left; })
       .def_prop_ro("right", [](const Plan& p) { return p.lowered.mask.right; })
       .def_prop_ro(
@@ -410,6 +419,27 @@ by distance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.)")
                   "numpy.typing.NDArray[numpy.float64] | None"),
           R"(Returns the whole bias [H, T, S], for inspection; None if the plan has no bias. The
 query of row t is at position offset + t, the key of row s at position s.)")
+      .def(
+          "__copy__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __copy__(self) -> Plan"))
+      .def(
+          "__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); },
+          nb::sig("def __deepcopy__(self, memo: object) -> Plan"))
+      .def_prop_rw(
+          "_origin", [](const Plan& p) { return p.origin; },
+          [](Plan& p, nb::object origin) { p.origin = std::move(origin); }, nb::arg().none(),
+          nb::sig("def _origin(self) -> object"))
+      .def(
+          "__reduce__",
+          [](const Plan& p) {
+            const nb::module_ spec = nb::module_::import_("gnomon._spec");
+            const nb::object state = state_of(p);
+            if (!state.is_none()) return nb::make_tuple(spec.attr("lowered"), state);
+            if (p.origin.is_valid()) return nb::borrow<nb::tuple>(p.origin);
+            throw nb::type_error(
+                "[Plan] a plan must be made by gnomon.lower or Model.lower to be pickled");
+          },
+          nb::sig("def __reduce__(self) -> tuple[Any, ...]"))
       .def("__repr__", &text);
   module.def(
       "lower", &lower_mixture, nb::arg("encoding").none(), nb::arg("queries"),
@@ -420,7 +450,7 @@ query of row t is at position offset + t, the key of row s at position s.)")
       nb::sig(
           "def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, "
           "keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), "
-          "visibility: str, left: int | None = None, right: int | None = None, "
+          "visibility: Visibility, left: int | None = None, right: int | None = None, "
           "softmax_scale: float | None = None, cap: float | None = None, sinks: "
           "Sequence[float] = (), length: int = 0) -> Plan"),
       R"(Lowers an encoding for known tokens.
@@ -428,7 +458,8 @@ query of row t is at position offset + t, the key of row s at position s.)")
 encoding: a spec, several specs, or None (no position).
 queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at
     positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for
-    keys: the queries.
+    keys: the queries. Rotary encodings and sinusoids also take continuous positions: arrays
+    [T] and [S] of a floating type, or tuples of them, one for each position axis.
 parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.
 visibility: 'causal' or 'bidirectional'; required.
 left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.

@@ -4,9 +4,19 @@ import numpy
 import numpy.typing
 
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from gnomon._typing import Array, Encoding, IntegerArray
+from gnomon._typing import (
+    Angles,
+    Array,
+    Direction,
+    Encoding,
+    IntegerArray,
+    Layout,
+    Pairing,
+    Visibility,
+    YarnFactor,
+)
 
 #: A number T of tokens (positions 0 to T - 1), integers [T] or [B, T], or Positions; where
 #: several position axes are allowed, also a tuple of them.
@@ -17,7 +27,7 @@ __version__: str
 class FormatError(ValueError):
     pass
 
-def isa() -> str:
+def isa() -> Literal['portable', 'sse4', 'avx2', 'avx512', 'neon']:
     """
     Returns the instruction set of the kernels: 'portable', 'sse4', 'avx2', 'avx512' or 'neon'.
     """
@@ -98,10 +108,10 @@ class RotaryFrequencies:
     table_scale: a factor on cos and sin (the attention factor of YaRN).
     """
 
-    def __init__(self, *, pairing: str, inv_freq: Sequence[float], head_offset: int = 0, axes: Sequence[int] = [], table_scale: float = 1.0) -> None: ...
+    def __init__(self, *, pairing: Pairing, inv_freq: Sequence[float], head_offset: int = 0, axes: Sequence[int] = (), table_scale: float = 1.0) -> None: ...
 
     @property
-    def pairing(self) -> str: ...
+    def pairing(self) -> Pairing: ...
 
     @property
     def head_offset(self) -> int: ...
@@ -153,7 +163,7 @@ class RotaryTable:
     Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.
     """
 
-    def __init__(self, encoding: Encoding | RotaryFrequencies, positions: PositionsLike, *, length: int = 0, angles: str = 'exact') -> None: ...
+    def __init__(self, encoding: Encoding | RotaryFrequencies, positions: PositionsLike, *, length: int = 0, angles: Angles = 'exact') -> None: ...
 
     @property
     def batch(self) -> int:
@@ -175,7 +185,7 @@ class RotaryTable:
 
     def __repr__(self) -> str: ...
 
-def rotate(x: Array, table: RotaryTable, direction: str = 'forward', *, k: Array | None = None, out: Array | None = None) -> None:
+def rotate(x: Array, table: RotaryTable, direction: Direction = 'forward', *, k: Array | None = None, out: Array | None = None) -> None:
     """
     Rotates queries or keys in place.
 
@@ -197,10 +207,11 @@ def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int | None, hea
     heads_tokens.
     """
 
-def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, head_offset: int, heads_tokens: bool, inverse: bool) -> None:
+def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: Pairing, head_offset: int, heads_tokens: bool, inverse: bool, pairs: int | None = None) -> None:
     """
-    Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or
-    [B or 1, T, R/2]. Shapes of x and out as in rotate_rows.
+    Writes the rotation of x by given cos and sin to out. cos, sin: [T, R/2] or [B or 1, T,
+    R/2]; types other than float32 are converted. pairs: if given, only the first `pairs`
+    columns are read. Shapes of x and out as in rotate_rows.
     """
 
 def encodings() -> list[dict[str, str]]: ...
@@ -209,21 +220,21 @@ def find_encoding(name: str) -> dict[str, str]: ...
 
 def info(encoding: Encoding | str) -> dict[str, str]: ...
 
-def usual(name: str, width: int, heads: int, length: int, reads: str) -> str: ...
+def usual(name: str, width: int, heads: int, length: int, reads: Visibility) -> str: ...
 
-def scheme(text: str, layers: int, width: int, heads: int, length: int, reads: str) -> list[list[str]]: ...
+def scheme(text: str, layers: int, width: int, heads: int, length: int, reads: Visibility) -> list[list[str]]: ...
 
-def complete(arg: object, /) -> str: ...
+def complete(encoding: Encoding | str) -> str: ...
 
 def parameters(encoding: Encoding | str | Sequence[Encoding | str]) -> list[tuple[str, int, int, float, float]]: ...
 
 def stored_parameters(encoding: Encoding | str) -> list[tuple[str, tuple[int, ...], bool]]: ...
 
-def capacity(arg: object, /) -> int | None: ...
+def capacity(encoding: Encoding | str | Sequence[Encoding | str]) -> int | None: ...
 
-def enters(arg: object, /) -> str: ...
+def enters(encoding: Encoding | str | Sequence[Encoding | str]) -> str: ...
 
-def softmax_factor(arg0: object, arg1: int, /) -> float: ...
+def softmax_factor(encoding: Encoding | str, length: int) -> float: ...
 
 def properties(encoding: Encoding | str) -> dict[str, str]: ...
 
@@ -246,7 +257,7 @@ class Plan:
         """The key row that corresponds to query row 0."""
 
     @property
-    def visibility(self) -> str: ...
+    def visibility(self) -> Visibility: ...
 
     @property
     def left(self) -> int | None: ...
@@ -309,7 +320,7 @@ class Plan:
 
     def __repr__(self) -> str: ...
 
-def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: str, left: int | None = None, right: int | None = None, softmax_scale: float | None = None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> Plan:
+def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: Visibility, left: int | None = None, right: int | None = None, softmax_scale: float | None = None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> Plan:
     """
     Lowers an encoding for known tokens.
 
@@ -327,7 +338,7 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
     Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.
     """
 
-def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None, layout: str = 'tokens_heads') -> Array:
+def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None, layout: Layout = 'tokens_heads', bias: Array | None = None) -> Array:
     """
     Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
     of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
@@ -339,17 +350,19 @@ def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = N
     lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
     gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).
     layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
+    bias: float32 [B, Hq, T, S], any strides: replaces the bias of the plan. -inf: not visible.
 
     Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same
     bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.
     """
 
-def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: Array | None = None, parameter_grads: Sequence[Array] = ()) -> None:
+def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: Array | None = None, parameter_grads: Sequence[Array] = (), bias: Array | None = None, bias_grad: Array | None = None) -> None:
     """
     Writes the gradients of `attention`. out and lse are its results.
 
     q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.
     parameter_grads: float32, one for each parameter of the encoding; gradients are added.
+    bias: as in `attention`. bias_grad: float32 [B, Hq, T, S], overwritten.
     sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.
     """
 
@@ -365,16 +378,22 @@ def add_position_backward(grad: Array, plan: Plan, parameter_grads: Sequence[Arr
 
 def prepare(q: Array | None, k: Array | None, v: Array | None, plan: Plan) -> None:
     """
-    Applies the norms, rotations and scales of a plan to projected q [B, T, H, D] and k, v
-    [B, T, Hk, D] in place, before keys are stored in a cache.
+    Applies the norms, rotations and scales of the plan of a model's layer (gnomon.model)
+    to projected q [B, T, H, D] and k, v [B, T, Hk, D] in place, before keys are stored in a cache.
+    Error and cost: those of `rotate` for a rotation.
+    """
+
+def rotate_heads(q: Array, k: Array, plan: Plan) -> None:
+    """
+    Applies the rotations of a plan that no single table contains (V-JEPA 2) in place.
     """
 
 class ModelDescription:
     @staticmethod
-    def from_path(path: str, part: str, yarn_factor: str, assume_pairing: str | None) -> ModelDescription: ...
+    def from_path(path: str, part: str, yarn_factor: YarnFactor, assume_pairing: Pairing | None) -> ModelDescription: ...
 
     @staticmethod
-    def from_config(json: str, part: str, yarn_factor: str, assume_pairing: str | None) -> ModelDescription: ...
+    def from_config(json: str, part: str, yarn_factor: YarnFactor, assume_pairing: Pairing | None) -> ModelDescription: ...
 
     def to_json(self, length: int | None = None) -> str: ...
 

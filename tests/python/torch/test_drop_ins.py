@@ -54,6 +54,34 @@ def test_bfloat16_is_rounded_once():
     torch.testing.assert_close(ours, exact.bfloat16(), atol=1e-7, rtol=2 ** -7)
 
 
+@pytest.mark.parametrize("inplace", [False, True])
+def test_double_cos_and_sin_are_not_rounded(inplace):
+    angle = torch.rand(2, 5, 4, dtype=torch.float64)
+    cos, sin = (torch.cat((one, one), -1) for one in (angle.cos(), angle.sin()))
+    q = torch.randn(2, 4, 5, 8, dtype=torch.float64)
+    want = modeling_llama.apply_rotary_pos_emb(q, q, cos, sin)[0]
+    torch.testing.assert_close(gt.apply_rotary_pos_emb(q, q, cos, sin)[0], want, atol=1e-14, rtol=0)
+    x = q[:1].transpose(1, 2).clone()
+    got = gt.apply_rotary_emb(x, cos[0, :, :4], sin[0, :, :4], inplace=inplace)
+    want = modeling_llama.apply_rotary_pos_emb(q[:1], q[:1], cos[:1], sin[:1])[0].transpose(1, 2)
+    torch.testing.assert_close(got, want, atol=1e-14, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("of_factors", [torch.float32, torch.float16, torch.bfloat16,
+                                        torch.float64])
+def test_types_and_strides_of_cos_and_sin(dtype, of_factors):
+    q = torch.randn(2, 4, 5, 8).to(dtype)
+    cos, sin = (one.to(of_factors) for one in factors())
+    want = gt.apply_rotary_pos_emb(q, q.requires_grad_(), cos, sin)[0]
+    q = q.detach()
+    strided = [torch.stack((one, one + 9), -1)[..., 0] for one in (cos, sin)]
+    for c, s in ((cos, sin), strided, [one.transpose(0, 1).clone().transpose(0, 1)
+                                       for one in (cos, sin)]):
+        for one in gt.apply_rotary_pos_emb(q, q, c, s):
+            assert torch.equal(one, want)
+
+
 def test_tables_with_position_ids_and_partial_rotation():
     q = torch.randn(2, 4, 5, 12)
     cos, sin = (one[0] for one in factors(1, 9))

@@ -74,6 +74,7 @@ def _by_operators(q: Tensor | None, k: Tensor, v: Tensor | None, positions: Sequ
                   value_scales: Tensor | None) -> None:
     _check(k, v, key_cache, value_cache, slots, block_table, entries, key_scales, value_scales)
     flat = k.dim() == 3
+    _kernels.check_positions("rotate_append", k[None] if flat else k, positions, False)
     table = _plans.rotary_at(encoding, length, positions)
 
     def batched(x: Tensor) -> Tensor:
@@ -123,6 +124,10 @@ def _check(k: Tensor, v: Tensor | None, key_cache: Tensor, value_cache: Tensor |
     def refuse(rule: str, got: object) -> None:
         raise ValueError(f"[rotate_append] {rule}, got {got}")
 
+    for name, one in (("slots", slots), ("entries", entries)):
+        if one is not None and one.shape not in (k.shape[:-2], k.shape[-3:-2]):
+            refuse(f"{name} must have one element for each token, {list(k.shape[:-2])}",
+                   list(one.shape))
     if k.dim() not in (3, 4):
         refuse("k must have 3 to 4 axes", k.dim())
     if (v is None) != (value_cache is None):

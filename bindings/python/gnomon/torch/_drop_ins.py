@@ -15,7 +15,7 @@ from .. import model
 from .._core import FormatError
 from ..specs import LongRopeScaling
 from . import _kernels
-from ._functions import _compiling, _direct, _with_gradients
+from ._functions import _all_direct, _compiling, _direct, _with_gradients
 from ._registry import call
 
 _ops = torch.ops.gnomon
@@ -38,7 +38,7 @@ class _RotateWith(torch.autograd.Function):
 def rotate_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, by_heads: bool,
                 inverse: bool = False) -> Tensor:
     """Rotates x by given cos and sin, [T, R/2] or [B or 1, T, R/2]. Differentiable in all."""
-    if cos.requires_grad or sin.requires_grad:
+    if cos.requires_grad or sin.requires_grad or x.dtype == cos.dtype == torch.float64:
         return _kernels.rotated(x, cos, sin, pairing, 0, by_heads, inverse)
     if _compiling() or not (_direct(x) and _direct(cos) and _direct(sin)):
         return call("rotate_with", x, cos, sin, pairing, 0, by_heads, inverse)
@@ -65,10 +65,14 @@ def apply_rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor,
     if position_ids is not None and cos.dim() == 2:
         cos, sin = cos[position_ids], sin[position_ids]
     half = cos.shape[-1] // 2
+    by_heads = unsqueeze_dim == 1
+    if (not _compiling() and _all_direct(q, k, cos, sin) and q.dtype != torch.float64
+            and not (_with_gradients() and torch._C._any_requires_grad(q, k, cos, sin))):
+        return (_kernels.rotated_with_halves(q, cos, sin, half, by_heads),
+                _kernels.rotated_with_halves(k, cos, sin, half, by_heads))
     cos, sin = cos.narrow(-1, 0, half), sin.narrow(-1, 0, half)
     if cos.dtype != torch.float32 and q.dtype != torch.float64:
         cos, sin = cos.float(), sin.float()
-    by_heads = unsqueeze_dim == 1
     return (rotate_with(q, cos, sin, "halves", by_heads),
             rotate_with(k, cos, sin, "halves", by_heads))
 
@@ -101,6 +105,8 @@ def apply_rotary_emb(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = Fa
     if _with_gradients() and (x.requires_grad or cos.requires_grad or sin.requires_grad):
         raise ValueError("[rotate] x, cos and sin must not require a gradient if inplace is True, "
                          "got a tensor that does")
+    if x.dtype == cos.dtype == torch.float64:
+        return x.copy_(rotate_with(x, cos, sin, pairing, False))
     _ops.rotate_with_(x, cos, sin, pairing, 0, False, False)
     return x
 

@@ -1,4 +1,4 @@
-"""rotate, attention and add_position.
+"""rotate and add_position.
 
 Each function has two paths. The direct path calls the library without the dispatcher of PyTorch;
 it takes plain tensors of the CPU in eager mode. All other calls (torch.compile, torch.export,
@@ -19,10 +19,10 @@ from .. import _core
 from .._core import Positions, RotaryFrequencies, RotaryTable
 from .._spec import Encoding
 from . import _kernels, _plans
-from ._kernels import AttentionArguments
 from ._registry import call
 
 Layout = Literal["tokens_heads", "heads_tokens"]
+Visibility = Literal["causal", "bidirectional"]
 RotaryLike = Encoding | RotaryFrequencies | RotaryTable
 PositionsLike = int | Tensor | Sequence[Tensor] | Positions | None
 
@@ -121,12 +121,12 @@ def _axes(positions: Any) -> list[Tensor]:
 
 
 def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
-           layout: Layout = "tokens_heads", inverse: bool = False, length: int = 0,
+           layout: Layout = "heads_tokens", inverse: bool = False, length: int = 0,
            inplace: bool = False) -> Tensor:
     """Rotates queries or keys by their positions (RoPE).
 
-    x: [B, T, H, D], or [B, H, T, D] for the layout 'heads_tokens', any strides; float32, float16,
-        bfloat16 or float64.
+    x: [B, H, T, D], or [B, T, H, D] for the layout 'tokens_heads', any strides; float32, float16,
+        bfloat16 or float64. The result has the type of x, also under autocast.
     encoding: a rotary spec, RotaryFrequencies, or a prepared RotaryTable of T tokens.
     positions: None (0 to T - 1), the position of the first token, integers [T] or [B, T], or a
         tuple of them, one for each position axis (M-RoPE: t, h, w). None with a RotaryTable.
@@ -157,6 +157,8 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     if inplace and gradient:
         raise ValueError(
             "[rotate] x must not require a gradient if inplace is True, got a tensor that does")
+    if axes:
+        _kernels.check_positions("rotate", x, axes, by_heads)
     if not _compiling() and _direct(x):
         if text is None:
             table, begin = encoding, None
@@ -188,79 +190,6 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
         table, begin = _kernels.table_of(x, text, axes, offset, length, by_heads)
         return _rotate_by(x, table, begin, by_heads, inverse)
     return call("rotate", x, text, axes, offset, length, by_heads, inverse)
-
-
-# -- attention ---------------------------------------------------------------------------------
-
-
-class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rest: AttentionArguments, q: Tensor, k: Tensor, v: Tensor,
-                sinks: Tensor | None, gates: Tensor | None, *parameters: Tensor) -> Tensor:
-        plan = rest.plan(q, k, parameters, sinks)
-        out, lse = _kernels.attend(plan, rest.heads_tokens, q, k, v, gates)
-        ctx.save_for_backward(q, k, v, sinks, gates, out, lse, *parameters)
-        ctx.rest, ctx.plan = rest, plan
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        q, k, v, sinks, gates, out, lse, *parameters = ctx.saved_tensors
-        if _with_gradients() or not _direct(grad):
-            results = call("attention_backward", grad, q, k, v, parameters, sinks, gates, out, lse,
-                           *ctx.rest)
-        else:
-            results = _kernels.attend_backward(ctx.plan, ctx.rest.heads_tokens, grad, q, k, v,
-                                               parameters, sinks, gates, out, lse)
-        dq, dk, dv, others, sinks_grad, gates_grad = _kernels.split_gradients(results, sinks, gates)
-        return None, dq, dk, dv, sinks_grad, gates_grad, *others
-
-
-def attention(q: Tensor, k: Tensor, v: Tensor,
-              encoding: Encoding | Sequence[Encoding] | None = None,
-              parameters: Sequence[Tensor] = (), *, layout: Layout = "heads_tokens",
-              visibility: Literal["causal", "bidirectional"] = "causal", left: int | None = None,
-              right: int | None = None, softmax_scale: float | None = None,
-              cap: float | None = None, sinks: Tensor | None = None,
-              positions: Tensor | None = None, query_positions: Tensor | None = None,
-              sequences: Tensor | None = None, query_sequences: Tensor | None = None,
-              gates: Tensor | None = None, length: int = 0) -> Tensor:
-    """Softmax attention with the rotation, bias or relative vectors of an encoding.
-
-    q: [B, H, T, D]; k: [B, Hk, S, D]; v: [B, Hk, S, Dv]; or, for the layout 'tokens_heads',
-        [B, T, H, D] and so on. Hk divides H. float32, float16, bfloat16 or float64. q and k are
-        not rotated before the call; an encoding that rotates does it inside.
-    encoding: a spec, several specs, or None (no position). An embedding that is added to the
-        tokens has no effect here: see add_position.
-    parameters: the trained matrices, in the order of spec.parameters(). Computed in float32.
-    visibility: 'causal': query row i sees key rows up to i + S - T. 'bidirectional': all rows.
-    left, right: window limits in rows. `sliding_window` w of a config is left = w - 1.
-    softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).
-    cap: soft cap of the scores (Gemma 2). sinks: one score for each head, [H] (gpt-oss).
-    positions: integers [S] or [B, S] of the keys; default: 0 to S - 1.
-    query_positions: integers [T] or [B, T]; default: the last T of positions.
-    sequences: integers, [S] or [B, S]: a query sees keys of its own sequence (packing); -1 is
-        padding. query_sequences: default: the last T of sequences.
-    gates: factors on the bias, [B or 1, H, T] (WavLM).
-    length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
-
-    Returns the shape of q with Dv in place of D; in memory [B, T, H, Dv]. A query that sees no
-    key gives zeros. Differentiable once, in q, k, v, parameters, sinks and gates; gradients have
-    the same bits for any number of threads. CPU only: on a GPU use gnomon.torch.flex. Memory
-    beyond the arguments grows with T + S. Cost: D + Dv multiply-adds for each visible score. An
-    encoding without parameters is lowered once for the same tokens.
-    Raises ValueError if shapes, types or devices do not fit.
-    """
-    rest = AttentionArguments(query_positions, positions, query_sequences, sequences,
-                              _plans.texts_of(encoding), heads_tokens(layout), visibility, left,
-                              right, softmax_scale, cap, length)
-    if _compiling() or not _all_direct(q, k, v, sinks, gates, *parameters):
-        _refuse_tangents("attention", q, k, v, sinks, gates, *parameters)
-        return call("attention", q, k, v, list(parameters), sinks, gates, *rest)[0]
-    if _with_gradients() and torch._C._any_requires_grad(q, k, v, sinks, gates, *parameters):
-        return _Attention.apply(rest, q, k, v, sinks, gates, *parameters)
-    plan = rest.plan(q, k, parameters, sinks)
-    return _kernels.attended(plan, rest.heads_tokens, q, k, v, gates)
 
 
 def _all_direct(*tensors: Tensor | None) -> bool:

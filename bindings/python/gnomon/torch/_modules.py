@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .. import _core, specs
 from .._spec import Encoding, usual
 from . import _functions
-from ._functions import Layout
+from ._attention import attention
+from ._functions import Layout, Visibility
 from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed
 from ._names import Stored, stored
 from ._rotation import rotary_plan, rotated, rotations
-
-
-Visibility = Literal["causal", "bidirectional"]
 
 
 class Matrices(nn.Module):
@@ -93,11 +91,13 @@ class PositionEncoding(Matrices):
             if fields and len(names) > 1:
                 raise ValueError("[position] fields must belong to one encoding, "
                                  f"got {', '.join(fields)} for {encoding}")
-            encoding = [_usual(name, heads, width, length, reads, fields) for name in names]
+            encoding = [usual(name, width=width, heads=heads, length=length, reads=reads, **fields)
+                        for name in names]
         elif fields or not (heads is width is length is None):
             raise ValueError("[position] sizes and fields must be those of the spec, "
                              "got a spec and further arguments")
         self.mixture = mixture_of(encoding)
+        _check(self.mixture)
         kinds = [one.kind for one in self.mixture]
         if len(set(kinds)) < len(kinds):
             raise ValueError(f"[position] each encoding must occur once, got {', '.join(kinds)}")
@@ -187,6 +187,7 @@ class PositionEncoding(Matrices):
                softmax_scale: float | None = None, cap: float | None = None,
                sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
                sequences: Any = None, query_sequences: Any = None,
+               attn_mask: Tensor | None = None, bias: Tensor | None = None, dropout: float = 0,
                hidden: Tensor | None = None, length: int = 0) -> Tensor:
         """Attention with the rotation, bias and relative vectors of the encoding.
 
@@ -194,12 +195,16 @@ class PositionEncoding(Matrices):
             rotated. Arguments as gnomon.torch.attention.
         hidden: the input of the layer, [B, T, C]; required by WavLM, whose gates depend on it.
 
-        On the CPU: gnomon.torch.attention. On other devices: gnomon.torch.flex.attend.
+        On the CPU, and with attn_mask, bias or dropout: gnomon.torch.attention. On other devices:
+        gnomon.torch.flex.attend.
         """
         mixture, texts = self._parts["attention"]
         encoding: Any = texts
-        run: Any = _functions.attention
-        if q.device.type not in ("cpu", "meta"):
+        run: Any = attention
+        masks: dict[str, Any] = {}
+        if attn_mask is not None or bias is not None or dropout:
+            masks = {"attn_mask": attn_mask, "bias": bias, "dropout": dropout}
+        elif q.device.type not in ("cpu", "meta"):
             from . import flex  # imported here because its import is slow
 
             run = flex.attend
@@ -208,7 +213,7 @@ class PositionEncoding(Matrices):
                    visibility=visibility, left=left, right=right, softmax_scale=softmax_scale,
                    cap=cap, sinks=sinks, positions=positions, query_positions=query_positions,
                    sequences=sequences, query_sequences=query_sequences,
-                   gates=self._gates(hidden), length=length)
+                   gates=self._gates(hidden), length=length, **masks)
 
     def bias(self, queries: Any, keys: Any = None, *, device: Any = None,
              dtype: torch.dtype = torch.float32) -> Tensor:
@@ -292,6 +297,22 @@ class Part(NamedTuple):
     texts: Any  # a tuple of str
 
 
+def _check(mixture: tuple[Encoding, ...]) -> None:
+    """Refuses specs with values out of bounds, as `lower` does, before parameters are drawn."""
+    for spec in mixture:
+        if isinstance(spec, (specs.ScaledRotary, specs.AxialRotary, specs.MRope)):
+            _core.rotary_frequencies(spec)
+            continue
+        for one in spec.parameters():
+            if min(one.rows, one.columns) < 1:
+                raise ValueError(f"[{spec.kind}] {one.name} must have at least 1 row and 1 column, "
+                                 f"got {one.rows} x {one.columns}")
+        shapes = [(one.rows, one.columns) for one in spec.parameters()]
+        if sum(rows * columns for rows, columns in shapes) < 2**22:  # lower copies them
+            _core.lower(spec, 1, parameters=[np.ones(one, np.float32) for one in shapes],
+                        visibility="bidirectional")
+
+
 def _part(mixture: list[Encoding]) -> Part:
     return Part(tuple(mixture), tuple(one.to_json() for one in mixture))
 
@@ -299,40 +320,6 @@ def _part(mixture: list[Encoding]) -> Part:
 def _both(queries: Any, keys: Any) -> tuple[Any, Any]:
     return tuple(torch.arange(one)[None] if isinstance(one, int)  # type: ignore[return-value]
                  else one for one in (queries, keys))
-
-
-_SIZES: dict[str, tuple[int, ...]] = {"width": (512, 1024), "heads": (4, 8), "length": (1024, 4096)}
-
-
-def _usual(name: str, heads: int | None, width: int | None, length: int | None, reads: str,
-           fields: dict[str, Any]) -> Encoding:
-    """Returns gnomon.usual with some fields replaced. Sizes of None must not matter.
-
-    A field that depends on a size that is not given has the default of its spec.
-    """
-    given = {"width": width, "heads": heads, "length": length}
-    if width is None and heads is not None:
-        options = {**_SIZES, "width": (64 * heads, 128 * heads)}
-    else:
-        options = _SIZES
-    if heads is None and width is not None:
-        options = {**options, "heads": tuple(n for n in (1, 2) if width % n == 0)}
-    sizes = {one: options[one][0] if n is None else n for one, n in given.items()}
-    spec = usual(name, reads=reads, **sizes)
-    known = {one.name: one for one in dataclasses.fields(spec)}  # type: ignore[arg-type]
-    for field in fields:
-        if field not in known:
-            raise ValueError(f"[position] fields must be among {', '.join(known)}, got {field}")
-    result = dict(fields)
-    for size in (one for one, n in given.items() if n is None):
-        other = usual(name, reads=reads, **{**sizes, size: options[size][-1]})
-        for field, declared in known.items():
-            if field in result or getattr(spec, field) == getattr(other, field):
-                continue
-            if declared.default is dataclasses.MISSING or not declared.default:
-                raise ValueError(f"[position] {size} must be given for {name}, got None")
-            result[field] = declared.default
-    return dataclasses.replace(spec, **result)  # type: ignore[type-var]
 
 
 class PositionScheme(nn.Module):

@@ -38,6 +38,7 @@ from torch.nn.attention.flex_attention import (
 
 from .. import _core, specs
 from . import _bias_gradient
+from ._functions import Layout, Visibility
 from ._lowering import Form, bias_form, form_of_numbers, frozen, mixture_of
 from ._rotation import rotary_plan, rotated, rotations
 
@@ -106,8 +107,19 @@ def score_mod(encoding: Any, queries: Any = None, keys: Any = None, *,
     device: of q; default: that of the first parameter, or the CPU. dtype: of the bias.
 
     The scores that flex_attention passes are scaled: give it `scale` (1 for T5). Raises ValueError
-    if the bias depends on the queries. Cost: O(H (T + S)) numbers.
+    if the bias depends on the queries, and for Swin v2. Cost: O(H (T + S)) numbers.
     """
+    if encoding.cosine if isinstance(encoding, _core.Plan) else any(
+            isinstance(one, specs.SwinV2) for one in mixture_of(encoding)):
+        raise ValueError("[flex] the encoding must not scale q and k, which a score_mod cannot do, "
+                         "got swin-v2; use flex.attend")
+    return _score_mod(encoding, queries, keys, parameters=parameters, cap=cap, gates=gates,
+                      device=device, dtype=dtype)
+
+
+def _score_mod(encoding: Any, queries: Any, keys: Any, *, parameters: Sequence[Tensor],
+               cap: float | None, gates: Tensor | None, device: Any,
+               dtype: torch.dtype) -> ScoreMod | None:
     device = torch.device(device or (parameters[0].device if parameters else "cpu"))
     if isinstance(encoding, _core.Plan):
         if encoding.has_relative:
@@ -129,7 +141,7 @@ def score_mod(encoding: Any, queries: Any = None, keys: Any = None, *,
                          gates if gated else None)
 
 
-def mask_mod(visibility: str, *, offset: int = 0, left: int | None = None,
+def mask_mod(visibility: Visibility, *, offset: int = 0, left: int | None = None,
              right: int | None = None, sequences: Tensor | None = None,
              query_sequences: Tensor | None = None) -> MaskMod | None:
     """Returns the `mask_mod` of a mask; None if every query sees every key.
@@ -168,7 +180,7 @@ def mask_mod(visibility: str, *, offset: int = 0, left: int | None = None,
     return sees
 
 
-def block_mask(queries: int, keys: int | None = None, *, visibility: str,
+def block_mask(queries: int, keys: int | None = None, *, visibility: Visibility,
                left: int | None = None, right: int | None = None,
                sequences: Tensor | None = None, query_sequences: Tensor | None = None,
                device: Any = "cpu") -> BlockMask | None:
@@ -189,8 +201,8 @@ def block_mask(queries: int, keys: int | None = None, *, visibility: str,
 
 
 @functools.lru_cache(maxsize=16)
-def _plain_mask(queries: int, keys: int, visibility: str, left: int | None, right: int | None,
-                device: torch.device) -> BlockMask | None:
+def _plain_mask(queries: int, keys: int, visibility: Visibility, left: int | None,
+                right: int | None, device: torch.device) -> BlockMask | None:
     sees = mask_mod(visibility, offset=max(0, keys - queries), left=left, right=right)
     if sees is None:
         return None
@@ -203,8 +215,8 @@ def _compiled() -> Any:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
-           parameters: Sequence[Tensor] = (), *, layout: str = "heads_tokens",
-           visibility: str = "causal", left: int | None = None, right: int | None = None,
+           parameters: Sequence[Tensor] = (), *, layout: Layout = "heads_tokens",
+           visibility: Visibility = "causal", left: int | None = None, right: int | None = None,
            softmax_scale: float | None = None, cap: float | None = None,
            sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
            sequences: Any = None, query_sequences: Any = None, gates: Tensor | None = None,
@@ -276,7 +288,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
         modify = _modification(_bias_gradient.detached(form),
                                *_position_functions(T, S, device), cap, None)
     else:
-        modify = score_mod(mixture, queries, keys, parameters=parameters, cap=cap, gates=gates,
+        modify = _score_mod(mixture, queries, keys, parameters=parameters, cap=cap, gates=gates,
                            device=device, dtype=kind)
     if mask is None:
         mask = block_mask(T, S, visibility=visibility, left=left, right=right,
