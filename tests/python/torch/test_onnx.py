@@ -85,7 +85,7 @@ def test_trained_parameters():
         heads(count=3))
 
 
-NAMES = ["rotary", "alibi", "t5", "fire", "kerple", "swin", "swin-v2", "axial", "xpos"]
+NAMES = ["rotary", "alibi", "t5", "fire", "kerple", "swin", "swin-v2", "rotary-axial", "xpos"]
 
 
 def test_modules():

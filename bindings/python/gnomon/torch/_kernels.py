@@ -145,7 +145,11 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
         raise ValueError(
             f"[rotate] cos and sin must have the tokens of x, {tokens}, got {cos.shape[-2]}")
     kind = torch.float64 if x.dtype == torch.float64 else torch.float32
-    cos, sin = (one.to(kind).unsqueeze(-3 if heads_tokens else -2) for one in (cos, sin))
+    if cos.dim() == 4:  # [B or 1, H or 1, T, R/2]
+        cos, sin = (one.to(kind) if heads_tokens else one.to(kind).transpose(1, 2)
+                    for one in (cos, sin))
+    else:
+        cos, sin = (one.to(kind).unsqueeze(-3 if heads_tokens else -2) for one in (cos, sin))
     if inverse:
         sin = -sin
     pairs = x[..., head_offset:head_offset + rotary_dim].to(kind)

@@ -60,7 +60,11 @@ def _integers(tokens: Any, device: torch.device) -> Tensor:
     """Returns positions [T] or [B, T] as a tensor of int64."""
     if isinstance(tokens, _core.Positions):
         tokens = tokens.ids
-    return torch.as_tensor(tokens, device=device).to(torch.int64)
+    tokens = torch.as_tensor(tokens, device=device)
+    if tokens.is_floating_point() or tokens.is_complex():
+        raise ValueError("[flex] positions and sequences must be integers (gnomon.torch.rotate takes "
+                         f"fractional positions), got {tokens.dtype}")
+    return tokens.to(torch.int64)
 
 
 def _position_functions(queries: Any, keys: Any, device: torch.device) -> tuple[Any, Any]:
