@@ -329,8 +329,8 @@ def add_fractional(x: Tensor, texts: str, positions: Tensor) -> Tensor:
     if x.dim() not in (2, 3) or positions.dim() not in (1, 2) or (
             positions.shape[-1] != x.shape[-2]
             or (positions.dim() == 2 and positions.shape[0] not in (1, *x.shape[:-2]))):
-        raise ValueError("[add_position] positions must be [T] or [B, T] for x [B, T, C] or [T, C], "
-                         f"got {list(positions.shape)} for {list(x.shape)}")
+        raise ValueError("[add_position] positions must be [T] or [B, T] for x [B, T, C] or "
+                         f"[T, C], got {list(positions.shape)} for {list(x.shape)}")
     rows = call("sinusoid", positions.double(), texts)
     if rows.shape[-1] != x.shape[-1]:
         raise ValueError(f"[add_position] x must have width {rows.shape[-1]}, got {x.shape[-1]}")

@@ -151,8 +151,8 @@ def _fractional(x: Tensor, text: Any, axes: list[Tensor], by_heads: bool, invers
                 length: int, inplace: bool) -> Tensor:
     for one in axes:
         if one.dtype in (torch.float16, torch.bfloat16) or one.is_complex():
-            raise ValueError("[rotate] positions must be integers, float32 or float64 (16 bits round "
-                             f"positions above 256), got {one.dtype}")
+            raise ValueError("[rotate] positions must be integers, float32 or float64 (16 bits "
+                             f"round positions above 256), got {one.dtype}")
     cos, sin, pairing, head_offset = _composed.factors(
         text, [one.to(x.device) for one in axes], length)
     if x.dtype != torch.float64:

@@ -62,8 +62,8 @@ def _integers(tokens: Any, device: torch.device) -> Tensor:
         tokens = tokens.ids
     tokens = torch.as_tensor(tokens, device=device)
     if tokens.is_floating_point() or tokens.is_complex():
-        raise ValueError("[flex] positions and sequences must be integers (gnomon.torch.rotate takes "
-                         f"fractional positions), got {tokens.dtype}")
+        raise ValueError("[flex] positions and sequences must be integers (gnomon.torch.rotate "
+                         f"takes fractional positions), got {tokens.dtype}")
     return tokens.to(torch.int64)
 
 
