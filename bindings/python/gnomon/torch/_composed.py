@@ -47,6 +47,17 @@ def cos_sin(encoding: str, length: int, positions: Sequence[Tensor],
     return angle.cos() * factor, angle.sin() * factor
 
 
+def on_device(x: Tensor, positions: Sequence[Tensor]) -> list[Tensor]:
+    """Returns positions, also fractional ones, on the device of x."""
+    for one in positions:
+        if one.dtype in (torch.float16, torch.bfloat16) or one.is_complex():
+            raise ValueError("[rotate] positions must be integers, float32 or float64 (16 bits "
+                             f"round positions above 256), got {one.dtype}")
+        if one.is_meta and not x.is_meta:
+            raise ValueError("[rotate] positions must have values, got a tensor on the device meta")
+    return [one.to(x.device) for one in positions]
+
+
 # Functions of the encoding, which torch.compile calls while it traces.
 
 
@@ -331,6 +342,9 @@ def add_fractional(x: Tensor, texts: str, positions: Tensor) -> Tensor:
             or (positions.dim() == 2 and positions.shape[0] not in (1, *x.shape[:-2]))):
         raise ValueError("[add_position] positions must be [T] or [B, T] for x [B, T, C] or "
                          f"[T, C], got {list(positions.shape)} for {list(x.shape)}")
+    if positions.is_meta and not x.is_meta:
+        raise ValueError("[add_position] positions must have values, got a tensor on the device "
+                         "meta")
     rows = call("sinusoid", positions.double(), texts)
     if rows.shape[-1] != x.shape[-1]:
         raise ValueError(f"[add_position] x must have width {rows.shape[-1]}, got {x.shape[-1]}")

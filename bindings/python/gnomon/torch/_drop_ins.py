@@ -56,7 +56,8 @@ def apply_rotary_emb(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = Fa
     """Rotates x as the function of this name in flash-attn.
 
     x: [B, T, H, D], or [total, H, D] with cu_seqlens.
-    cos, sin: [N, R/2], the rows of positions 0 to N - 1; N at least the largest offset + T. R at most D.
+    cos, sin: [N, R/2], the rows of positions 0 to N - 1; N at least the largest offset + T.
+        R at most D.
     interleaved: pairs are (2i, 2i + 1); otherwise (i, i + R/2).
     inplace: changes x and returns it. x must not require a gradient.
     seqlen_offsets: the position of the first token, or integers [B].

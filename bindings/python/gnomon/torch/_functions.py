@@ -149,12 +149,8 @@ def _axes(positions: Any) -> list[Tensor]:
 
 def _fractional(x: Tensor, text: Any, axes: list[Tensor], by_heads: bool, inverse: bool,
                 length: int, inplace: bool) -> Tensor:
-    for one in axes:
-        if one.dtype in (torch.float16, torch.bfloat16) or one.is_complex():
-            raise ValueError("[rotate] positions must be integers, float32 or float64 (16 bits "
-                             f"round positions above 256), got {one.dtype}")
-    cos, sin, pairing, head_offset = _composed.factors(
-        text, [one.to(x.device) for one in axes], length)
+    axes = _composed.on_device(x, axes)
+    cos, sin, pairing, head_offset = _composed.factors(text, axes, length)
     if x.dtype != torch.float64:
         cos, sin = cos.float(), sin.float()
     out = rotate_with(x, cos, sin, pairing, by_heads, inverse, head_offset)
@@ -199,6 +195,7 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     if inplace and gradient:
         raise ValueError(
             "[rotate] x must not require a gradient if inplace is True, got a tensor that does")
+    _kernels.check_heads(x)
     if axes:
         _kernels.check_positions("rotate", x, axes, by_heads)
         if any(one.is_floating_point() or one.is_complex() for one in axes):

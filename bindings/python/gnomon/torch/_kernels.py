@@ -385,4 +385,9 @@ def embedding(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None,
     """Returns the plan of add_position."""
     if x.dim() not in (2, 3):
         raise ValueError(f"[add_position] x must have 2 or 3 axes, got {x.dim()}")
+    if positions is not None and (
+            positions.dim() not in (1, 2) or positions.shape[-1] != x.shape[-2]
+            or (positions.dim() == 2 and positions.shape[0] not in (1, *x.shape[:-2]))):
+        raise ValueError(f"[add_position] positions must be [T] or [B, T] with T = {x.shape[-2]}, "
+                         f"got {list(positions.shape)} for x {list(x.shape)}")
     return _plans.embedding(encoding, parameters, positions, offset, x.size(-2))

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from .. import _core, specs
-from . import _kernels
+from . import _composed, _kernels
 from ._functions import Layout, PositionsLike, _axes, heads_tokens
 
 
@@ -35,6 +35,9 @@ def rotate_by_frequencies(x: Tensor, frequencies: Tensor, positions: PositionsLi
     _kernels.check_heads(x)
     if not x.is_floating_point() or x.element_size() < 2:
         raise ValueError(f"[rotate] x must have elements of f32, f16, bf16 or f64, got {x.dtype}")
+    if frequencies.device != x.device:
+        raise ValueError(f"[rotate] frequencies must be on the device of x, {x.device}, "
+                         f"got {frequencies.device}")
     if frequencies.dtype not in (torch.float32, torch.float64):
         raise ValueError("[rotate] frequencies must be float32 or float64, since 16 bits round "
                          f"angles, got {frequencies.dtype}")
@@ -51,14 +54,11 @@ def rotate_by_frequencies(x: Tensor, frequencies: Tensor, positions: PositionsLi
     if positions is None or isinstance(positions, (int, torch.SymInt)):
         at = [torch.arange(tokens, device=x.device) + (positions or 0)]
     else:
-        at = [one.to(x.device) for one in _axes(positions)]
+        at = _composed.on_device(x, _axes(positions))
         _kernels.check_positions("rotate", x, at, by_heads)
     if len(at) != by_axis.shape[0]:
         raise ValueError("[rotate] positions must be a tuple of one tensor for each position axis, "
                          f"{by_axis.shape[0]}, got {len(at)}")
-    if any(one.dtype in (torch.float16, torch.bfloat16) or one.is_complex() for one in at):
-        raise ValueError("[rotate] positions must be integers, float32 or float64, "
-                         f"got {at[0].dtype}")
     angle: Any = 0  # [B or 1, H or 1, T, R/2]
     for one, rates in zip(at, by_axis.double(), strict=True):
         one = one.double() if one.dim() == 2 else one.double()[None]
@@ -116,6 +116,8 @@ class LearnedRotary(nn.Module):
         q: [B, H, T, D], k: [B, Hk, S, D] ('heads_tokens') or [B, T, H, D], ... ('tokens_heads').
         positions: of the keys, as for rotate_by_frequencies.
         """
+        _kernels.check_heads(q)
+        _kernels.check_heads(k)
         axis = 2 if layout == "heads_tokens" else 1
         first = k.shape[axis] - q.shape[axis]
         of_queries: Any = positions

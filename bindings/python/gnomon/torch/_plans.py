@@ -166,6 +166,8 @@ def _contents(name: str, positions: Tensor) -> tuple[Any, bytes]:
     if positions.is_floating_point() or positions.is_complex():
         raise ValueError(f"[torch] {name} must be integers (gnomon.torch.rotate takes fractional "
                          f"positions), got {positions.dtype}")
+    if positions.is_meta:
+        raise ValueError(f"[torch] {name} must have values, got a tensor on the device meta")
     values = positions.detach().to("cpu", torch.int64).numpy()
     return values, values.tobytes()
 
