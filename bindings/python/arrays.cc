@@ -29,8 +29,9 @@ struct ArrayType {
   PyObject* type = nullptr;  // owned, so that its address is not used again
   const ExchangeApi* api = nullptr;
   bool immutable = false;  // JAX: its DLPack capsules do not say that they are read-only
+  bool torch = false;      // autograd may record what happens to it
 };
-ArrayType array_type(PyObject* object) {
+const ArrayType& array_type(PyObject* object) {
   static ArrayType known[8] = {};
   static int next = 0;
   auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
@@ -47,10 +48,11 @@ ArrayType array_type(PyObject* object) {
   const nb::object module = nb::getattr(nb::handle(type), "__module__", nb::str(""));
   std::string from;
   const bool immutable = nb::try_cast(module, from, false) && from.starts_with("jax");
+  const bool torch = nb::hasattr(nb::handle(type), "_backward_hooks");
   ArrayType& place = known[next++ % 8];
   Py_XDECREF(place.type);
   Py_INCREF(type);
-  place = {type, api, immutable};
+  place = {type, api, immutable, torch};
   return place;
 }
 
@@ -64,6 +66,66 @@ std::string type_of(nb::handle object) {
   const nb::object name = nb::getattr(object.type(), "__name__", nb::str("?"));
   return nb::cast<std::string>(nb::str(name)) +
          (nb::hasattr(object, "dtype") ? " of " + dtype_of(object) : "");
+}
+
+// The function of gnomon.torch or gnomon.jax that does the work of an operation, with gradients.
+std::string function_of(const char* package, std::string_view operation) {
+  std::string function = "attention";
+  for (const char* name : {"rotate", "add_position"})
+    if (operation.starts_with(name)) function = name;
+  return std::string("gnomon.") + package + "." + function;
+}
+
+// Refuses a tensor of PyTorch if autograd would miss what happens to it. Reads of a tensor that
+// requires a gradient are allowed under torch.no_grad (autograd.Function, parameters); a change
+// is then entered in the version of the tensor, so that a backward pass that needs the earlier
+// value raises PyTorch's error.
+void check_autograd(const char* operation, const char* name, nb::handle object, bool changed) {
+  static PyObject* const requires_grad = PyUnicode_InternFromString("requires_grad");
+  static PyObject* const level = PyUnicode_InternFromString("_current_level");
+  static PyObject* const forward_ad =
+      PyModule_GetDict(nb::module_::import_("torch.autograd.forward_ad").release().ptr());
+  static PyObject* const none = PyLong_FromLong(-1);  // outside of dual_level
+  PyObject* const required = PyObject_GetAttr(object.ptr(), requires_grad);
+  if (!required) throw nb::python_error();
+  Py_DECREF(required);  // True and False stay
+  PyObject* const current = PyDict_GetItemWithError(forward_ad, level);
+  if (required != Py_True && current == none) [[likely]]
+    return;
+  const auto refuse_as = [&](const char* got) {
+    refuse(operation,
+           std::string(name) + " must be outside of autograd: use " +
+               function_of("torch", operation) + ", or " + name + ".detach()",
+           got);
+  };
+  if (required == Py_True) {
+    const nb::module_ torch = nb::module_::import_("torch");
+    if (nb::cast<bool>(torch.attr("is_grad_enabled")()))
+      refuse_as("a tensor that requires a gradient");
+    if (changed) torch.attr("autograd").attr("graph").attr("increment_version")(object);
+  }
+  if (!current || PyLong_AsLong(current) < 0) return;
+  const nb::module_ dual = nb::module_::import_("torch.autograd.forward_ad");
+  if (!dual.attr("unpack_dual")(object).attr("tangent").is_none())
+    refuse_as("a tensor that has a tangent");
+}
+
+// The reason why PyTorch gives no memory of a tensor.
+void refuse_tensor(const char* operation, const char* name, nb::handle object) {
+  const nb::module_ functorch = nb::module_::import_("torch").attr("_C").attr("_functorch");
+  if (nb::cast<bool>(functorch.attr("is_functorch_wrapped_tensor")(object)))
+    refuse(operation,
+           std::string(name) + " must be outside of torch.func transforms: use " +
+               function_of("torch", operation),
+           "a tensor of a transform (vmap, grad, jvp)");
+  const auto text = [&](const char* of) {
+    const nb::object value = object.attr(of);
+    return nb::cast<std::string>(nb::str(value));
+  };
+  refuse(operation,
+         std::string(name) + " must be a dense tensor on the CPU: use " +
+             function_of("torch", operation) + " for other devices",
+         text("layout") + " on " + text("device"));
 }
 
 // NumPy gives zero strides to arrays without elements. Null strides: row-major.
@@ -100,18 +162,31 @@ bool Array::take(nb::handle object, Access access) {
 
 Array::Array(const char* operation, const char* name, nb::handle object, Access access) {
   if (object.is_none()) return;
-  if (access == Access::write && array_type(object.ptr()).immutable)
-    refuse(operation, std::string(name) + " must be writable, since it is changed in place",
+  const auto& known = array_type(object.ptr());
+  const bool torch = known.torch, jax = known.immutable;
+  if (access == Access::write && jax)
+    refuse(operation,
+           std::string(name) + " must be writable, since it is changed in place: use " +
+               function_of("jax", operation),
            "an array of JAX");
+  if (torch) check_autograd(operation, name, object, access == Access::write);
   if (!borrow(object) && !take(object, access) && !take_bfloat16(object, access)) {
-    nb::ndarray<nb::ro> readable;
+    if (torch) refuse_tensor(operation, name, object);
     const std::string of = name;
+    if (jax)
+      refuse(operation, of + " must have values: use " + function_of("jax", operation),
+             type_of(object));
+    nb::ndarray<nb::ro> readable;
     if (access == Access::write && (owner_.is_valid() || nb::try_cast(object, readable, false)))
       refuse(operation, of + " must be writable, since it is changed in place",
              "a read-only array");
     refuse(operation, of + " must be an array that supports DLPack (NumPy, PyTorch, JAX, CuPy)",
            type_of(object));
   }
+  if (torch && !tensor_.data && nb::cast<std::int64_t>(object.attr("numel")()))
+    refuse(operation,
+           std::string(name) + " must have values: use " + function_of("torch", operation),
+           type_of(object));
   if (access == Access::write && internal::fits(tensor_))
     internal::check_own_places({operation, name}, tensor_);
 }
@@ -134,6 +209,12 @@ bool Array::take_bfloat16(nb::handle object, Access access) {
   if (!take(owner_, access)) return false;
   tensor_.dtype = {TypeCode::bfloat, 16};
   return true;
+}
+
+nb::list sequence(const char* operation, const char* name, nb::handle object) {
+  if (PyObject* const all = PySequence_List(object.ptr())) return nb::steal<nb::list>(all);
+  PyErr_Clear();
+  refuse(operation, std::string(name) + " must be a sequence of arrays", type_of(object));
 }
 
 Integers integers(const char* operation, const char* name, nb::handle object) {

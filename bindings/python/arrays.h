@@ -66,6 +66,9 @@ struct Integers {
 };
 Integers integers(const char* operation, const char* name, nb::handle object);
 
+// Returns the elements of a list, a tuple or another iterable.
+nb::list sequence(const char* operation, const char* name, nb::handle object);
+
 // Returns a new NumPy array that owns `values`.
 template <typename T>
 nb::object numpy(std::vector<T> values, std::vector<std::size_t> shape) {

@@ -3,6 +3,7 @@
 #include <variant>
 
 #include "gnomon/attention/cosine.h"
+#include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/embedding/table.h"
 #include "gnomon/error.h"
 #include "src/core/tensor.h"
@@ -136,6 +137,29 @@ Plan lower_plan(model::Mixture mixture, model::Window window, std::vector<Matrix
     lowered.keys = std::make_shared<const Positions>(batch->keys);
   }
   return plan;
+}
+
+void lower_continuous(Plan& plan, View<const double, 2> queries, View<const double, 2> keys) {
+  for (const model::Encoding& one : plan.mixture) {
+    if (const auto frequencies = model::rotary_frequencies(one, plan.window.length)) {
+      plan.lowered.query_rotary.emplace(*frequencies, queries);
+      plan.lowered.key_rotary.emplace(*frequencies, keys);
+    } else if (const auto* sinusoidal = std::get_if<Sinusoidal>(&one)) {
+      EmbeddingTable& table = *plan.lowered.table;
+      if (queries.extent(1) != 1)
+        refuse("lower", "positions of sinusoids must have 1 axis",
+               std::int64_t{queries.extent(1)});
+      const std::int64_t shape[] = {table.tokens, table.width};
+      fill(*sinusoidal, std::span(queries.data(), static_cast<std::size_t>(table.tokens)),
+           View<float, 2>(table.values.data(), {shape[0], shape[1]}));
+    } else {
+      refuse("lower", "positions must be integers unless the encoding is rotary or sinusoidal",
+             model::info(one).name);
+    }
+  }
+  plan.query_coordinates.assign(queries.data(), queries.data() + queries.size());
+  plan.key_coordinates.assign(keys.data(), keys.data() + keys.size());
+  plan.axes = queries.extent(1);
 }
 
 void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, const Tensor& lse,

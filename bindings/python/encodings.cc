@@ -122,7 +122,9 @@ void bind_encodings(nb::module_& module) {
         model::internal::check_shape(shape);
         return model::to_json(model::find_encoding(name).usual(shape));
       },
-      nb::arg("name"), nb::arg("width"), nb::arg("heads"), nb::arg("length"), nb::arg("reads"));
+      nb::arg("name"), nb::arg("width"), nb::arg("heads"), nb::arg("length"), nb::arg("reads"),
+      nb::sig("def usual(name: str, width: int, heads: int, length: int, reads: Visibility) -> "
+              "str"));
   module.def(
       "scheme",
       [](const std::string& text, std::int64_t layers, std::int64_t width, std::int64_t heads,
@@ -142,10 +144,13 @@ void bind_encodings(nb::module_& module) {
         return all;
       },
       nb::arg("text"), nb::arg("layers"), nb::arg("width"), nb::arg("heads"), nb::arg("length"),
-      nb::arg("reads"));
+      nb::arg("reads"),
+      nb::sig("def scheme(text: str, layers: int, width: int, heads: int, length: int, "
+              "reads: Visibility) -> list[list[str]]"));
   // The JSON with all fields, and the defaults of those that were left out.
-  module.def("complete",
-             [](nb::handle encoding) { return model::to_json(encoding_of(encoding)); });
+  module.def(
+      "complete", [](nb::handle encoding) { return model::to_json(encoding_of(encoding)); },
+      nb::arg("encoding"), nb::sig("def complete(encoding: Encoding | str) -> str"));
   module.def(
       "parameters",
       [](nb::handle encoding) {
@@ -169,11 +174,23 @@ void bind_encodings(nb::module_& module) {
       nb::arg("encoding"),
       nb::sig("def stored_parameters(encoding: Encoding | str) -> "
               "list[tuple[str, tuple[int, ...], bool]]"));
-  module.def("capacity",
-             [](nb::handle encoding) { return model::capacity(mixture_of(encoding)); });
-  module.def("enters", [](nb::handle encoding) {
-    return model::name(model::enters(mixture_of(encoding)));
-  });
+  module.def(
+      "capacity", [](nb::handle encoding) { return model::capacity(mixture_of(encoding)); },
+      nb::arg("encoding"),
+      nb::sig(
+          "def capacity(encoding: Encoding | str | Sequence[Encoding | str]) -> int | None"));
+  module.def(
+      "enters",
+      [](nb::handle encoding) { return model::name(model::enters(mixture_of(encoding))); },
+      nb::arg("encoding"),
+      nb::sig("def enters(encoding: Encoding | str | Sequence[Encoding | str]) -> str"));
+  module.def(
+      "softmax_factor",
+      [](nb::handle encoding, std::int64_t length) {
+        return model::softmax_factor(encoding_of(encoding), length);
+      },
+      nb::arg("encoding"), nb::arg("length"),
+      nb::sig("def softmax_factor(encoding: Encoding | str, length: int) -> float"));
   module.def(
       "sinusoidal_rows",
       [](nb::handle encoding, nb::handle positions, nb::handle out) {
@@ -193,9 +210,6 @@ void bind_encodings(nb::module_& module) {
       nb::sig("def sinusoidal_rows(encoding: Encoding | str, positions: Array, out: Array) -> "
               "None"),
       "Writes the rows [T, C] of a sinusoidal encoding at fractional positions, float64 [T].");
-  module.def("softmax_factor", [](nb::handle encoding, std::int64_t length) {
-    return model::softmax_factor(encoding_of(encoding), length);
-  });
   module.def(
       "properties",
       [](nb::handle encoding) {

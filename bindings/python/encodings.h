@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -24,10 +25,25 @@ model::Encoding encoding_of(nb::handle object);
 // Returns a Python integer. Throws std::invalid_argument if it does not fit 64 bits.
 std::int64_t integer_of(const char* operation, const char* name, nb::handle object);
 
+// Returns an integer of Python, NumPy or another package; nothing for other objects.
+std::optional<std::int64_t> count_of(const char* operation, const char* name,
+                                     nb::handle object);
+
 // Positions, integers [T] or [B, T], or a number of tokens: 0 to T - 1.
 Positions positions_of(const char* operation, const char* name, nb::handle object);
 // The same, or a tuple of them: one for each position axis (M-RoPE).
 std::vector<Positions> axes_of(const char* operation, const char* name, nb::handle object);
+
+// Continuous positions [T] on A axes, [T, A].
+struct Coordinates {
+  std::int64_t tokens = 0, axes = 0;
+  std::vector<double> values;
+  View<const double, 2> view() const noexcept { return {values.data(), {tokens, axes}}; }
+};
+// Returns positions that are no integers: an array [T] of a floating type, a list with a float,
+// or a tuple with such an axis. Nothing for other objects.
+std::optional<Coordinates> coordinates_of(const char* operation, const char* name,
+                                          nb::handle object);
 
 // Returns the value of an enum by its name in `choices`. Throws std::invalid_argument with the
 // list.
@@ -69,5 +85,6 @@ void bind_encodings(nb::module_& module);
 void bind_plan(nb::module_& module);
 void bind_model(nb::module_& module);
 void bind_jax(nb::module_& module);
+void bind_wrong_calls(nb::module_& module);  // after all others
 
 }  // namespace gnomon::python

@@ -73,7 +73,7 @@ Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handl
   if (!queries.is_none()) {
     query_axes = axes_of("model", "queries", queries);
     // A number of tokens: those after the cached ones.
-    if (PyLong_Check(queries.ptr()) && cached > 0)
+    if (cached > 0 && count_of("model", "queries", queries))
       query_axes = {consecutive(query_axes.front().tokens, cached)};
   }
   if (!keys.is_none()) key_axes = axes_of("model", "keys", keys);
@@ -106,7 +106,9 @@ Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handl
 void bind_model(nb::module_& module) {
   nb::class_<ModelDescription>(module, "ModelDescription")
       .def_static("from_path", &read_path, nb::arg("path"), nb::arg("part"),
-                  nb::arg("yarn_factor"), nb::arg("assume_pairing").none())
+                  nb::arg("yarn_factor"), nb::arg("assume_pairing").none(),
+                  nb::sig("def from_path(path: str, part: str, yarn_factor: YarnFactor, "
+                          "assume_pairing: Pairing | None) -> ModelDescription"))
       .def_static(
           "from_config",
           [](const std::string& json, const std::string& part, const std::string& yarn_factor,
@@ -115,7 +117,9 @@ void bind_model(nb::module_& module) {
                 json, options_of("config.json", part, yarn_factor, assume_pairing));
           },
           nb::arg("json"), nb::arg("part"), nb::arg("yarn_factor"),
-          nb::arg("assume_pairing").none())
+          nb::arg("assume_pairing").none(),
+          nb::sig("def from_config(json: str, part: str, yarn_factor: YarnFactor, "
+                  "assume_pairing: Pairing | None) -> ModelDescription"))
       .def(
           "to_json",
           [](const ModelDescription& m, std::optional<std::int64_t> length) {

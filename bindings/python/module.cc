@@ -2,6 +2,8 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
 
+#include <cstdlib>
+
 #include "bindings/python/encodings.h"
 #include "gnomon/error.h"
 #include "gnomon/isa.h"
@@ -17,17 +19,27 @@ NB_MODULE(_core, module) {
   module.attr("__version__") = GNOMON_VERSION;
   module.def(
       "isa", [] { return std::string(name(current_isa())); },
+      nb::sig("def isa() -> Literal['portable', 'sse4', 'avx2', 'avx512', 'neon']"),
       "Returns the instruction set of the kernels: "
       "'portable', 'sse4', 'avx2', 'avx512' or 'neon'.");
   module.def("threads", &threads,
              "Returns the largest number of threads of calls of this thread.");
-  module.def("set_threads", &set_threads, nb::arg("count"),
-             "Sets the largest number of threads of calls of this thread. "
-             "Results do not depend on it.");
+  module.def(
+      "set_threads",
+      [](std::int64_t count) {
+        if (count != static_cast<int>(count))
+          refuse("threads", "count must be below 2^31", count);
+        set_threads(static_cast<int>(count));
+      },
+      nb::arg("count"),
+      "Sets the largest number of threads of calls of this thread. "
+      "Results do not depend on it.");
   python::bind_positions(module);
   python::bind_rotary(module);
   python::bind_encodings(module);
   python::bind_plan(module);
   python::bind_model(module);
   python::bind_jax(module);
+  // Stubs (nanobind.stubgen) list the signatures without it.
+  if (!std::getenv("NB_STUBGEN")) python::bind_wrong_calls(module);
 }

@@ -26,7 +26,7 @@ using Access = Array::Access;
 // Writable float32 matrices, held for a call.
 struct Gradients {
   explicit Gradients(nb::handle objects) {
-    for (nb::handle one : nb::borrow<nb::object>(objects))
+    for (nb::handle one : sequence("backward", "parameter_grads", objects))
       arrays.push_back(
           std::make_unique<Array>("backward", "parameter_grads", one, Access::write));
     for (const auto& one : arrays)
@@ -37,15 +37,10 @@ struct Gradients {
   std::vector<View<float, 2>> views;
 };
 
-std::optional<std::int64_t> count_of(const char* name, nb::handle object) {
-  if (!PyLong_Check(object.ptr()) || PyBool_Check(object.ptr())) return std::nullopt;
-  return integer_of("lower", name, object);
-}
-
 // Tokens of queries and keys: two counts, or positions.
 model::Window window_of(nb::handle queries, nb::handle keys) {
-  const auto count = count_of("queries", queries);
-  const auto key_count = keys.is_none() ? count : count_of("keys", keys);
+  const auto count = count_of("lower", "queries", queries);
+  const auto key_count = keys.is_none() ? count : count_of("lower", "keys", keys);
   if (count && key_count) return {.queries = *count, .keys = *key_count};
   model::BatchPositions batch{positions_of("lower", "queries", queries), {}};
   batch.keys = keys.is_none() ? batch.queries : positions_of("lower", "keys", keys);
@@ -59,7 +54,13 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys,
                    std::optional<double> softmax_scale, std::optional<double> cap,
                    std::vector<double> sinks, std::int64_t length) {
   model::Mixture mixture = mixture_of(encoding);
-  model::Window window = window_of(queries, keys);
+  const auto at = coordinates_of("lower", "queries", queries);
+  const auto keys_at =
+      at && keys.is_none() ? at : coordinates_of("lower", "keys", at ? keys : nb::none());
+  if (at && !keys_at)
+    refuse("lower", "keys must be continuous positions, as the queries", "others");
+  model::Window window = at ? model::Window{.queries = at->tokens, .keys = keys_at->tokens}
+                            : window_of(queries, keys);
   std::vector<Matrix> matrices = matrices_of("lower", parameters);
   const LowerOptions options{.visibility = visibility_of("lower", visibility),
                              .left = left,
@@ -69,7 +70,9 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys,
                              .sinks = std::move(sinks),
                              .length = length};
   ReleasedGil released;
-  return lower_plan(std::move(mixture), std::move(window), std::move(matrices), options);
+  Plan plan = lower_plan(std::move(mixture), std::move(window), std::move(matrices), options);
+  if (at) lower_continuous(plan, at->view(), keys_at->view());
+  return plan;
 }
 
 // Arrays of a call of attention.
@@ -194,6 +197,37 @@ nb::object rotary_of(const std::optional<RotaryTable>& table,
   return nb::none();
 }
 
+// The arguments of `lower`, for pickle; None for a plan of a model's layer.
+nb::object state_of(const Plan& plan) {
+  if (plan.prepared) return nb::none();
+  nb::list encodings, parameters;
+  for (const model::Encoding& one : plan.mixture) encodings.append(model::to_json(one));
+  for (const Matrix& one : plan.parameters)
+    parameters.append(numpy(one.values, {static_cast<std::size_t>(one.rows),
+                                         static_cast<std::size_t>(one.columns)}));
+  const auto coordinates = [&](const std::vector<double>& values) {
+    const auto axes = static_cast<std::size_t>(plan.axes);
+    const nb::object columns = numpy(values, {values.size() / axes, axes}).attr("T");
+    return nb::steal(PySequence_Tuple(columns.ptr()));
+  };
+  nb::object queries = nb::cast(plan.window.queries), keys = nb::cast(plan.window.keys);
+  if (plan.axes) {
+    queries = coordinates(plan.query_coordinates), keys = coordinates(plan.key_coordinates);
+  } else if (const auto& batch = plan.window.batch) {
+    queries = nb::cast(batch->queries), keys = nb::cast(batch->keys);
+  }
+  nb::dict options;
+  options["parameters"] = parameters;
+  options["visibility"] = name(plan.lowered.mask.visibility);
+  options["left"] = plan.lowered.mask.left;
+  options["right"] = plan.lowered.mask.right;
+  if (plan.window.softmax_scale != 0) options["softmax_scale"] = plan.window.softmax_scale;
+  options["cap"] = plan.lowered.softmax.cap;
+  options["sinks"] = plan.lowered.softmax.sinks;
+  options["length"] = plan.window.length;
+  return nb::make_tuple(encodings, queries, keys, options);
+}
+
 std::string text(const Plan& plan) {
   const LayerPlan& p = plan.lowered;
   std::string parts;
@@ -220,7 +254,8 @@ void bind_functions(nb::module_& module) {
       nb::sig(
           "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
           "None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | "
-          "None = None, gates: Array | None = None, layout: str = 'tokens_heads', bias: Array "
+          "None = None, gates: Array | None = None, layout: Layout = 'tokens_heads', bias: "
+          "Array "
           "| None = None) -> Array"),
       R"(Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
 of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
@@ -281,21 +316,37 @@ sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads
       [](nb::handle q, nb::handle k, nb::handle v, const Plan& plan) {
         const Array qs("prepare", "q", q, Access::write), ks("prepare", "k", k, Access::write),
             vs("prepare", "v", v, Access::write);
+        if (!plan.prepared)
+          refuse("prepare",
+                 "plan must be that of a model's layer (gnomon.model): attention rotates by "
+                 "itself with a plan of gnomon.lower",
+                 text(plan));
         ReleasedGil released;
         prepare(plan.lowered, qs, ks, vs);
       },
       nb::arg("q").none(), nb::arg("k").none(), nb::arg("v").none(), nb::arg("plan"),
       nb::sig(
           "def prepare(q: Array | None, k: Array | None, v: Array | None, plan: Plan) -> None"),
-      R"(Applies the norms, rotations and scales of a plan to projected q [B, T, H, D] and k, v
-[B, T, Hk, D] in place, before keys are stored in a cache.)");
+      R"(Applies the norms, rotations and scales of the plan of a model's layer (gnomon.model)
+to projected q [B, T, H, D] and k, v [B, T, Hk, D] in place, before keys are stored in a cache.
+Error and cost: those of `rotate` for a rotation.)");
+  module.def(
+      "rotate_heads",
+      [](nb::handle q, nb::handle k, const Plan& plan) {
+        const Array qs("rotate", "q", q, Access::write), ks("rotate", "k", k, Access::write);
+        ReleasedGil released;
+        prepare(plan.lowered, qs, ks, {});
+      },
+      nb::arg("q"), nb::arg("k"), nb::arg("plan"),
+      nb::sig("def rotate_heads(q: Array, k: Array, plan: Plan) -> None"),
+      "Applies the rotations of a plan that no single table contains (V-JEPA 2) in place.");
 }
 
 }  // namespace
 
 std::vector<Matrix> matrices_of(const char* operation, nb::handle parameters) {
   std::vector<Matrix> all;
-  for (nb::handle one : nb::borrow<nb::object>(parameters)) {
+  for (nb::handle one : sequence(operation, "parameters", parameters)) {
     const Array array(operation, "parameters", one, Access::read);
     const auto view = internal::read_if<float, 2>({operation, "parameters"}, array.tensor());
     Matrix matrix{view.extent(0), view.extent(1), {}};
@@ -320,7 +371,9 @@ and by gnomon.model. Immutable; threads and layers can share it.)")
       .def_prop_ro(
           "offset", [](const Plan& p) { return p.lowered.mask.offset; },
           "The key row that corresponds to query row 0.")
-      .def_prop_ro("visibility", [](const Plan& p) { return name(p.lowered.mask.visibility); })
+      .def_prop_ro(
+          "visibility", [](const Plan& p) { return name(p.lowered.mask.visibility); },
+          nb::sig("def visibility(self) -> Visibility"))
       .def_prop_ro("left", [](const Plan& p) { return p.lowered.mask.left; })
       .def_prop_ro("right", [](const Plan& p) { return p.lowered.mask.right; })
       .def_prop_ro(
@@ -367,6 +420,27 @@ by distance), 'grid', 'axes', 'piecewise_log', 'dense' or 'none'.)")
                   "numpy.typing.NDArray[numpy.float64] | None"),
           R"(Returns the whole bias [H, T, S], for inspection; None if the plan has no bias. The
 query of row t is at position offset + t, the key of row s at position s.)")
+      .def(
+          "__copy__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __copy__(self) -> Plan"))
+      .def(
+          "__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); },
+          nb::sig("def __deepcopy__(self, memo: object) -> Plan"))
+      .def_prop_rw(
+          "_origin", [](const Plan& p) { return p.origin; },
+          [](Plan& p, nb::object origin) { p.origin = std::move(origin); }, nb::arg().none(),
+          nb::sig("def _origin(self) -> object"))
+      .def(
+          "__reduce__",
+          [](const Plan& p) {
+            const nb::module_ spec = nb::module_::import_("gnomon._spec");
+            const nb::object state = state_of(p);
+            if (!state.is_none()) return nb::make_tuple(spec.attr("lowered"), state);
+            if (p.origin.is_valid()) return nb::borrow<nb::tuple>(p.origin);
+            throw nb::type_error(
+                "[Plan] a plan must be made by gnomon.lower or Model.lower to be pickled");
+          },
+          nb::sig("def __reduce__(self) -> tuple[Any, ...]"))
       .def("__repr__", &text);
   module.def(
       "lower", &lower_mixture, nb::arg("encoding").none(), nb::arg("queries"),
@@ -377,7 +451,7 @@ query of row t is at position offset + t, the key of row s at position s.)")
       nb::sig(
           "def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, "
           "keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), "
-          "visibility: str, left: int | None = None, right: int | None = None, "
+          "visibility: Visibility, left: int | None = None, right: int | None = None, "
           "softmax_scale: float | None = None, cap: float | None = None, sinks: "
           "Sequence[float] = (), length: int = 0) -> Plan"),
       R"(Lowers an encoding for known tokens.
@@ -385,7 +459,8 @@ query of row t is at position offset + t, the key of row s at position s.)")
 encoding: a spec, several specs, or None (no position).
 queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at
     positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for
-    keys: the queries.
+    keys: the queries. Rotary encodings and sinusoids also take continuous positions: arrays
+    [T] and [S] of a floating type, or tuples of them, one for each position axis.
 parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.
 visibility: 'causal' or 'bidirectional'; required.
 left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.

@@ -1,6 +1,8 @@
 // A lowered encoding with what its gradient requires.
 #pragma once
 
+#include <nanobind/nanobind.h>
+
 #include <memory>
 #include <optional>
 #include <vector>
@@ -26,6 +28,12 @@ struct Plan {
   // Whether attention receives q, k and v after `prepare`, as in a layer with a KV cache. If
   // not, attention prepares copies of them.
   bool prepared = false;
+  // Continuous positions [T, A] and [S, A] of a plan of rotary encodings or sinusoids; or empty.
+  std::vector<double> query_coordinates = {}, key_coordinates = {};
+  std::int64_t axes = 0;
+  // Of a plan of a model's layer: the function and the arguments from which pickle makes it
+  // again. Set only while the GIL is held.
+  nanobind::object origin = {};
 
   std::vector<View<const float, 2>> values() const {
     std::vector<View<const float, 2>> all;
@@ -42,6 +50,9 @@ struct LowerOptions {
   std::vector<double> sinks = {};
   std::int64_t length = 0;
 };
+// Replaces what depends on positions by that of continuous ones, [T, A] and [S, A]. Throws
+// std::invalid_argument if an encoding is neither rotary nor sinusoidal.
+void lower_continuous(Plan& plan, View<const double, 2> queries, View<const double, 2> keys);
 Plan lower_plan(model::Mixture mixture, model::Window window, std::vector<Matrix> parameters,
                 const LowerOptions& options);
 

@@ -5,15 +5,18 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include <cmath>
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 
 #include "bindings/python/arrays.h"
 #include "bindings/python/encodings.h"
 #include "gnomon/error.h"
 #include "src/core/size.h"
+#include "src/core/tensor.h"
 
 namespace gnomon::python {
 namespace {
@@ -98,15 +101,103 @@ std::int64_t integer_of(const char* operation, const char* name, nb::handle obje
   return value;
 }
 
+std::optional<std::int64_t> count_of(const char* operation, const char* name,
+                                     nb::handle object) {
+  if (PyLong_CheckExact(object.ptr())) return integer_of(operation, name, object);
+  if (!PyIndex_Check(object.ptr()) || PyBool_Check(object.ptr())) return std::nullopt;
+  // Arrays with axes also have __index__.
+  std::int64_t axes = 0;
+  if (nb::hasattr(object, "ndim") && (!nb::try_cast(object.attr("ndim"), axes) || axes))
+    return std::nullopt;
+  const nb::object number = nb::steal(PyNumber_Index(object.ptr()));
+  if (number.is_valid()) return integer_of(operation, name, number);
+  PyErr_Clear();
+  return std::nullopt;
+}
+
 Positions positions_of(const char* operation, const char* name, nb::handle object) {
   Positions positions;
   if (nb::try_cast(object, positions, false)) return positions;
-  if (PyLong_Check(object.ptr()) && !PyBool_Check(object.ptr()))
-    return consecutive(integer_of(operation, name, object));
+  if (const auto count = count_of(operation, name, object)) return consecutive(*count);
   const Integers all = integers(operation, name, object);
   const bool one_row = all.shape.size() == 1;
   return explicit_ids(View<const std::int64_t, 2>(
       all.values.data(), {one_row ? 1 : all.shape[0], all.shape.back()}));
+}
+
+namespace {
+
+// The elements of an array [T] of a floating type, or of a sequence with a float; nothing for
+// others.
+std::optional<std::vector<double>> reals_of(const char* operation, const char* name,
+                                            nb::handle object) {
+  std::vector<double> values;
+  if (nb::isinstance<Positions>(object) || count_of(operation, name, object)) return {};
+  if (!nb::hasattr(object, "__dlpack__")) {
+    bool some = false;
+    if (!PyList_Check(object.ptr())) return {};
+    for (nb::handle one : nb::borrow<nb::list>(object)) {
+      double value = 0;
+      if (!nb::try_cast(one, value, true)) return {};
+      some = some || PyFloat_Check(one.ptr());
+      values.push_back(value);
+    }
+    return some ? std::optional(std::move(values)) : std::nullopt;
+  }
+  const Array array(operation, name, object, Array::Access::read);
+  const TypeCode code = array.tensor().dtype.code;
+  if (code != TypeCode::floating && code != TypeCode::bfloat) return {};
+  if (array.tensor().rank != 1)
+    refuse(operation,
+           std::string(name) +
+               " that are no integers must have 1 axis, [T]: make one table "
+               "for each row",
+           std::int64_t{array.tensor().rank});
+  internal::by_type({operation, name}, array.tensor(), [&]<typename T>(T) {
+    const auto view = internal::read<T, 1>({operation, name}, array.tensor());
+    for (std::ptrdiff_t t = 0; t < view.extent(0); ++t)
+      values.push_back(static_cast<double>(
+          static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(view(t))));
+  });
+  return values;
+}
+
+}  // namespace
+
+std::optional<Coordinates> coordinates_of(const char* operation, const char* name,
+                                          nb::handle object) {
+  std::vector<nb::handle> axes = {object};
+  if (PyTuple_Check(object.ptr())) {
+    const auto all = nb::borrow<nb::tuple>(object);
+    axes.assign(all.begin(), all.end());
+  }
+  std::vector<std::optional<std::vector<double>>> columns;
+  bool some = false;
+  for (const nb::handle axis : axes) {
+    columns.push_back(reals_of(operation, name, axis));
+    some = some || columns.back();
+  }
+  if (!some) return std::nullopt;
+  for (std::size_t i = 0; i < axes.size(); ++i)
+    if (!columns[i]) {
+      const Positions positions = positions_of(operation, name, axes[i]);
+      columns[i].emplace(positions.ids.begin(), positions.ids.end());
+    }
+  Coordinates all{std::ssize(*columns[0]), std::ssize(columns), {}};
+  for (const auto& column : columns)
+    if (std::ssize(*column) != all.tokens)
+      refuse(operation,
+             std::string(name) + " must have " + std::to_string(all.tokens) +
+                 " tokens on each axis",
+             static_cast<std::int64_t>(column->size()));
+  for (std::int64_t t = 0; t < all.tokens; ++t)
+    for (const auto& column : columns) {
+      const double value = (*column)[static_cast<std::size_t>(t)];
+      if (!(std::abs(value) <= 0x1p31))
+        refuse(operation, std::string(name) + " must be at most 2^31 in magnitude", value);
+      all.values.push_back(value);
+    }
+  return all;
 }
 
 std::vector<Positions> axes_of(const char* operation, const char* name, nb::handle object) {

@@ -11,6 +11,7 @@
 #include <string>
 #include <tuple>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
 #include "bindings/python/arrays.h"
@@ -18,6 +19,8 @@
 #include "bindings/python/released_gil.h"
 #include "gnomon/error.h"
 #include "src/core/angles.h"
+#include "src/core/tensor.h"
+#include "src/model/encodings/entry.h"
 #include "src/rotary/check.h"
 #include "src/rotary/rotate.h"
 
@@ -39,9 +42,35 @@ RotaryFrequencies frequencies_of(nb::handle encoding, std::int64_t length) {
   const model::Encoding spec = encoding_of(encoding);
   auto found = model::rotary_frequencies(spec, length);
   if (!found)
-    refuse("rotary", "the encoding must be rotary with one set of frequencies",
+    refuse("rotary",
+           "the encoding must be rotary with one set of frequencies: gnomon.lower has "
+           "query_rotary "
+           "and key_rotary of xPos, and rotates by V-JEPA 2 in attention",
            model::info(spec).name);
   return *std::move(found);
+}
+
+// The rows of a rotary spec or of frequencies, as `lower` computes them.
+RotaryTable table_of(nb::handle encoding, nb::handle positions, std::int64_t length,
+                     Angles angles) {
+  RotaryFrequencies frequencies = frequencies_of(encoding, length);
+  if (const auto coordinates = coordinates_of("rotary", "positions", positions)) {
+    const ReleasedGil released;
+    return {std::move(frequencies), coordinates->view(), angles};
+  }
+  std::vector<Positions> axes = axes_of("rotary", "positions", positions);
+  if (!nb::isinstance<RotaryFrequencies>(encoding)) {
+    const model::Encoding spec = encoding_of(encoding);
+    if (const auto* axial = std::get_if<AxialRotary>(&spec))
+      axes = model::cells_or_axes(axes, axial->grid);
+    // Text in a model with several axes.
+    const std::int64_t count = rotary_internal::axis_count(frequencies);
+    if (axes.size() == 1 && count > 1)
+      axes.resize(static_cast<std::size_t>(count), Positions(axes.front()));
+  }
+  const ReleasedGil released;
+  if (axes.size() == 1) return {std::move(frequencies), axes.front(), angles};
+  return {std::move(frequencies), axes, angles};
 }
 
 std::string text(const RotaryFrequencies& f) {
@@ -71,8 +100,17 @@ RotaryFrequencies checked(RotaryFrequencies frequencies) {
   return frequencies;
 }
 
+std::vector<std::int32_t> narrowed(const std::vector<std::int64_t>& axes) {
+  for (const std::int64_t axis : axes)
+    if (axis < 0 || axis > INT32_MAX)
+      refuse("rotary", "axes must be numbers of position axes, from 0", axis);
+  return {axes.begin(), axes.end()};
+}
+
 using State = std::tuple<std::string, std::int64_t, std::vector<double>,
                          std::vector<std::int32_t>, double, std::vector<double>, std::int64_t>;
+
+using TableState = std::tuple<RotaryFrequencies, nb::object, nb::object>;
 
 void rotate_arrays(nb::handle x, const RotaryTable& table, const std::string& direction,
                    nb::handle k, nb::handle out) {
@@ -227,17 +265,23 @@ table_scale: a factor on cos and sin (the attention factor of YaRN).)")
       .def(
           "__init__",
           [](RotaryFrequencies* self, const std::string& pairing, std::vector<double> inv_freq,
-             std::int64_t head_offset, std::vector<std::int32_t> axes, double table_scale) {
+             std::int64_t head_offset, const std::vector<std::int64_t>& axes,
+             double table_scale) {
             new (self) RotaryFrequencies(
                 checked({.pairing = chosen("rotary", "pairing", pairing, pairings),
                          .head_offset = head_offset,
                          .inv_freq = std::move(inv_freq),
-                         .axes = std::move(axes),
+                         .axes = narrowed(axes),
                          .table_scale = table_scale}));
           },
           nb::kw_only(), nb::arg("pairing"), nb::arg("inv_freq"), nb::arg("head_offset") = 0,
-          nb::arg("axes") = std::vector<std::int32_t>{}, nb::arg("table_scale") = 1.0)
-      .def_prop_ro("pairing", [](const RotaryFrequencies& f) { return name(f.pairing); })
+          nb::arg("axes") = std::vector<std::int64_t>{}, nb::arg("table_scale") = 1.0,
+          nb::sig("def __init__(self, *, pairing: Pairing, inv_freq: Sequence[float], "
+                  "head_offset: int = 0, axes: Sequence[int] = (), table_scale: float = 1.0) "
+                  "-> None"))
+      .def_prop_ro(
+          "pairing", [](const RotaryFrequencies& f) { return name(f.pairing); },
+          nb::sig("def pairing(self) -> Pairing"))
       .def_ro("head_offset", &RotaryFrequencies::head_offset)
       .def_prop_ro("rotary_dim", &RotaryFrequencies::rotary_dim,
                    "R, the rotated elements of a head.")
@@ -290,7 +334,8 @@ has no single set of frequencies.)");
 
 encoding: a rotary spec or RotaryFrequencies.
 positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,
-    or a tuple of them, one for each position axis (M-RoPE).
+    or a tuple of them, one for each position axis (M-RoPE). Continuous positions: an array [T]
+    of a floating type, or a tuple of them. A spec with a grid takes the numbers of cells.
 length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
 angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.
 
@@ -300,19 +345,12 @@ Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.)")
           "__init__",
           [](RotaryTable* self, nb::handle encoding, nb::handle positions, std::int64_t length,
              const std::string& angles) {
-            const auto axes = axes_of("rotary", "positions", positions);
-            RotaryFrequencies frequencies = frequencies_of(encoding, length);
-            const Angles kind = angles_of(angles);
-            ReleasedGil released;
-            if (axes.size() == 1)
-              new (self) RotaryTable(std::move(frequencies), axes.front(), kind);
-            else
-              new (self) RotaryTable(std::move(frequencies), axes, kind);
+            new (self) RotaryTable(table_of(encoding, positions, length, angles_of(angles)));
           },
           nb::arg("encoding"), nb::arg("positions"), nb::kw_only(), nb::arg("length") = 0,
           nb::arg("angles") = "exact",
           nb::sig("def __init__(self, encoding: Encoding | RotaryFrequencies, positions: "
-                  "PositionsLike, *, length: int = 0, angles: str = 'exact') -> None"))
+                  "PositionsLike, *, length: int = 0, angles: Angles = 'exact') -> None"))
       .def_prop_ro("batch", &RotaryTable::batch, "1, or the rows of the batch.")
       .def_prop_ro("tokens", &RotaryTable::tokens)
       .def_prop_ro("frequencies", [](const RotaryTable& table) { return table.frequencies(); })
@@ -330,18 +368,42 @@ Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.)")
           },
           nb::sig("def sin(self) -> numpy.typing.NDArray[numpy.float32]"),
           "Sines, read-only float32 [B or 1, T, R/2]; no copy.")
+      .def(
+          "__copy__", [](nb::handle self) { return nb::borrow(self); },
+          nb::sig("def __copy__(self) -> RotaryTable"))
+      .def(
+          "__deepcopy__", [](nb::handle self, nb::handle) { return nb::borrow(self); },
+          nb::sig("def __deepcopy__(self, memo: object) -> RotaryTable"))
+      .def(
+          "__getstate__",
+          [](nb::handle self) {
+            return nb::make_tuple(self.attr("frequencies"), self.attr("cos"), self.attr("sin"));
+          },
+          nb::sig("def __getstate__(self) -> tuple[Any, ...]"))
+      .def(
+          "__setstate__",
+          [](RotaryTable* self, const TableState& state) {
+            const auto& [frequencies, cos, sin] = state;
+            const Array cosines("rotary", "cos", cos, Array::Access::read),
+                sines("rotary", "sin", sin, Array::Access::read);
+            new (self) RotaryTable(
+                frequencies, internal::read<float, 3>({"rotary", "cos"}, cosines.tensor()),
+                internal::read<float, 3>({"rotary", "sin"}, sines.tensor()));
+          },
+          nb::sig("def __setstate__(self, state: tuple[Any, ...]) -> None"))
       .def("__repr__", [](const RotaryTable& table) {
         return "RotaryTable(" + text(table.frequencies()) + ", [" +
                std::to_string(table.batch()) + ", " + std::to_string(table.tokens()) +
                "] positions)";
       });
 
-  module.def("rotate", &rotate_arrays, nb::arg("x"), nb::arg("table"),
-             nb::arg("direction") = "forward", nb::kw_only(), nb::arg("k") = nb::none(),
-             nb::arg("out") = nb::none(),
-             nb::sig("def rotate(x: Array, table: RotaryTable, direction: str = 'forward', "
-                     "*, k: Array | None = None, out: Array | None = None) -> None"),
-             R"(Rotates queries or keys in place.
+  module.def(
+      "rotate", &rotate_arrays, nb::arg("x"), nb::arg("table"),
+      nb::arg("direction") = "forward", nb::kw_only(), nb::arg("k") = nb::none(),
+      nb::arg("out") = nb::none(),
+      nb::sig("def rotate(x: Array, table: RotaryTable, direction: Direction = 'forward', "
+              "*, k: Array | None = None, out: Array | None = None) -> None"),
+      R"(Rotates queries or keys in place.
 
 x: [B, T, H, D] or [T, H, D], any strides (x.transpose(1, 2) of [B, H, T, D]), D
     contiguous; float32, float16, bfloat16 or float64.
@@ -365,7 +427,7 @@ heads_tokens.)");
       "rotate_with", &rotate_with, nb::arg("x"), nb::arg("out"), nb::arg("cos"), nb::arg("sin"),
       nb::arg("pairing"), nb::arg("head_offset"), nb::arg("heads_tokens"), nb::arg("inverse"),
       nb::arg("pairs") = nb::none(),
-      nb::sig("def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, "
+      nb::sig("def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: Pairing, "
               "head_offset: int, heads_tokens: bool, inverse: bool, pairs: int | None = None) "
               "-> None"),
       R"(Writes the rotation of x by given cos and sin to out. cos, sin: [T, R/2] or [B or 1, T,

@@ -267,6 +267,26 @@ RotaryTable::RotaryTable(RotaryFrequencies frequencies, View<const double, 2> co
       angles);
 }
 
+RotaryTable::RotaryTable(RotaryFrequencies frequencies, View<const float, 3> cos,
+                         View<const float, 3> sin)
+    : frequencies_(std::move(frequencies)), batch_(cos.extent(0)), tokens_(cos.extent(1)) {
+  check(frequencies_, rotary_internal::axis_count(frequencies_));
+  const std::ptrdiff_t pairs = std::ssize(frequencies_.inv_freq);
+  if (cos.extent(2) != pairs)
+    refuse("rotary", "cos must have a column for each of " + std::to_string(pairs) + " pairs",
+           std::int64_t{cos.extent(2)});
+  if (sin.extents() != cos.extents())
+    refuse("rotary", "sin must have the shape of cos, " + shape_text(cos.extents()),
+           shape_text(sin.extents()));
+  auto values = allocate(batch_ * tokens_, pairs);
+  float* to = values.get();
+  for (const auto& from : {cos, sin})
+    for (std::ptrdiff_t b = 0; b < batch_; ++b)
+      for (std::ptrdiff_t t = 0; t < tokens_; ++t)
+        for (std::ptrdiff_t i = 0; i < pairs; ++i) *to++ = from(b, t, i);
+  values_ = std::move(values);
+}
+
 View<const float, 3> RotaryTable::cos() const noexcept {
   return {values_.get(), {batch_, tokens_, frequencies_.rotary_dim() / 2}};
 }

@@ -4,9 +4,19 @@ import numpy
 import numpy.typing
 
 
-from typing import Any, TypeAlias
+from typing import Any, Literal, TypeAlias
 
-from gnomon._typing import Array, Encoding, IntegerArray
+from gnomon._typing import (
+    Angles,
+    Array,
+    Direction,
+    Encoding,
+    IntegerArray,
+    Layout,
+    Pairing,
+    Visibility,
+    YarnFactor,
+)
 
 #: A number T of tokens (positions 0 to T - 1), integers [T] or [B, T], or Positions; where
 #: several position axes are allowed, also a tuple of them.
@@ -17,7 +27,7 @@ __version__: str
 class FormatError(ValueError):
     pass
 
-def isa() -> str:
+def isa() -> Literal['portable', 'sse4', 'avx2', 'avx512', 'neon']:
     """
     Returns the instruction set of the kernels: 'portable', 'sse4', 'avx2', 'avx512' or 'neon'.
     """
@@ -98,10 +108,10 @@ class RotaryFrequencies:
     table_scale: a factor on cos and sin (the attention factor of YaRN).
     """
 
-    def __init__(self, *, pairing: str, inv_freq: Sequence[float], head_offset: int = 0, axes: Sequence[int] = [], table_scale: float = 1.0) -> None: ...
+    def __init__(self, *, pairing: Pairing, inv_freq: Sequence[float], head_offset: int = 0, axes: Sequence[int] = (), table_scale: float = 1.0) -> None: ...
 
     @property
-    def pairing(self) -> str: ...
+    def pairing(self) -> Pairing: ...
 
     @property
     def head_offset(self) -> int: ...
@@ -145,7 +155,8 @@ class RotaryTable:
 
     encoding: a rotary spec or RotaryFrequencies.
     positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,
-        or a tuple of them, one for each position axis (M-RoPE).
+        or a tuple of them, one for each position axis (M-RoPE). Continuous positions: an array [T]
+        of a floating type, or a tuple of them. A spec with a grid takes the numbers of cells.
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
     angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.
 
@@ -153,7 +164,7 @@ class RotaryTable:
     Cost: O(B T R) time, 4 B T R bytes. Source: Su et al. 2021, arXiv:2104.09864.
     """
 
-    def __init__(self, encoding: Encoding | RotaryFrequencies, positions: PositionsLike, *, length: int = 0, angles: str = 'exact') -> None: ...
+    def __init__(self, encoding: Encoding | RotaryFrequencies, positions: PositionsLike, *, length: int = 0, angles: Angles = 'exact') -> None: ...
 
     @property
     def batch(self) -> int:
@@ -173,9 +184,17 @@ class RotaryTable:
     def sin(self) -> numpy.typing.NDArray[numpy.float32]:
         """Sines, read-only float32 [B or 1, T, R/2]; no copy."""
 
+    def __copy__(self) -> RotaryTable: ...
+
+    def __deepcopy__(self, memo: object) -> RotaryTable: ...
+
+    def __getstate__(self) -> tuple[Any, ...]: ...
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None: ...
+
     def __repr__(self) -> str: ...
 
-def rotate(x: Array, table: RotaryTable, direction: str = 'forward', *, k: Array | None = None, out: Array | None = None) -> None:
+def rotate(x: Array, table: RotaryTable, direction: Direction = 'forward', *, k: Array | None = None, out: Array | None = None) -> None:
     """
     Rotates queries or keys in place.
 
@@ -197,7 +216,7 @@ def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int | None, hea
     heads_tokens.
     """
 
-def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: str, head_offset: int, heads_tokens: bool, inverse: bool, pairs: int | None = None) -> None:
+def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: Pairing, head_offset: int, heads_tokens: bool, inverse: bool, pairs: int | None = None) -> None:
     """
     Writes the rotation of x by given cos and sin to out. cos, sin: [T, R/2] or [B or 1, T,
     R/2]; types other than float32 are converted. pairs: if given, only the first `pairs`
@@ -210,26 +229,26 @@ def find_encoding(name: str) -> dict[str, str]: ...
 
 def info(encoding: Encoding | str) -> dict[str, str]: ...
 
-def usual(name: str, width: int, heads: int, length: int, reads: str) -> str: ...
+def usual(name: str, width: int, heads: int, length: int, reads: Visibility) -> str: ...
 
-def scheme(text: str, layers: int, width: int, heads: int, length: int, reads: str) -> list[list[str]]: ...
+def scheme(text: str, layers: int, width: int, heads: int, length: int, reads: Visibility) -> list[list[str]]: ...
 
-def complete(arg: object, /) -> str: ...
+def complete(encoding: Encoding | str) -> str: ...
 
 def parameters(encoding: Encoding | str | Sequence[Encoding | str]) -> list[tuple[str, int, int, float, float]]: ...
 
 def stored_parameters(encoding: Encoding | str) -> list[tuple[str, tuple[int, ...], bool]]: ...
 
-def capacity(arg: object, /) -> int | None: ...
+def capacity(encoding: Encoding | str | Sequence[Encoding | str]) -> int | None: ...
 
-def enters(arg: object, /) -> str: ...
+def enters(encoding: Encoding | str | Sequence[Encoding | str]) -> str: ...
+
+def softmax_factor(encoding: Encoding | str, length: int) -> float: ...
 
 def sinusoidal_rows(encoding: Encoding | str, positions: Array, out: Array) -> None:
     """
     Writes the rows [T, C] of a sinusoidal encoding at fractional positions, float64 [T].
     """
-
-def softmax_factor(arg0: object, arg1: int, /) -> float: ...
 
 def properties(encoding: Encoding | str) -> dict[str, str]: ...
 
@@ -252,7 +271,7 @@ class Plan:
         """The key row that corresponds to query row 0."""
 
     @property
-    def visibility(self) -> str: ...
+    def visibility(self) -> Visibility: ...
 
     @property
     def left(self) -> int | None: ...
@@ -313,16 +332,23 @@ class Plan:
         query of row t is at position offset + t, the key of row s at position s.
         """
 
+    def __copy__(self) -> Plan: ...
+
+    def __deepcopy__(self, memo: object) -> Plan: ...
+
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
     def __repr__(self) -> str: ...
 
-def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: str, left: int | None = None, right: int | None = None, softmax_scale: float | None = None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> Plan:
+def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: Visibility, left: int | None = None, right: int | None = None, softmax_scale: float | None = None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> Plan:
     """
     Lowers an encoding for known tokens.
 
     encoding: a spec, several specs, or None (no position).
     queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at
         positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for
-        keys: the queries.
+        keys: the queries. Rotary encodings and sinusoids also take continuous positions: arrays
+        [T] and [S] of a floating type, or tuples of them, one for each position axis.
     parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.
     visibility: 'causal' or 'bidirectional'; required.
     left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.
@@ -333,7 +359,7 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
     Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.
     """
 
-def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None, layout: str = 'tokens_heads', bias: Array | None = None) -> Array:
+def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None, layout: Layout = 'tokens_heads', bias: Array | None = None) -> Array:
     """
     Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
     of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
@@ -373,16 +399,22 @@ def add_position_backward(grad: Array, plan: Plan, parameter_grads: Sequence[Arr
 
 def prepare(q: Array | None, k: Array | None, v: Array | None, plan: Plan) -> None:
     """
-    Applies the norms, rotations and scales of a plan to projected q [B, T, H, D] and k, v
-    [B, T, Hk, D] in place, before keys are stored in a cache.
+    Applies the norms, rotations and scales of the plan of a model's layer (gnomon.model)
+    to projected q [B, T, H, D] and k, v [B, T, Hk, D] in place, before keys are stored in a cache.
+    Error and cost: those of `rotate` for a rotation.
+    """
+
+def rotate_heads(q: Array, k: Array, plan: Plan) -> None:
+    """
+    Applies the rotations of a plan that no single table contains (V-JEPA 2) in place.
     """
 
 class ModelDescription:
     @staticmethod
-    def from_path(path: str, part: str, yarn_factor: str, assume_pairing: str | None) -> ModelDescription: ...
+    def from_path(path: str, part: str, yarn_factor: YarnFactor, assume_pairing: Pairing | None) -> ModelDescription: ...
 
     @staticmethod
-    def from_config(json: str, part: str, yarn_factor: str, assume_pairing: str | None) -> ModelDescription: ...
+    def from_config(json: str, part: str, yarn_factor: YarnFactor, assume_pairing: Pairing | None) -> ModelDescription: ...
 
     def to_json(self, length: int | None = None) -> str: ...
 

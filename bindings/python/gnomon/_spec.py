@@ -6,10 +6,13 @@ import dataclasses
 import functools
 import json
 import typing
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from . import _core
 from ._list import entry_of
+
+if TYPE_CHECKING:
+    from ._typing import Visibility
 
 # The classes of gnomon.specs by their names in JSON. A class enters when it is defined.
 KINDS: dict[str, type[Encoding]] = {}
@@ -67,7 +70,7 @@ class Value:
                 raise ValueError(f"[encoding] {field.name} must be given, got None")
             object.__setattr__(self, field.name, value)
 
-    # Here and not by dataclass, which would compile them for each of the 46 classes at import.
+    # Here and not by dataclass, which would compile them for each class at import.
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name)
                      for field in dataclasses.fields(self))  # type: ignore[arg-type]
@@ -156,14 +159,54 @@ class Encoding(Value):
         return _core.capacity(self)
 
 
-def usual(name: str, *, width: int, heads: int, length: int, reads: str = "causal") -> Encoding:
+# Values for sizes that are not given. The second shows which fields depend on a size.
+_SIZES: dict[str, tuple[int, ...]] = {"width": (512, 1024), "heads": (4, 8), "length": (1024, 4096)}
+
+
+def usual(name: str, *, width: int | None = None, heads: int | None = None,
+          length: int | None = None, reads: Visibility = "causal", **fields: Any) -> Encoding:
     """Returns an encoding at its usual settings for a Transformer of these sizes.
 
     width: C, the width of the embeddings; the head dimension is width / heads.
     length: the training length in tokens.
     reads: 'causal' or 'bidirectional'; a bias by distance then also has values for later keys.
+    fields: fields of the spec, in place of the usual ones.
+
+    Only sizes that the encoding depends on are required. A field that depends on a size that is
+    not given has the default of its spec. Raises ValueError with the size if there is none.
     """
-    return Encoding.from_json(_core.usual(name, width, heads, length, reads))
+    given = {"width": width, "heads": heads, "length": length}
+    options = dict(_SIZES)
+    if width is None and heads is not None:
+        options["width"] = (64 * heads, 128 * heads)
+    if heads is None and width is not None:
+        options["heads"] = tuple(n for n in (1, 2) if width % n == 0)
+    sizes = {one: options[one][0] if n is None else n for one, n in given.items()}
+    spec = _usual(name, sizes, reads)
+    known = {one.name: one for one in dataclasses.fields(spec)}  # type: ignore[arg-type]
+    for field in fields:
+        if field not in known:
+            raise ValueError(f"[encoding] fields must be among {', '.join(known)}, got {field}")
+    result = dict(fields)
+    for size in (one for one, n in given.items() if n is None):
+        other = _usual(name, {**sizes, size: options[size][-1]}, reads)
+        for field, declared in known.items():
+            if field in result or getattr(spec, field) == getattr(other, field):
+                continue
+            if declared.default is dataclasses.MISSING or not declared.default:
+                raise ValueError(f"[encoding] {size} must be given for {name}, got None")
+            result[field] = declared.default
+    return dataclasses.replace(spec, **result)  # type: ignore[type-var]
+
+
+def _usual(name: str, sizes: dict[str, int], reads: Visibility) -> Encoding:
+    return Encoding.from_json(_core.usual(name, sizes["width"], sizes["heads"], sizes["length"],
+                                          reads))
+
+
+def lowered(encodings: list[str], queries: Any, keys: Any, options: dict[str, Any]) -> _core.Plan:
+    """Returns the plan of a pickle. Pickle finds it by its name."""
+    return _core.lower([Encoding.from_json(one) for one in encodings], queries, keys, **options)
 
 
 _types = functools.cache(typing.get_type_hints)

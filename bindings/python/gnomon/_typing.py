@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Protocol, TypeAlias, Union
+from typing import Any, Literal, Protocol, TypeAlias, Union
+
+
+Angles: TypeAlias = Literal["exact", "float32"]
+Direction: TypeAlias = Literal["forward", "inverse"]
+Layout: TypeAlias = Literal["tokens_heads", "heads_tokens"]
+Pairing: TypeAlias = Literal["halves", "adjacent"]
+Visibility: TypeAlias = Literal["causal", "bidirectional"]
+YarnFactor: TypeAlias = Literal["as-written", "by-lengths"]
 
 
 class Array(Protocol):

@@ -12,17 +12,21 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple, dataclass, replace
 from html import escape
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from . import _core, _html
 from ._program import run
 from ._spec import Encoding, Parameter
+
+if TYPE_CHECKING:
+    from ._typing import Pairing, Visibility, YarnFactor
 
 __all__ = ["Layer", "Model", "from_pretrained"]
 
@@ -46,7 +50,7 @@ class Layer:
     key_heads: int
     head_dim: int
     value_dim: int
-    visibility: str
+    visibility: Visibility
     left: int | None
     right: int | None
     softmax_scale: float
@@ -127,8 +131,11 @@ class Model:
         image: (height, width) or (frames, height, width) in patches, for image towers.
         Raises ValueError if the layer has a feature that is not supported.
         """
-        return self._description.lower_layer(layer, queries, keys, part, parameters, cached,
-                                             rotated, length, image)
+        arguments = (layer, queries, keys, part, parameters, cached, rotated, length, image)
+        plan = self._description.lower_layer(*arguments)
+        # For pickle. Copies, since arrays may change.
+        plan._origin = _lowered, (self, *map(_kept, arguments))
+        return plan
 
     def to_json(self, length: int | None = None) -> str:
         """Returns all numbers as JSON, as `gnomon inspect --json` prints them."""
@@ -143,6 +150,12 @@ class Model:
         if self._path is not None:
             return run("inspect", self._path, *options)
         return run("inspect", "-", *options, stdin=self._config)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """A model is read again: from the config, or from the file at its path."""
+        names = (name.removeprefix("--").replace("-", "_") for name in self._options[::2])
+        read = functools.partial(from_pretrained, **dict(zip(names, self._options[1::2])))
+        return read, (self._path if self._config is None else json.loads(self._config),)
 
     def __repr__(self) -> str:
         layers = self._description.layers
@@ -178,8 +191,8 @@ class Model:
         raise ValueError(f"[model] layer must be one of the model (part {part!r}), got {layer}")
 
 
-def from_pretrained(source: Any, *, part: str = "", yarn_factor: str = "as-written",
-                    assume_pairing: str | None = None) -> Model:
+def from_pretrained(source: Any, *, part: str = "", yarn_factor: YarnFactor = "as-written",
+                    assume_pairing: Pairing | None = None) -> Model:
     """Reads the position encodings and attention rules of a released model. Reads no weights.
 
     source: a folder with config.json, the file itself, a GGUF file, a config as a dict, or a
@@ -207,6 +220,22 @@ def from_pretrained(source: Any, *, part: str = "", yarn_factor: str = "as-writt
     config = json.dumps(source, default=str)
     return Model(_core.ModelDescription.from_config(config, part, yarn_factor, assume_pairing),
                  config=config, options=options)
+
+
+def _kept(value: Any) -> Any:
+    """Returns a copy of an argument of `Model.lower` that no later change reaches."""
+    if isinstance(value, (list, tuple)):
+        return type(value)(map(_kept, value))
+    import numpy as np
+
+    return np.array(value) if hasattr(value, "__dlpack__") else value
+
+
+def _lowered(model: Model, layer: int, queries: Any, keys: Any, part: str, parameters: Any,
+             cached: int, rotated: bool, length: int, image: Any) -> _core.Plan:
+    """Returns the plan of a pickle. Pickle finds it by its name."""
+    return model.lower(layer, queries, keys, part=part, parameters=parameters, cached=cached,
+                       rotated=rotated, length=length, image=image)
 
 
 def _ranges(numbers: Sequence[int]) -> str:

@@ -117,6 +117,10 @@ class RotaryTable {
   // Continuous coordinates [T, A]. `growth` must be empty, since `centre` is an integer.
   RotaryTable(RotaryFrequencies frequencies, View<const double, 2> coordinates,
               Angles angles = Angles::exact);
+  // Copies of the cosines and sines of another table, [B or 1, T, R/2], as stored in a file.
+  // They are not compared with the frequencies.
+  RotaryTable(RotaryFrequencies frequencies, View<const float, 3> cos,
+              View<const float, 3> sin);
 
   const RotaryFrequencies& frequencies() const noexcept { return frequencies_; }
   std::int64_t batch() const noexcept { return batch_; }    // 1: shared by all rows

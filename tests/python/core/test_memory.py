@@ -35,7 +35,10 @@ before = peak()
 gnomon.rotate(Other(), table)
 """,
     "prepare": """
-plan = gnomon.lower(gnomon.Rotary(rotary_dim=128, pairing="halves"), tokens, visibility="causal")
+import gnomon.model
+plan = gnomon.model.from_pretrained({
+    "model_type": "llama", "num_attention_heads": 1, "hidden_size": 128, "num_hidden_layers": 1,
+    "max_position_embeddings": 16}).lower(0, tokens)
 before = peak()
 gnomon.prepare(x, None, None, plan)
 """,

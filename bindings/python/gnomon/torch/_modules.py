@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -92,7 +91,8 @@ class PositionEncoding(Matrices):
             if fields and len(names) > 1:
                 raise ValueError("[position] fields must belong to one encoding, "
                                  f"got {', '.join(fields)} for {encoding}")
-            encoding = [_usual(name, heads, width, length, reads, fields) for name in names]
+            encoding = [usual(name, width=width, heads=heads, length=length, reads=reads, **fields)
+                        for name in names]
         elif fields or not (heads is width is length is None):
             raise ValueError("[position] sizes and fields must be those of the spec, "
                              "got a spec and further arguments")
@@ -322,40 +322,6 @@ def _part(mixture: list[Encoding]) -> Part:
 def _both(queries: Any, keys: Any) -> tuple[Any, Any]:
     return tuple(torch.arange(one)[None] if isinstance(one, int)  # type: ignore[return-value]
                  else one for one in (queries, keys))
-
-
-_SIZES: dict[str, tuple[int, ...]] = {"width": (512, 1024), "heads": (4, 8), "length": (1024, 4096)}
-
-
-def _usual(name: str, heads: int | None, width: int | None, length: int | None, reads: str,
-           fields: dict[str, Any]) -> Encoding:
-    """Returns gnomon.usual with some fields replaced. Sizes of None must not matter.
-
-    A field that depends on a size that is not given has the default of its spec.
-    """
-    given = {"width": width, "heads": heads, "length": length}
-    if width is None and heads is not None:
-        options = {**_SIZES, "width": (64 * heads, 128 * heads)}
-    else:
-        options = _SIZES
-    if heads is None and width is not None:
-        options = {**options, "heads": tuple(n for n in (1, 2) if width % n == 0)}
-    sizes = {one: options[one][0] if n is None else n for one, n in given.items()}
-    spec = usual(name, reads=reads, **sizes)
-    known = {one.name: one for one in dataclasses.fields(spec)}  # type: ignore[arg-type]
-    for field in fields:
-        if field not in known:
-            raise ValueError(f"[position] fields must be among {', '.join(known)}, got {field}")
-    result = dict(fields)
-    for size in (one for one, n in given.items() if n is None):
-        other = usual(name, reads=reads, **{**sizes, size: options[size][-1]})
-        for field, declared in known.items():
-            if field in result or getattr(spec, field) == getattr(other, field):
-                continue
-            if declared.default is dataclasses.MISSING or not declared.default:
-                raise ValueError(f"[position] {size} must be given for {name}, got None")
-            result[field] = declared.default
-    return dataclasses.replace(spec, **result)  # type: ignore[type-var]
 
 
 class PositionScheme(nn.Module):

@@ -52,7 +52,7 @@ def _vjepa2_rotations(spec: specs.Vjepa2, plan: _core.Plan, queries: Any, keys: 
             batch = 1 if isinstance(tokens, int) else thawed(tokens).batch
             units.append(torch.zeros(batch, count, 1, spec.head_dim))
             units[-1][..., first:spec.head_dim // 2 * 2:2] = 1
-        _core.prepare(*units, None, plan)
+        _core.rotate_heads(*units, plan)
         images.append([one.transpose(1, 2).to(device) for one in units])
     even = slice(0, spec.head_dim // 2 * 2, 2)
     odd = slice(1, None, 2)
