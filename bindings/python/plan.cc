@@ -254,7 +254,8 @@ void bind_functions(nb::module_& module) {
       nb::sig(
           "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
           "None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | "
-          "None = None, gates: Array | None = None, layout: Layout = 'tokens_heads', bias: Array "
+          "None = None, gates: Array | None = None, layout: Layout = 'tokens_heads', bias: "
+          "Array "
           "| None = None) -> Array"),
       R"(Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
 of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.

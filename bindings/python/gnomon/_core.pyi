@@ -155,7 +155,8 @@ class RotaryTable:
 
     encoding: a rotary spec or RotaryFrequencies.
     positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,
-        or a tuple of them, one for each position axis (M-RoPE).
+        or a tuple of them, one for each position axis (M-RoPE). Continuous positions: an array [T]
+        of a floating type, or a tuple of them. A spec with a grid takes the numbers of cells.
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
     angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.
 
@@ -182,6 +183,14 @@ class RotaryTable:
     @property
     def sin(self) -> numpy.typing.NDArray[numpy.float32]:
         """Sines, read-only float32 [B or 1, T, R/2]; no copy."""
+
+    def __copy__(self) -> RotaryTable: ...
+
+    def __deepcopy__(self, memo: object) -> RotaryTable: ...
+
+    def __getstate__(self) -> tuple[Any, ...]: ...
+
+    def __setstate__(self, state: tuple[Any, ...]) -> None: ...
 
     def __repr__(self) -> str: ...
 
@@ -235,6 +244,11 @@ def capacity(encoding: Encoding | str | Sequence[Encoding | str]) -> int | None:
 def enters(encoding: Encoding | str | Sequence[Encoding | str]) -> str: ...
 
 def softmax_factor(encoding: Encoding | str, length: int) -> float: ...
+
+def sinusoidal_rows(encoding: Encoding | str, positions: Array, out: Array) -> None:
+    """
+    Writes the rows [T, C] of a sinusoidal encoding at fractional positions, float64 [T].
+    """
 
 def properties(encoding: Encoding | str) -> dict[str, str]: ...
 
@@ -318,6 +332,12 @@ class Plan:
         query of row t is at position offset + t, the key of row s at position s.
         """
 
+    def __copy__(self) -> Plan: ...
+
+    def __deepcopy__(self, memo: object) -> Plan: ...
+
+    def __reduce__(self) -> tuple[Any, ...]: ...
+
     def __repr__(self) -> str: ...
 
 def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: Visibility, left: int | None = None, right: int | None = None, softmax_scale: float | None = None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> Plan:
@@ -327,7 +347,8 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
     encoding: a spec, several specs, or None (no position).
     queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at
         positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for
-        keys: the queries.
+        keys: the queries. Rotary encodings and sinusoids also take continuous positions: arrays
+        [T] and [S] of a floating type, or tuples of them, one for each position axis.
     parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.
     visibility: 'causal' or 'bidirectional'; required.
     left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.

@@ -131,8 +131,9 @@ def test_dropout_is_that_of_pytorch():
     {"positions": torch.tensor([4, 0, 0, 3, 9, 1, 2]), "visibility": "bidirectional"},
     {"sinks": torch.randn(4)}, {"layout": "tokens_heads"},
 ])
-@pytest.mark.parametrize("name", ["none", "rotary", "mrope", "xpos", "vjepa2", "axial", "alibi",
-                                  "t5", "fire", "kerple", "swin", "swin-v2", "wavlm", "layout"])
+@pytest.mark.parametrize("name", ["none", "rotary", "mrope", "xpos", "vjepa2", "rotary-axial",
+                                  "alibi", "t5", "fire", "kerple", "swin", "swin-v2", "wavlm",
+                                  "layout"])
 def test_operators_of_pytorch_agree_with_the_kernels(name, options):
     """The path of dropout and float64 parameters, against the kernels."""
     reads = "bidirectional" if "visibility" in options else "causal"

@@ -103,6 +103,9 @@ def backward_sample(sample):
     return torch.randn_like(out), *args, out, lse, bias is not None, *rest
 
 
+SAMPLES["sinusoid"] = [
+    lambda: (torch.rand(2, 5, dtype=torch.float64), texts(gnomon.Sinusoidal(
+        width=8, recipe="interleaved")))]
 SAMPLES["encoding_bias"] = [
     lambda: (trained(T5), None, torch.arange(5), torch.arange(5), texts(ROPE, T5), True),
     lambda: (trained(WAVLM), leaf(2, 4, 5), torch.arange(5), torch.arange(10).view(2, 5),

@@ -21,6 +21,7 @@ from ._append import rotate_append
 from ._attention import attention
 from ._drop_ins import apply_rotary_emb, apply_rotary_pos_emb, rope_init
 from ._functions import add_position, rotate
+from ._learned import LearnedRotary, rotate_by_frequencies
 from ._modules import PositionEncoding, PositionScheme
 from ._named import *  # noqa: F403
 from ._named import __all__ as _named
@@ -28,6 +29,7 @@ from ._registry import decompositions
 from .patch import PatchReport, patch, register_attention, unpatch
 
 __all__ = [
+    "LearnedRotary",
     "PatchReport",
     "PositionEncoding",
     "PositionScheme",
@@ -42,6 +44,7 @@ __all__ = [
     "rope_init",
     "rotate",
     "rotate_append",
+    "rotate_by_frequencies",
     "unpatch",
     *_named,
 ]

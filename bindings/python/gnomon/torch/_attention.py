@@ -104,6 +104,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
     PyTorch.
     Raises ValueError if shapes, types or devices do not fit.
     """
+    if not q.device == k.device == v.device:
+        raise ValueError("[attention] q, k and v must be on one device, "
+                         f"got {q.device}, {k.device}, {v.device}")
     q, k, v = _cast(q, k, v)
     if cu_seqlens_q is not None or cu_seqlens_k is not None:
         return _packed(q, k, v, cu_seqlens_q, cu_seqlens_k, _given(locals()))

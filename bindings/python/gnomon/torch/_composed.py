@@ -26,42 +26,78 @@ _compiling = torch.compiler.is_dynamo_compiling
 # -- rotation ----------------------------------------------------------------------------------
 
 
-def cos_sin(frequencies: _core.RotaryFrequencies,
-            positions: Sequence[Tensor]) -> tuple[Tensor, Tensor]:
+def cos_sin(encoding: str, length: int, positions: Sequence[Tensor],
+            grid: tuple[int, ...] | None) -> tuple[Tensor, Tensor]:
     """Returns cos and sin, float64 [T, R/2] or [B, T, R/2], of one tensor for each position axis.
 
-    The positions may be fractional. Differentiable in them.
+    The positions may be fractional. Differentiable in them. grid: of cells; (): text, which has
+    one position for all axes; None: neither.
     """
-    _, _, inv_freq, axes, scale, growth, centre = frequencies.__getstate__()
-    device = positions[0].device
+    count, several, scale, growth, centre = _state(encoding, length)[2:]
+    if len(positions) != count:
+        positions = _axes_of(grid, count, positions)
+    device = str(positions[0].device)
     at = torch.stack(torch.broadcast_tensors(*(one.double() for one in positions)), -1)
-    if axes:
-        at = at[..., _plans.numbers(axes, "int64", device)]
-    angle = at * _plans.numbers(inv_freq, "float64", device)
+    if several:
+        at = at[..., _numbers(encoding, length, 3, device)]
+    angle = at * _numbers(encoding, length, 2, device)
     factor: Any = scale
     if growth:
-        factor = scale * ((at - centre) * _plans.numbers(growth, "float64", device)).exp()
+        factor = scale * ((at - centre) * _numbers(encoding, length, 5, device)).exp()
     return angle.cos() * factor, angle.sin() * factor
 
 
-def axes_of(encoding: str, frequencies: _core.RotaryFrequencies,
-            positions: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Returns the position on each axis: that of text on all axes, or of a cell of the grid."""
-    count = max(frequencies.axes, default=0) + 1
-    if len(positions) == count:
-        return positions
+def on_device(x: Tensor, positions: Sequence[Tensor]) -> list[Tensor]:
+    """Returns positions, also fractional ones, on the device of x."""
+    for one in positions:
+        if one.dtype in (torch.float16, torch.bfloat16) or one.is_complex():
+            raise ValueError("[rotate] positions must be integers, float32 or float64 (16 bits "
+                             f"round positions above 256), got {one.dtype}")
+        if one.is_meta and not x.is_meta:
+            raise ValueError("[rotate] positions must have values, got a tensor on the device meta")
+    return [one.to(x.device) for one in positions]
+
+
+# Functions of the encoding, which torch.compile calls while it traces.
+
+
+def _frequencies(encoding: str, length: int) -> tuple[Any, ...]:
+    _plans.has_axes(encoding)  # refuses encodings without one table
+    return _core.rotary_frequencies(_plans.source_of(encoding), length).__getstate__()
+
+
+@_plans.constant
+def _state(encoding: str, length: int) -> tuple[Any, ...]:
+    pairing, head_offset, _, axes, scale, growth, centre = _frequencies(encoding, length)
+    return pairing, head_offset, max(axes, default=0) + 1, bool(axes), scale, bool(growth), centre
+
+
+@_plans.constant
+def _numbers(encoding: str, length: int, index: int, device: str) -> Tensor:
+    values = _frequencies(encoding, length)[index]
+    return _plans.numbers(values, "int64" if index == 3 else "float64", torch.device(device))
+
+
+@_plans.constant
+def _grid(encoding: str) -> tuple[int, ...] | None:
     source = _plans.source_of(encoding)
-    if len(positions) > 1 or not isinstance(source, str):
+    if not isinstance(source, str):
+        return None
+    spec = Encoding.from_json(source)
+    return (spec.grid or None) if isinstance(spec, specs.AxialRotary) else ()
+
+
+def _axes_of(grid: tuple[int, ...] | None, count: int,
+             positions: Sequence[Tensor]) -> Sequence[Tensor]:
+    """Returns the position on each axis: that of text on all axes, or of a cell of the grid."""
+    if grid == () and len(positions) == 1:
+        return [positions[0]] * count
+    if grid is None or len(grid) != count or len(positions) > 1 or (
+            positions[0].is_floating_point()):
         raise ValueError(f"[rotate] positions must be a tuple of {count}, one for each position "
                          f"axis, got {len(positions)}")
-    spec = Encoding.from_json(source)
-    if not isinstance(spec, specs.AxialRotary):
-        return [positions[0]] * count
-    if len(spec.grid) != count:
-        raise ValueError(f"[rotate] positions must be a tuple of {count}, one for each position "
-                         "axis, for an encoding without a grid, got 1")
     cell, found = positions[0], []
-    for extent in reversed(spec.grid):
+    for extent in reversed(grid):
         found.append(cell % extent)
         cell = cell // extent
     return found[::-1]
@@ -70,10 +106,9 @@ def axes_of(encoding: str, frequencies: _core.RotaryFrequencies,
 def factors(encoding: str, positions: Sequence[Tensor], length: int,
             ) -> tuple[Tensor, Tensor, str, int]:
     """Returns cos, sin, the pairing and the offset in the head, the arguments of `rotate_with`."""
-    _plans.has_axes(encoding)  # refuses encodings without one table
-    found = _core.rotary_frequencies(_plans.source_of(encoding), length)
-    cos, sin = cos_sin(found, axes_of(encoding, found, positions))
-    return cos, sin, found.pairing, found.head_offset
+    cos, sin = cos_sin(encoding, length, positions, _grid(encoding))
+    pairing, head_offset = _state(encoding, length)[:2]
+    return cos, sin, pairing, head_offset
 
 
 def rotate(x: Tensor, encoding: str, positions: Sequence[Tensor], offset: Any, length: int,
@@ -119,6 +154,19 @@ def visible(queries: int, keys: int, visibility: str, left: int | None, right: i
     return seen
 
 
+@functools.lru_cache(maxsize=32)
+def _both_rotations(rotary: tuple[Encoding, ...], length: int) -> tuple[float, list[str]]:
+    """Returns the factor on the softmax scale, and the texts of the frequencies of q and of k."""
+    plan = rotary_plan(rotary, 1, 1, length)
+    if isinstance(rotary[0], specs.Vjepa2):
+        return plan.softmax_factor, []
+    if plan.query_rotary is None or plan.key_rotary is None:
+        raise ValueError("[attention] the encodings must have one rotation, "
+                         f"got {', '.join(one.kind for one in rotary)}")
+    return plan.softmax_factor, [_plans.text_of(one.frequencies)
+                                 for one in (plan.query_rotary, plan.key_rotary)]
+
+
 def prepared(q: Tensor, k: Tensor, mixture: Sequence[Encoding], parameters: Sequence[Tensor],
              query_at: Tensor, at: Tensor, softmax_scale: float | None,
              length: int) -> tuple[Tensor, Tensor, float]:
@@ -127,22 +175,17 @@ def prepared(q: Tensor, k: Tensor, mixture: Sequence[Encoding], parameters: Sequ
     scale = 1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale
     rotary = tuple(one for one in mixture if "queries and keys" in one.enters)
     if rotary:
-        plan = rotary_plan(rotary, 1, 1, length)
-        scale *= plan.softmax_factor
+        factor, texts = _both_rotations(rotary, length)
+        scale *= factor
         if isinstance(rotary[0], specs.Vjepa2):
             tokens: Any = (frozen(one) for one in (query_at, at))
             q, k = (rotated(x, one) for x, one in zip((q, k), rotations(
                 rotary, *tokens, length, q.device), strict=True))
-        elif plan.query_rotary is None:
-            raise ValueError("[attention] the encodings must have one rotation, "
-                             f"got {', '.join(one.kind for one in rotary)}")
         else:
-            text = rotary[0].to_json()
-            tables = plan.query_rotary, plan.key_rotary
-            q, k = (_kernels.rotated(
-                x, *cos_sin(f, axes_of(text, f, [one])), f.pairing, f.head_offset, True, False)
-                for x, one, f in zip((q, k), (query_at, at),
-                                     [table.frequencies for table in tables], strict=True))
+            grid = _grid(rotary[0].to_json())
+            q, k = (_kernels.rotated(x, *cos_sin(text, 0, [one], grid), *_state(text, 0)[:2], True,
+                                     False)
+                    for x, one, text in zip((q, k), (query_at, at), texts, strict=True))
     first = 0
     for one in mixture:
         count = len(one.parameters())
@@ -284,6 +327,49 @@ def _softmax(scores: Tensor, v: Tensor, sinks: Tensor | None,
 
 
 # -- add_position ------------------------------------------------------------------------------
+
+
+def add_fractional(x: Tensor, texts: str, positions: Tensor) -> Tensor:
+    """Returns x plus a sinusoid at fractional positions, float32 or float64 [T] or [B, T]."""
+    if positions.requires_grad:
+        raise ValueError("[add_position] positions must not require a gradient, got a tensor that "
+                         "does")
+    if positions.dtype in (torch.float16, torch.bfloat16):
+        raise ValueError("[add_position] positions must be integers, float32 or float64 (16 bits "
+                         f"round positions above 256), got {positions.dtype}")
+    if x.dim() not in (2, 3) or positions.dim() not in (1, 2) or (
+            positions.shape[-1] != x.shape[-2]
+            or (positions.dim() == 2 and positions.shape[0] not in (1, *x.shape[:-2]))):
+        raise ValueError("[add_position] positions must be [T] or [B, T] for x [B, T, C] or "
+                         f"[T, C], got {list(positions.shape)} for {list(x.shape)}")
+    if positions.is_meta and not x.is_meta:
+        raise ValueError("[add_position] positions must have values, got a tensor on the device "
+                         "meta")
+    rows = call("sinusoid", positions.double(), texts)
+    if rows.shape[-1] != x.shape[-1]:
+        raise ValueError(f"[add_position] x must have width {rows.shape[-1]}, got {x.shape[-1]}")
+    if x.dim() == 2 and rows.dim() == 3:
+        rows = rows[0]
+    kind = torch.float64 if x.dtype == torch.float64 else torch.float32
+    return (x.to(kind) + rows.to(x.device, kind)).to(x.dtype)
+
+
+@_plans.constant
+def width_of(texts: str) -> int:
+    mixture = mixture_of(texts)
+    if len(mixture) != 1 or not isinstance(mixture[0], specs.Sinusoidal):
+        raise ValueError("[add_position] fractional positions must have a sinusoidal encoding, got "
+                         f"{', '.join(one.kind for one in mixture)}; round them for others")
+    return mixture[0].width
+
+
+def sinusoid(positions: Tensor, texts: str) -> Tensor:
+    """The operator `sinusoid`: rows of a sinusoidal encoding, float64 [..., C]."""
+    width = width_of(texts)
+    at = positions.detach().to("cpu", torch.float64).reshape(-1).contiguous()
+    out = torch.empty(*positions.shape, width, dtype=torch.float64, device="cpu")
+    _core.sinusoidal_rows(mixture_of(texts)[0], at, out.view(-1, width))
+    return out.to(positions.device)
 
 
 def add_position(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None,

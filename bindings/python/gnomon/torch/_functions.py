@@ -18,7 +18,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .. import _core
 from .._core import Positions, RotaryFrequencies, RotaryTable
 from .._spec import Encoding
-from . import _kernels, _plans
+from . import _composed, _kernels, _plans
 from ._registry import call
 
 Layout = Literal["tokens_heads", "heads_tokens"]
@@ -112,12 +112,49 @@ def _factors(x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool) -
     return cos, sin, _plans.pairing(table), _plans.head_offset(table)
 
 
+class _RotateWith(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor, pairing: str, by_heads: bool,
+                inverse: bool, head_offset: int) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        ctx.rest = pairing, by_heads, not inverse, head_offset
+        return _kernels.rotated_with(x, cos, sin, pairing, head_offset, by_heads, inverse)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        back = rotate_with(grad, *ctx.saved_tensors, *ctx.rest)
+        return back, None, None, None, None, None, None
+
+
+def rotate_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, by_heads: bool,
+                inverse: bool = False, head_offset: int = 0) -> Tensor:
+    """Rotates x by given cos and sin, [T, R/2] or [B or 1, T, R/2]. Differentiable in all."""
+    if (cos.requires_grad or sin.requires_grad or x.dtype == cos.dtype == torch.float64
+            or (not _compiling() and _has_tangent(x, cos, sin))):
+        return _kernels.rotated(x, cos, sin, pairing, head_offset, by_heads, inverse)
+    if _compiling() or not (_direct(x) and _direct(cos) and _direct(sin)):
+        return call("rotate_with", x, cos, sin, pairing, head_offset, by_heads, inverse)
+    if x.requires_grad and _with_gradients():
+        return _RotateWith.apply(x, cos, sin, pairing, by_heads, inverse, head_offset)
+    return _kernels.rotated_with(x, cos, sin, pairing, head_offset, by_heads, inverse)
+
+
 def _axes(positions: Any) -> list[Tensor]:
     if isinstance(positions, tuple):
         return [axis for one in positions for axis in _axes(one)]
     if isinstance(positions, Positions):
         return [torch.from_numpy(positions.ids)]
     return [positions if isinstance(positions, Tensor) else torch.as_tensor(positions)]
+
+
+def _fractional(x: Tensor, text: Any, axes: list[Tensor], by_heads: bool, inverse: bool,
+                length: int, inplace: bool) -> Tensor:
+    axes = _composed.on_device(x, axes)
+    cos, sin, pairing, head_offset = _composed.factors(text, axes, length)
+    if x.dtype != torch.float64:
+        cos, sin = cos.float(), sin.float()
+    out = rotate_with(x, cos, sin, pairing, by_heads, inverse, head_offset)
+    return x.copy_(out) if inplace else out
 
 
 def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
@@ -130,6 +167,7 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     encoding: a rotary spec, RotaryFrequencies, or a prepared RotaryTable of T tokens.
     positions: None (0 to T - 1), the position of the first token, integers [T] or [B, T], or a
         tuple of them, one for each position axis (M-RoPE: t, h, w). None with a RotaryTable.
+        float32 or float64 tensors are fractional positions; the result is differentiable in them.
     inverse: rotates by the opposite angle.
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
     inplace: changes x and returns it. x must not require a gradient.
@@ -157,8 +195,11 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     if inplace and gradient:
         raise ValueError(
             "[rotate] x must not require a gradient if inplace is True, got a tensor that does")
+    _kernels.check_heads(x)
     if axes:
         _kernels.check_positions("rotate", x, axes, by_heads)
+        if any(one.is_floating_point() or one.is_complex() for one in axes):
+            return _fractional(x, text, axes, by_heads, inverse, length, inplace)
     if not _compiling() and _direct(x):
         if text is None:
             table, begin = encoding, None
@@ -210,7 +251,8 @@ def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
     x: [B, T, C] or [T, C], any strides.
     encoding: a spec of an embedding (gnomon.Sinusoidal, gnomon.Learned, ...).
     parameters: the trained matrices, in the order of spec.parameters(). Computed in float32.
-    offset: the position of the first token. positions: instead, integers [T] or [B, T].
+    offset: the position of the first token. positions: instead, integers [T] or [B, T]; float32 or
+        float64 for fractional positions of a Sinusoidal (time steps).
 
     Returns a contiguous tensor of the shape and type of x. Differentiable once in the parameters,
     to any order in x. Deterministic. Cost: O(B T C), memory-bound. Raises ValueError if a
@@ -218,6 +260,8 @@ def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
     to the embeddings.
     """
     texts = _plans.texts_of(encoding)
+    if positions is not None and positions.is_floating_point():
+        return _composed.add_fractional(x, texts, positions)
     if (not _compiling() and _all_direct(x, *parameters)
             and not (_with_gradients() and torch._C._any_requires_grad(x, *parameters))):
         return _kernels.added(x, parameters, positions, texts, offset)

@@ -145,7 +145,11 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
         raise ValueError(
             f"[rotate] cos and sin must have the tokens of x, {tokens}, got {cos.shape[-2]}")
     kind = torch.float64 if x.dtype == torch.float64 else torch.float32
-    cos, sin = (one.to(kind).unsqueeze(-3 if heads_tokens else -2) for one in (cos, sin))
+    if cos.dim() == 4:  # [B or 1, H or 1, T, R/2]
+        cos, sin = (one.to(kind) if heads_tokens else one.to(kind).transpose(1, 2)
+                    for one in (cos, sin))
+    else:
+        cos, sin = (one.to(kind).unsqueeze(-3 if heads_tokens else -2) for one in (cos, sin))
     if inverse:
         sin = -sin
     pairs = x[..., head_offset:head_offset + rotary_dim].to(kind)
@@ -381,4 +385,9 @@ def embedding(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None,
     """Returns the plan of add_position."""
     if x.dim() not in (2, 3):
         raise ValueError(f"[add_position] x must have 2 or 3 axes, got {x.dim()}")
+    if positions is not None and (
+            positions.dim() not in (1, 2) or positions.shape[-1] != x.shape[-2]
+            or (positions.dim() == 2 and positions.shape[0] not in (1, *x.shape[:-2]))):
+        raise ValueError(f"[add_position] positions must be [T] or [B, T] with T = {x.shape[-2]}, "
+                         f"got {list(positions.shape)} for x {list(x.shape)}")
     return _plans.embedding(encoding, parameters, positions, offset, x.size(-2))

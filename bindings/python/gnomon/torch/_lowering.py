@@ -300,6 +300,9 @@ def frozen(tokens: Any) -> Any:
     if isinstance(tokens, _core.Positions):
         return _Held(tokens)
     if isinstance(tokens, Tensor):
+        if tokens.is_floating_point() or tokens.is_complex():
+            raise ValueError("[torch] positions must be integers (gnomon.torch.rotate takes "
+                             f"fractional ones), got {tokens.dtype}")
         tokens = tokens.detach().cpu().numpy()
     return _Held(_core.Positions(np.ascontiguousarray(tokens, dtype=np.int64)))
 

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from .. import _core, specs
 from .._spec import Encoding, usual
-from . import _functions
+from . import _functions, _kernels
 from ._attention import attention
 from ._functions import Layout, Visibility
 from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed
@@ -147,6 +147,8 @@ class PositionEncoding(Matrices):
         Raises ValueError if the encoding has no rotation.
         """
         mixture, texts = self._part("queries and keys")
+        _kernels.check_heads(q)
+        _kernels.check_heads(k)
         axis = 2 if layout == "heads_tokens" else 1
         queries, keys = q.shape[axis], k.shape[axis]
         first_query = keys - queries  # the row of the first query

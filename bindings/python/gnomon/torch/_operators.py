@@ -257,6 +257,13 @@ def _add_position_gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     return grad, list(grads), None, None, None
 
 
+def _fake_sinusoid(positions: Tensor, encoding: str) -> Tensor:
+    return positions.new_empty(*positions.shape, _composed.width_of(encoding), dtype=torch.float64)
+
+
+register(Operator("sinusoid(Tensor positions, str encoding) -> Tensor", kernel=_composed.sinusoid,
+                  fake=_fake_sinusoid, vmap=each))
+
 _ADD = "Tensor[] parameters, Tensor? positions, str encoding, SymInt offset"
 
 register(Operator(

@@ -164,7 +164,10 @@ def _check_embedding(texts: Texts) -> None:
 def _contents(name: str, positions: Tensor) -> tuple[Any, bytes]:
     """Returns positions as int64 on the CPU, and their bytes."""
     if positions.is_floating_point() or positions.is_complex():
-        raise ValueError(f"[torch] {name} must be integers, got {positions.dtype}")
+        raise ValueError(f"[torch] {name} must be integers (gnomon.torch.rotate takes fractional "
+                         f"positions), got {positions.dtype}")
+    if positions.is_meta:
+        raise ValueError(f"[torch] {name} must have values, got a tensor on the device meta")
     values = positions.detach().to("cpu", torch.int64).numpy()
     return values, values.tobytes()
 

@@ -170,8 +170,20 @@ class _Transformed(torch.autograd.Function):
         return (tuple(results), tuple(axes)) if isinstance(results, list) else (results, axes)
 
 
+def _check_meta(name: str, args: tuple[Any, ...]) -> None:
+    """Refuses tensors on the device meta beside others: the result would have no values."""
+    if args[0].is_meta:
+        return
+    for one in _pytree.tree_leaves(args):
+        if isinstance(one, Tensor) and one.is_meta:
+            raise ValueError(f"[{name.removesuffix('_backward')}] all tensors must be on the device "
+                             f"of the first, {args[0].device}, got a tensor on meta")
+
+
 def call(name: str, *args: Any) -> Any:
     """Calls an operator that has a gradient, also inside transforms of torch.func."""
+    if not torch.compiler.is_dynamo_compiling():
+        _check_meta(name, args)
     if not torch.compiler.is_dynamo_compiling() and _to_onnx():
         composed = OPERATORS[name].composed
         if composed is not None:

@@ -38,7 +38,9 @@ from torch.nn.attention.flex_attention import (
 
 from .. import _core, specs
 from . import _bias_gradient
+from ._attention import _cast
 from ._functions import Layout, Visibility
+from ._kernels import AttentionArguments
 from ._lowering import Form, bias_form, form_of_numbers, frozen, mixture_of
 from ._rotation import rotary_plan, rotated, rotations
 
@@ -60,7 +62,14 @@ def _integers(tokens: Any, device: torch.device) -> Tensor:
     """Returns positions [T] or [B, T] as a tensor of int64."""
     if isinstance(tokens, _core.Positions):
         tokens = tokens.ids
-    return torch.as_tensor(tokens, device=device).to(torch.int64)
+    if isinstance(tokens, Tensor) and tokens.is_meta:
+        raise ValueError("[flex] positions and sequences must have values, got a tensor on the "
+                         "device meta")
+    tokens = torch.as_tensor(tokens, device=device)
+    if tokens.is_floating_point() or tokens.is_complex():
+        raise ValueError("[flex] positions and sequences must be integers (gnomon.torch.rotate "
+                         f"takes fractional positions), got {tokens.dtype}")
+    return tokens.to(torch.int64)
 
 
 def _position_functions(queries: Any, keys: Any, device: torch.device) -> tuple[Any, Any]:
@@ -239,12 +248,17 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     on the CPU and kept for each device. Differentiable in q, k, v, parameters, sinks and gates
     where FlexAttention is: not in q, k, v on the CPU. Raises ValueError for relative vectors.
     """
+    _check(q, k, v, kernel)
     if layout == "tokens_heads":
         q, k, v = (one.transpose(1, 2) for one in (q, k, v))
     elif layout != "heads_tokens":
         raise ValueError(
             f"[flex] layout must be one of tokens_heads, heads_tokens, got {layout}")
+    q, k, v = _cast(q, k, v)
     device, T, S = q.device, q.shape[2], k.shape[2]
+    if 0 in (q.shape[0], T, S):  # FlexAttention fails
+        out = q.new_zeros(*q.shape[:3], v.shape[3])
+        return out.transpose(1, 2) if layout == "tokens_heads" else out
     mixture = mixture_of(encoding)
     queries: Any = T
     keys: Any = S
@@ -252,6 +266,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
         keys = _integers(torch.arange(S) if positions is None else positions, device)
         queries = keys[..., S - T:] if query_positions is None else \
             _integers(query_positions, device)
+    AttentionArguments(*(None if one is None else _integers(one, device) for one in (
+        query_positions, positions, query_sequences, sequences)), "", True, visibility, left, right,
+        None, None, 0).check(q.shape[0], T, S)
     of_queries = None
     if sequences is not None:
         sequences = _integers(sequences, device)
@@ -305,6 +322,26 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     else:
         out = run(q, k, v, **given)
     return out.transpose(1, 2) if layout == "tokens_heads" else out
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, kernel: Any) -> None:
+    for name, one in (("q", q), ("k", k), ("v", v)):
+        if one.dim() != 4:
+            raise ValueError(f"[flex] {name} must have 4 axes, got {one.dim()}")
+        if one.dtype not in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+            raise ValueError(f"[flex] {name} must have elements of f32, f16, bf16 or f64, "
+                             f"got {one.dtype}")
+    if q.is_meta:
+        raise ValueError("[flex] q, k and v must have values, got tensors on the device meta; use "
+                         "gnomon.torch.attention for shapes")
+    if torch._C._are_functorch_transforms_active():
+        raise ValueError("[flex] the call must not be inside a transform of torch.func, got one "
+                         "inside vmap, grad or jvp; use gnomon.torch.attention")
+    if kernel is None and q.is_cpu and torch.is_grad_enabled() and (
+            q.requires_grad or k.requires_grad or v.requires_grad):
+        raise ValueError("[flex] q, k and v must not require a gradient on the CPU, where "
+                         "FlexAttention has none, got a tensor that does; use "
+                         "gnomon.torch.attention")
 
 
 def _with_sinks(run: Any, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor,
