@@ -10,7 +10,7 @@
 #include "apps/cli/tensors.h"
 #include "gnomon/angles.h"
 #include "gnomon/embedding/sinusoidal.h"
-#include "gnomon/embedding/step.h"
+#include "gnomon/embedding/universal.h"
 #include "gnomon/error.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/xpos.h"
@@ -95,7 +95,10 @@ void put_xpos(const TableOptions& o, Json facts) {
 void put_universal(const TableOptions& o, const Sinusoidal& spec, Json facts) {
   const Integers positions = parse_positions(o.positions);
   elements_that_fit({std::ssize(positions), o.dim}, sizeof(float));
-  const EmbeddingTable table = lower(spec, positions, o.step);
+  const EmbeddingTable table = lower(
+      UniversalTransformer{
+          .width = spec.width, .recipe = spec.recipe, .base = spec.base, .step = o.step},
+      positions);
   facts["step"] = o.step;
   put_array(o.output, io::Array::of(table.view()), facts);
 }

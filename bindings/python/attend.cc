@@ -105,6 +105,14 @@ struct TokenRows {
   std::int64_t shape[3] = {}, strides[3] = {};
 };
 
+// Returns the plan with a dense bias in place of its own.
+LayerPlan with_bias(const LayerPlan& plan, const View<const float, 4>& bias) {
+  LayerPlan changed = plan;
+  changed.bias = DenseBias{bias};
+  changed.gated = false;
+  return changed;
+}
+
 }  // namespace
 
 Plan lower_plan(model::Mixture mixture, model::Window window, std::vector<Matrix> parameters,
@@ -154,16 +162,22 @@ void lower_continuous(Plan& plan, View<const double, 2> queries, View<const doub
   plan.axes = queries.extent(1);
 }
 
-void attend(const AttentionInput& input, const Plan& plan, const Tensor& out,
-            const Tensor& lse) {
-  if (plan.prepared) return attention(input, plan.lowered, out, lse);
-  attention(Prepared(plan.lowered, input).input(), plan.lowered, out, lse);
+void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, const Tensor& lse,
+            const View<const float, 4>& bias) {
+  const auto run = [&](const LayerPlan& lowered) {
+    if (plan.prepared) return attention(input, lowered, out, lse);
+    attention(Prepared(lowered, input).input(), lowered, out, lse);
+  };
+  bias.data() ? run(with_bias(plan.lowered, bias)) : run(plan.lowered);
 }
 
 void attend_backward(const AttentionInput& input, const Plan& plan, const ConstTensor& out,
                      const ConstTensor& lse, const ConstTensor& out_grad,
                      const AttendGradient& gradient) {
-  const LayerPlan& lowered = plan.lowered;
+  const bool dense = gradient.bias.data();
+  std::optional<LayerPlan> changed;
+  if (dense) changed = with_bias(plan.lowered, gradient.bias);
+  const LayerPlan& lowered = dense ? *changed : plan.lowered;
   const std::vector<HeadRotation> none;
   const auto& query_rotations = plan.prepared ? none : lowered.query_rotations;
   const auto& key_rotations = plan.prepared ? none : lowered.key_rotations;
@@ -199,6 +213,14 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
   if (!gradient.parameters.empty()) {
     wanted.bias = &forms.bias;
     if (!lowered.relative.empty()) wanted.relative = &forms.relative;
+  }
+  BiasGradient of_dense;
+  if (dense) {
+    of_dense.dense = gradient.bias_grad;
+    wanted.bias = gradient.bias_grad.data() ? &of_dense : nullptr;
+    // The replaced bias has no gradient.
+    forms.bias.values.resize(
+        static_cast<std::size_t>(heads(plan.lowered.bias) * gradient_size(plan.lowered.bias)));
   }
   attention_backward(used, lowered, out, lse, out_grad, wanted);
   if (cosine) {

@@ -10,17 +10,21 @@
 namespace gnomon::python {
 
 // Rotates, normalises and scales copies of q, k and v where the plan requires it (unless they
-// are prepared), then computes attention. Shapes as `attention`.
-void attend(const AttentionInput& input, const Plan& plan, const Tensor& out,
-            const Tensor& lse);
+// are prepared), then computes attention. Shapes as `attention`. bias [B, Hq, T, S]: replaces
+// the bias of the plan, if it has data.
+void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, const Tensor& lse,
+            const View<const float, 4>& bias = {});
 
 // Gradients of `attend`. parameters: the gradients of the plan's parameters, to which those of
-// this call are added; or empty. Throws std::invalid_argument if the plan has norms or a query
-// scale and is not prepared.
+// this call are added; or empty. bias: as in `attend`. bias_grad [B, Hq, T, S], or without
+// data: overwritten. Throws std::invalid_argument if the plan has norms or a query scale and is
+// not prepared.
 struct AttendGradient {
   Tensor q, k, v, gates = {};
   std::span<double> sinks = {};
   std::vector<View<float, 2>> parameters = {};
+  View<const float, 4> bias = {};
+  View<float, 4> bias_grad = {};
 };
 void attend_backward(const AttentionInput& input, const Plan& plan, const ConstTensor& out,
                      const ConstTensor& lse, const ConstTensor& out_grad,

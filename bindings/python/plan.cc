@@ -119,7 +119,8 @@ bool heads_tokens(std::string_view layout) {
 
 nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan,
                         nb::handle out, nb::handle lse, nb::handle k_scales,
-                        nb::handle v_scales, nb::handle gates, std::string_view layout) {
+                        nb::handle v_scales, nb::handle gates, std::string_view layout,
+                        nb::handle bias) {
   const bool swap = heads_tokens(layout);
   const Inputs in(q, k, v, k_scales, v_scales, gates);
   const TokensFirst qs(in.q, swap), ks(in.k, swap), vs(in.v, swap);
@@ -133,9 +134,11 @@ nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& pl
   const Array to("attention", "out", result, Access::write);
   const Array sums("attention", "lse", lse, Access::write);
   const TokensFirst target(to, swap);
+  const Array dense("attention", "bias", bias, Access::read);
+  const auto values = internal::read_if<float, 4>({"attention", "bias"}, dense.tensor());
   {
     ReleasedGil released;
-    attend(input, plan, target.tensor, sums);
+    attend(input, plan, target.tensor, sums, values);
   }
   return result;
 }
@@ -144,7 +147,7 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
                            nb::handle out, nb::handle lse, nb::handle out_grad,
                            nb::handle q_grad, nb::handle k_grad, nb::handle v_grad,
                            nb::handle gates, nb::handle gates_grad, nb::handle sinks_grad,
-                           nb::handle parameter_grads) {
+                           nb::handle parameter_grads, nb::handle bias, nb::handle bias_grad) {
   const Inputs in(q, k, v, nb::none(), nb::none(), gates);
   const char* const operation = "attention_backward";
   const Array out_array(operation, "out", out, Access::read),
@@ -154,7 +157,9 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
       dk(operation, "k_grad", k_grad, Access::write),
       dv(operation, "v_grad", v_grad, Access::write),
       dg(operation, "gates_grad", gates_grad, Access::write),
-      ds(operation, "sinks_grad", sinks_grad, Access::write);
+      ds(operation, "sinks_grad", sinks_grad, Access::write),
+      dense(operation, "bias", bias, Access::read),
+      dense_grad(operation, "bias_grad", bias_grad, Access::write);
   const Gradients grads(parameter_grads);
   std::span<double> sinks;
   if (ds.tensor().has_data()) {
@@ -162,10 +167,18 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
     if (!view.contiguous()) refuse(operation, "sinks_grad must be contiguous", "strides");
     sinks = {view.data(), static_cast<std::size_t>(view.size())};
   }
+  const auto values = internal::read_if<float, 4>({operation, "bias"}, dense.tensor());
+  const auto to = internal::write_if<float, 4>({operation, "bias_grad"}, dense_grad.tensor());
   ReleasedGil released;
-  attend_backward(
-      in.input(), plan, out_array.tensor(), lse_array.tensor(), grad.tensor(),
-      {.q = dq, .k = dk, .v = dv, .gates = dg, .sinks = sinks, .parameters = grads.views});
+  attend_backward(in.input(), plan, out_array.tensor(), lse_array.tensor(), grad.tensor(),
+                  {.q = dq,
+                   .k = dk,
+                   .v = dv,
+                   .gates = dg,
+                   .sinks = sinks,
+                   .parameters = grads.views,
+                   .bias = values,
+                   .bias_grad = to});
 }
 
 void bind_functions(nb::module_& module) {
@@ -174,10 +187,13 @@ void bind_functions(nb::module_& module) {
       nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("lse") = nb::none(),
       nb::arg("k_scales") = nb::none(), nb::arg("v_scales") = nb::none(),
       nb::arg("gates") = nb::none(), nb::arg("layout") = "tokens_heads",
+      nb::arg("bias") = nb::none(),
       nb::sig(
           "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
           "None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | "
-          "None = None, gates: Array | None = None, layout: Layout = 'tokens_heads') -> Array"),
+          "None = None, gates: Array | None = None, layout: Layout = 'tokens_heads', bias: "
+          "Array "
+          "| None = None) -> Array"),
       R"(Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
 of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
 
@@ -188,6 +204,7 @@ out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is retur
 lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
 gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).
 layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
+bias: float32 [B, Hq, T, S], any strides: replaces the bias of the plan. -inf: not visible.
 
 Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same
 bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.)");
@@ -196,15 +213,18 @@ bits for any number of threads. A query that sees no key gives zeros. Releases t
       nb::arg("plan"), nb::arg("out"), nb::arg("lse"), nb::arg("out_grad"), nb::kw_only(),
       nb::arg("q_grad"), nb::arg("k_grad"), nb::arg("v_grad"), nb::arg("gates") = nb::none(),
       nb::arg("gates_grad") = nb::none(), nb::arg("sinks_grad") = nb::none(),
-      nb::arg("parameter_grads") = nb::make_tuple(),
+      nb::arg("parameter_grads") = nb::make_tuple(), nb::arg("bias") = nb::none(),
+      nb::arg("bias_grad") = nb::none(),
       nb::sig("def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, "
               "lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, "
               "gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: "
-              "Array | None = None, parameter_grads: Sequence[Array] = ()) -> None"),
+              "Array | None = None, parameter_grads: Sequence[Array] = (), bias: Array | None "
+              "= None, bias_grad: Array | None = None) -> None"),
       R"(Writes the gradients of `attention`. out and lse are its results.
 
 q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.
 parameter_grads: float32, one for each parameter of the encoding; gradients are added.
+bias: as in `attention`. bias_grad: float32 [B, Hq, T, S], overwritten.
 sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.)");
   module.def(
       "add_position",

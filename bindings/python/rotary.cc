@@ -12,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <tuple>
+#include <type_traits>
 #include <variant>
 #include <vector>
 
@@ -191,23 +192,62 @@ void rotate_rows(nb::handle x, nb::handle out, const RotaryTable& table,
             rows(table.sin()), inverse);
 }
 
+// The first `pairs` columns of cos or sin as float. Elements of other types are converted.
+class Factors {
+ public:
+  Factors(const char* name, const ConstTensor& given, std::optional<std::int64_t> pairs) {
+    internal::by_type({"rotate", name}, given, [&]<typename T>(T) {
+      const auto all = internal::read_batch<T, 3>({"rotate", name}, given);
+      const auto [batch, tokens, columns] = all.extents();
+      const std::int64_t used = pairs.value_or(columns);
+      if (used < 0 || used > columns)
+        refuse("rotate",
+               std::string(name) + " must have at least " + std::to_string(used) + " columns",
+               std::int64_t{columns});
+      if constexpr (std::is_same_v<T, float>)
+        if (used <= 1 || all.stride(2) == 1) {
+          view_ = {all.data(), {batch, tokens, used}, all.strides()};
+          return;
+        }
+      values_.resize(internal::checked_size("rotate", name, {batch, tokens, used}));
+      float* to = values_.data();
+      const std::int64_t step = all.stride(2);
+      for (std::int64_t b = 0; b < batch; ++b)
+        for (std::int64_t t = 0; t < tokens; ++t, to += used) {
+          const T* const row = all.data() + b * all.stride(0) + t * all.stride(1);
+          if (step == 1)
+            for (std::int64_t i = 0; i < used; ++i) to[i] = static_cast<float>(row[i]);
+          else
+            for (std::int64_t i = 0; i < used; ++i) to[i] = static_cast<float>(row[i * step]);
+        }
+      view_ = {values_.data(), {batch, tokens, used}};
+    });
+  }
+  Factors(const Factors&) = delete;
+  Factors& operator=(const Factors&) = delete;
+  const View<const float, 3>& view() const noexcept { return view_; }
+
+ private:
+  std::vector<float> values_;
+  View<const float, 3> view_;
+};
+
 void rotate_with(nb::handle x, nb::handle out, nb::handle cos, nb::handle sin,
                  const std::string& pairing, std::int64_t head_offset, bool heads_tokens,
-                 bool inverse) {
+                 bool inverse, std::optional<std::int64_t> pairs) {
   const Array from("rotate", "x", x, Array::Access::read);
   const Array to("rotate", "out", out, Array::Access::write);
   check_axes(from), check_axes(to);
   const TokensFirst input(from, heads_tokens), output(to, heads_tokens);
   const Array cosines("rotate", "cos", cos, Array::Access::read);
   const Array sines("rotate", "sin", sin, Array::Access::read);
-  const auto c = internal::read_batch<float, 3>({"rotate", "cos"}, cosines.tensor());
-  const auto s = internal::read_batch<float, 3>({"rotate", "sin"}, sines.tensor());
+  const Factors cos_factors("cos", cosines.tensor(), pairs);
+  const Factors sin_factors("sin", sines.tensor(), pairs);
+  const auto &c = cos_factors.view(), &s = sin_factors.view();
   if (c.extents() != s.extents())
     refuse("rotate", "sin must have the shape of cos, " + shape_text(c.extents()),
            shape_text(s.extents()));
   if (head_offset < 0) refuse("rotate", "head_offset must not be negative", head_offset);
-  if (c.extent(2) > 1 && (c.stride(2) != 1 || s.stride(2) != 1))
-    refuse("rotate", "the last axis of cos and sin must be contiguous", "another stride");
   const RotaryFrequencies frequencies{
       .pairing = chosen("rotate", "pairing", pairing, pairings),
       .head_offset = head_offset,
@@ -392,10 +432,13 @@ heads_tokens.)");
   module.def(
       "rotate_with", &rotate_with, nb::arg("x"), nb::arg("out"), nb::arg("cos"), nb::arg("sin"),
       nb::arg("pairing"), nb::arg("head_offset"), nb::arg("heads_tokens"), nb::arg("inverse"),
+      nb::arg("pairs") = nb::none(),
       nb::sig("def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: Pairing, "
-              "head_offset: int, heads_tokens: bool, inverse: bool) -> None"),
-      R"(Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or
-[B or 1, T, R/2]. Shapes of x and out as in rotate_rows.)");
+              "head_offset: int, heads_tokens: bool, inverse: bool, pairs: int | None = None) "
+              "-> None"),
+      R"(Writes the rotation of x by given cos and sin to out. cos, sin: [T, R/2] or [B or 1, T,
+R/2]; types other than float32 are converted. pairs: if given, only the first `pairs`
+columns are read. Shapes of x and out as in rotate_rows.)");
 }
 
 }  // namespace gnomon::python

@@ -229,10 +229,11 @@ def rotate_rows(x: Array, out: Array, table: RotaryTable, begin: int | None, hea
     heads_tokens.
     """
 
-def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: Pairing, head_offset: int, heads_tokens: bool, inverse: bool) -> None:
+def rotate_with(x: Array, out: Array, cos: Array, sin: Array, pairing: Pairing, head_offset: int, heads_tokens: bool, inverse: bool, pairs: int | None = None) -> None:
     """
-    Writes the rotation of x by given cos and sin to out. cos, sin: float32, [T, R/2] or
-    [B or 1, T, R/2]. Shapes of x and out as in rotate_rows.
+    Writes the rotation of x by given cos and sin to out. cos, sin: [T, R/2] or [B or 1, T,
+    R/2]; types other than float32 are converted. pairs: if given, only the first `pairs`
+    columns are read. Shapes of x and out as in rotate_rows.
     """
 
 def encodings() -> list[dict[str, str]]: ...
@@ -256,6 +257,11 @@ def capacity(encoding: Encoding | str | Sequence[Encoding | str]) -> int | None:
 def enters(encoding: Encoding | str | Sequence[Encoding | str]) -> str: ...
 
 def softmax_factor(encoding: Encoding | str, length: int) -> float: ...
+
+def sinusoidal_rows(encoding: Encoding | str, positions: Array, out: Array) -> None:
+    """
+    Writes the rows [T, C] of a sinusoidal encoding at fractional positions, float64 [T].
+    """
 
 def properties(encoding: Encoding | str) -> dict[str, str]: ...
 
@@ -366,7 +372,7 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
     Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.
     """
 
-def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None, layout: Layout = 'tokens_heads') -> Array:
+def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None, layout: Layout = 'tokens_heads', bias: Array | None = None) -> Array:
     """
     Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
     of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
@@ -378,17 +384,19 @@ def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = N
     lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
     gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).
     layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
+    bias: float32 [B, Hq, T, S], any strides: replaces the bias of the plan. -inf: not visible.
 
     Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same
     bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.
     """
 
-def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: Array | None = None, parameter_grads: Sequence[Array] = ()) -> None:
+def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: Array | None = None, parameter_grads: Sequence[Array] = (), bias: Array | None = None, bias_grad: Array | None = None) -> None:
     """
     Writes the gradients of `attention`. out and lse are its results.
 
     q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.
     parameter_grads: float32, one for each parameter of the encoding; gradients are added.
+    bias: as in `attention`. bias_grad: float32 [B, Hq, T, S], overwritten.
     sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.
     """
 

@@ -46,6 +46,10 @@ def hashable(name: str, value: Any) -> Any:
     Numbers and arrays of NumPy and PyTorch become Python numbers, lists become tuples, so that
     specs can be hashed, compared and written as JSON.
     """
+    if getattr(value, "requires_grad", False):
+        raise ValueError(f"[encoding] {name} must not require a gradient, since a spec contains "
+                         "numbers (gnomon.torch.LearnedRotary trains frequencies), got a tensor "
+                         "that does")
     if hasattr(value, "tolist"):
         value = value.tolist()
     if isinstance(value, (list, tuple, range)):
@@ -66,7 +70,7 @@ class Value:
                 raise ValueError(f"[encoding] {field.name} must be given, got None")
             object.__setattr__(self, field.name, value)
 
-    # Here and not by dataclass, which would compile them for each of the 46 classes at import.
+    # Here and not by dataclass, which would compile them for each class at import.
     def _values(self) -> tuple[Any, ...]:
         return tuple(getattr(self, field.name)
                      for field in dataclasses.fields(self))  # type: ignore[arg-type]
@@ -95,6 +99,9 @@ class Scaling(Value):
             SCALINGS[cls.type] = cls
 
 
+_ROTARY = "rotary", "rotary-scaled", "rotary-axial"  # with a check that needs no tokens
+
+
 class Encoding(Value):
     """A position encoding as a paper or a config states it. A plain, immutable value.
 
@@ -113,6 +120,8 @@ class Encoding(Value):
         # Kept, since caches of gnomon.torch look up tables by it at each call. Not a field.
         object.__setattr__(self, "_json", json.dumps({"kind": self.kind} | plain(self)))
         _core.complete(self)  # refuses wrong types and names
+        if self.kind in _ROTARY:
+            _core.rotary_frequencies(self)  # refuses values out of bounds
 
     def to_json(self) -> str:
         """Returns the spec as JSON: '{"kind": "rotary", "rotary_dim": 64, ...}'."""

@@ -38,10 +38,12 @@
 #include "gnomon/embedding/axial.h"
 #include "gnomon/embedding/cross_modal.h"
 #include "gnomon/embedding/grid.h"
+#include "gnomon/embedding/index.h"
 #include "gnomon/embedding/learned.h"
 #include "gnomon/embedding/learned_fourier.h"
 #include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/embedding/table.h"
+#include "gnomon/embedding/universal.h"
 #include "gnomon/embedding/video.h"
 #include "gnomon/model/text_readings.h"
 #include "gnomon/position/positions.h"
@@ -67,12 +69,12 @@ struct NoPosition {
 };
 
 using Encoding =
-    std::variant<NoPosition, Sinusoidal, Learned, AxialLearned, FourierLine, LearnedFourier,
-                 DetrPage, SinusoidalGrid, SinusoidalVideo, CrossModal, PathLaplacian,
-                 PathRandomWalk, PathDegree, Rotary, ScaledRotary, AxialRotary, MRope, Vjepa2,
-                 XPos, Alibi, T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin,
-                 SwinV2, WavLm, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta,
-                 Decomposed>;
+    std::variant<NoPosition, Index, Sinusoidal, UniversalTransformer, Learned, AxialLearned,
+                 FourierLine, LearnedFourier, DetrPage, SinusoidalGrid, SinusoidalVideo,
+                 CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
+                 AxialRotary, MRope, Vjepa2, XPos, Alibi, T5Bias, ClippedBias, Kerple, Sandwich,
+                 DynamicBias, Fire, Swin, SwinV2, WavLm, LayoutBias, Graphormer, Shaw,
+                 TransformerXl, Deberta, Decomposed>;
 
 // Sizes of a Transformer that an encoding may depend on.
 struct Shape {

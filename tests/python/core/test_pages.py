@@ -1,49 +1,26 @@
-"""The Python examples of the pages run. A page is one program: its blocks share their names."""
+"""The Python examples of pages run as they stand. Those that require more than NumPy:
+tests/python/upstream/test_pages.py."""
 
 from __future__ import annotations
 
-import importlib.util
 import pathlib
-import re
-from typing import Any
 
 import pytest
-
-ROOT = pathlib.Path(__file__).resolve().parents[3]
-
-# Pages whose examples another test runs, or that need something that no test has.
-NOT_RUN = {
-    "docs/python/jax.md": "tests/python/jax/test_page.py",
-    "docs/python/lab.md": "trains models for minutes",
-    "docs/lab/cluster.md": "trains models on a cluster",
-    "docs/lab/models.md": "reads a model that the lab has trained",
-    "docs/lab/outputs.md": "reads results and a model of the lab",
-}
+from pages import EVERY, PAGES, ROOT, languages, requires_numpy_only, run
 
 
-def blocks(page: pathlib.Path) -> list[str]:
-    return re.findall(r"^```python\n(.*?)^```", page.read_text(), re.DOTALL | re.MULTILINE)
+def test_no_example_is_forgotten() -> None:
+    """Python is in blocks that begin with ```python, or in the notebooks, which have a test."""
+    assert {"README.md", "docs/python/package.md", "docs/python/torch.md"} <= set(PAGES)
+    others = {"", "bash", "c", "cmake", "cpp", "csv", "cuda", "sh", "text"}
+    for page in EVERY:
+        cells = {"{code-cell} ipython3"} if page.startswith("docs/notebooks/") else set()
+        assert set(languages(page)) <= {"python"} | others | cells, page
+        text = (ROOT / page).read_text()
+        assert ">>> " not in text, page
+        assert text.count("```python") == languages(page).count("python"), page
 
 
-def pages() -> list[str]:
-    every = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    return [str(page.relative_to(ROOT)) for page in every if blocks(page)]
-
-
-def runs_here(page: str) -> bool:
-    """Whether the packages of the page are installed: all of them in `make test-python`."""
-    imports = re.findall(r"^(?:import|from) (\w+)", "\n".join(blocks(ROOT / page)), re.MULTILINE)
-    return all(importlib.util.find_spec(package) for package in imports)
-
-
-def test_pages_that_are_not_run_exist() -> None:
-    assert set(NOT_RUN) <= set(pages())
-
-
-@pytest.mark.parametrize("page", [page for page in pages()
-                                  if page not in NOT_RUN and runs_here(page)])
-def test_examples_run(page: str, tmp_path: pathlib.Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)  # examples write files
-    names: dict[str, Any] = {}
-    for block in blocks(ROOT / page):
-        exec(compile(block, page, "exec"), names)
+@pytest.mark.parametrize("page", [page for page in PAGES if requires_numpy_only(page)])
+def test_examples_run(page: str, tmp_path: pathlib.Path) -> None:
+    run(page, tmp_path)

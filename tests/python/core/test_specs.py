@@ -47,7 +47,7 @@ def scaled(scaling: gnomon.Scaling) -> gnomon.ScaledRotary:
 
 
 def test_the_list_has_every_encoding_once() -> None:
-    assert len(NAMES) == len(set(NAMES)) >= 46
+    assert len(NAMES) == len(set(NAMES)) >= 48
     assert {usual(name).kind for name in NAMES} <= set(specs.KINDS)
 
 

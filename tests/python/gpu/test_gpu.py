@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import functools
+
 import torch
 
 import gnomon
 import gnomon.torch as gt
 
 ROPE = gnomon.Rotary(rotary_dim=128, pairing="halves", base=500000.0)
+rotate = functools.partial(gt.rotate, layout="tokens_heads")
 
 
 def inputs(tokens, dtype=torch.bfloat16):
@@ -24,7 +27,7 @@ def test_calls_can_be_captured_into_a_graph():
 
     def call():
         gt.rotate_append(q, k, k, ROPE, at, keys, values, slots=slots)
-        gt.rotate(q[None], ROPE, at)
+        rotate(q[None], ROPE, at)
 
     call()
     torch.cuda.synchronize()
@@ -41,11 +44,11 @@ def test_calls_run_on_the_current_stream():
     stream = torch.cuda.Stream()
     q, _ = inputs(64)
     at = torch.arange(64, device="cuda")
-    want = gt.rotate(q, ROPE, at)
+    want = rotate(q, ROPE, at)
     with torch.cuda.stream(stream):
         torch.cuda._sleep(10_000_000)
         late = q.clone()
-        got = gt.rotate(late, ROPE, at)
+        got = rotate(late, ROPE, at)
     stream.synchronize()
     assert torch.equal(got, want)
 
@@ -53,25 +56,25 @@ def test_calls_run_on_the_current_stream():
 def test_full_size_equals_the_cpu():
     for dtype, tolerance in ((torch.float32, 1e-5), (torch.float16, 4e-3), (torch.bfloat16, 4e-2)):
         q, _ = inputs(8192, dtype)
-        got = gt.rotate(q, ROPE)
-        want = gt.rotate(q.cpu(), ROPE)
+        got = rotate(q, ROPE)
+        want = rotate(q.cpu(), ROPE)
         assert (got.cpu().float() - want.float()).abs().max() <= tolerance
         at = torch.arange(8192, device="cuda")
-        assert torch.equal(got, gt.rotate(q, ROPE, at))
+        assert torch.equal(got, rotate(q, ROPE, at))
 
 
 def test_gradients_equal_those_of_the_cpu():
     q, _ = inputs(512, torch.float32)
     q.requires_grad_()
     weights = torch.randn_like(q)
-    (grad,) = torch.autograd.grad((gt.rotate(q, ROPE) * weights).sum(), q)
+    (grad,) = torch.autograd.grad((rotate(q, ROPE) * weights).sum(), q)
     here = q.detach().cpu().requires_grad_()
-    (want,) = torch.autograd.grad((gt.rotate(here, ROPE) * weights.cpu()).sum(), here)
+    (want,) = torch.autograd.grad((rotate(here, ROPE) * weights.cpu()).sum(), here)
     assert (grad.cpu() - want).abs().max() <= 1e-5
 
 
 def test_compiled_calls_equal_eager_ones():
     q, _ = inputs(256)
     at = torch.arange(256, device="cuda")
-    compiled = torch.compile(lambda x, p: gt.rotate(x, ROPE, p), fullgraph=True)
-    assert torch.equal(compiled(q, at), gt.rotate(q, ROPE, at))
+    compiled = torch.compile(lambda x, p: rotate(x, ROPE, p), fullgraph=True)
+    assert torch.equal(compiled(q, at), rotate(q, ROPE, at))

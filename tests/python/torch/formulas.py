@@ -53,8 +53,9 @@ def expected(q, k, v, bias):
         q.shape[0], q.shape[1], -1, -1))
 
 
-def tokens_first(x, at):
-    return rotation(x.transpose(1, 2), at).transpose(1, 2)
+def tokens_first(x, at, **options):
+    """The rotation of x [B, H, T, D]."""
+    return rotation(x.transpose(1, 2), at, **options).transpose(1, 2)
 
 
 def inputs(queries=7, keys=7, key_heads=2, dtype=torch.float32, value_dim=8):

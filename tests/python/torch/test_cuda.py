@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import emulated
 import pytest
 import torch
@@ -11,6 +13,7 @@ import gnomon.torch as gt
 from gnomon.torch import _append, _device
 
 ROPE = gnomon.Rotary(rotary_dim=16, pairing="halves", base=10000.0)
+rotate = functools.partial(gt.rotate, layout="tokens_heads")
 GPU = torch.cuda.is_available()
 
 
@@ -39,7 +42,7 @@ def test_rotate_by_positions_on_the_device(device, dtype, heads_tokens):
     if heads_tokens:
         x = x.transpose(1, 2)
     at = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]], device=device)
-    want = gt.rotate(x.cpu(), gnomon.RotaryTable(ROPE, at.cpu().numpy()),
+    want = rotate(x.cpu(), gnomon.RotaryTable(ROPE, at.cpu().numpy()),
                      layout="heads_tokens" if heads_tokens else "tokens_heads")
     got = torch.ops.gnomon.rotate(x, ROPE.to_json(), [at], 0, 0, heads_tokens, False)
     close(got.cpu(), want, dtype)
@@ -64,7 +67,7 @@ def test_rotate_by_tables(device):
     cos, sin = (torch.tensor(one, device=device) for one in (table.cos, table.sin))
     out = torch.empty_like(x)
     assert _device.rotate(out, x, cos, sin, "halves", 0, False, False)
-    close(out.cpu(), gt.rotate(x.cpu(), table))
+    close(out.cpu(), rotate(x.cpu(), table))
     assert not _device.rotate(out, x.double(), cos, sin, "halves", 0, False, False) or not GPU
 
 

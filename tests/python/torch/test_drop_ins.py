@@ -54,6 +54,67 @@ def test_bfloat16_is_rounded_once():
     torch.testing.assert_close(ours, exact.bfloat16(), atol=1e-7, rtol=2 ** -7)
 
 
+@pytest.mark.parametrize("inplace", [False, True])
+def test_double_cos_and_sin_are_not_rounded(inplace):
+    angle = torch.rand(2, 5, 4, dtype=torch.float64)
+    cos, sin = (torch.cat((one, one), -1) for one in (angle.cos(), angle.sin()))
+    q = torch.randn(2, 4, 5, 8, dtype=torch.float64)
+    want = modeling_llama.apply_rotary_pos_emb(q, q, cos, sin)[0]
+    torch.testing.assert_close(gt.apply_rotary_pos_emb(q, q, cos, sin)[0], want, atol=1e-14, rtol=0)
+    x = q[:1].transpose(1, 2).clone()
+    got = gt.apply_rotary_emb(x, cos[0, :, :4], sin[0, :, :4], inplace=inplace)
+    want = modeling_llama.apply_rotary_pos_emb(q[:1], q[:1], cos[:1], sin[:1])[0].transpose(1, 2)
+    torch.testing.assert_close(got, want, atol=1e-14, rtol=0)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("of_factors", [torch.float32, torch.float16, torch.bfloat16,
+                                        torch.float64])
+def test_types_and_strides_of_cos_and_sin(dtype, of_factors):
+    q = torch.randn(2, 4, 5, 8).to(dtype)
+    cos, sin = (one.to(of_factors) for one in factors())
+    want = gt.apply_rotary_pos_emb(q, q.requires_grad_(), cos, sin)[0]
+    q = q.detach()
+    strided = [torch.stack((one, one + 9), -1)[..., 0] for one in (cos, sin)]
+    for c, s in ((cos, sin), strided, [one.transpose(0, 1).clone().transpose(0, 1)
+                                       for one in (cos, sin)]):
+        for one in gt.apply_rotary_pos_emb(q, q, c, s):
+            assert torch.equal(one, want)
+
+
+@pytest.mark.parametrize("interleaved", [False, True])
+@pytest.mark.parametrize("offsets", [0, 3, torch.tensor([0, 4, 2, 1])])
+def test_packed_sequences_are_the_loop(interleaved, offsets):
+    ends = torch.tensor([0, 3, 3, 8, 9], dtype=torch.int32)
+    x, angle = torch.randn(9, 2, 12, requires_grad=True), torch.rand(10, 4)
+    cos, sin = angle.cos(), angle.sin()
+    got = gt.apply_rotary_emb(x, cos, sin, interleaved, seqlen_offsets=offsets, cu_seqlens=ends,
+                              max_seqlen=5)
+    firsts = offsets.tolist() if isinstance(offsets, torch.Tensor) else [offsets] * 4
+    want = torch.cat([gt.apply_rotary_emb(x[None, begin:end], cos, sin, interleaved,
+                                          seqlen_offsets=first)[0]
+                      for begin, end, first in zip(ends, ends[1:], firsts)])
+    assert torch.equal(got, want)
+    assert torch.equal(*(torch.autograd.grad(one.pow(2).sum(), x)[0] for one in (got, want)))
+    y = x.detach().clone()
+    gt.apply_rotary_emb(y, cos, sin, interleaved, True, offsets, ends)
+    assert torch.equal(y, got)
+
+
+@pytest.mark.parametrize("options, message", [
+    ({"cu_seqlens": torch.tensor([0, 4])}, "cu_seqlens must increase from 0 to .* 5"),
+    ({"cu_seqlens": torch.tensor([0, 5]), "max_seqlen": 4}, "max_seqlen must be .* 5, got 4"),
+    ({"cu_seqlens": torch.tensor([0, 5]), "seqlen_offsets": 6}, "rows for positions 6 to 10"),
+    ({"cu_seqlens": torch.tensor([0, 5]), "seqlen_offsets": torch.arange(2)}, "1 sequences, got 2"),
+    ({"seqlen_offsets": torch.tensor([8])}, "rows for positions 8 to"), ({}, "4 axes"),
+])
+def test_packed_errors(options, message):
+    x, cos = torch.randn(5, 2, 8), torch.ones(10, 4)
+    x = x[None] if "cu_seqlens" not in options and options else x
+    with pytest.raises(ValueError, match=message):
+        gt.apply_rotary_emb(x, cos, cos, **options)
+
+
 def test_tables_with_position_ids_and_partial_rotation():
     q = torch.randn(2, 4, 5, 12)
     cos, sin = (one[0] for one in factors(1, 9))

@@ -127,7 +127,16 @@ def test_sixteen_bits() -> None:
     torch.testing.assert_close(found.double(), exact, rtol=0, atol=3e-2)
 
 
-@pytest.mark.parametrize("name", BIASES)
+def test_score_mod_refuses_cosine_attention() -> None:
+    spec = usual("swin-v2")
+    given = parameters(spec)
+    plan = gnomon.lower(spec, T, parameters=given, visibility="bidirectional")
+    for encoding in (spec, [ROPE, spec], plan):
+        with pytest.raises(ValueError, match="must not scale q and k.*use flex.attend"):
+            flex.score_mod(encoding, T, parameters=given)
+
+
+@pytest.mark.parametrize("name", [one for one in BIASES if one != "swin-v2"])
 def test_score_mod_is_the_bias_of_the_plan(name: str) -> None:
     """The scores themselves, element by element, without flex_attention."""
     spec = usual(name)

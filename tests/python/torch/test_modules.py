@@ -47,6 +47,22 @@ def test_every_encoding_attends_and_embeds(name: str) -> None:
     assert torch.equal(one.embed(x), x) == ("embeddings" not in one.enters)
 
 
+@pytest.mark.parametrize("name, fields, message", [
+    ("T5Bias", {"heads": 0, "direction": "causal"}, "at least 1 row and 1 column, got 32 x 0"),
+    ("T5Bias", {"heads": 2, "direction": "causal", "buckets": -3}, "buckets must .* got -3 x 2"),
+    ("Alibi", {"heads": -1}, "heads must be at least 1, got -1"),
+    ("Sinusoidal", {"width": -2, "recipe": "interleaved"}, "width must be at least 1, got -2"),
+    ("MRope", {"rotary_dim": 8, "pairing": "halves", "sections": (1, 1, 1), "order": "sequential"},
+     "sections must be 4 pairs in sum, got 3"),
+    ("Learned", {"rows": -1, "width": 8}, "table must have .* got -1 x 8"),
+    ("Rotary", {"rotary_dim": 7, "pairing": "halves"}, "rotary_dim must be even, got 7"),
+    ("XPos", {"rotary_dim": 7, "pairing": "halves"}, "rotary_dim must be even, got 7"),
+])
+def test_impossible_specs_are_refused_at_construction(name, fields, message) -> None:
+    with pytest.raises(ValueError, match=message):
+        getattr(gnomon.torch, name)(**fields)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_bias_and_rotation_agree_with_attend(name: str) -> None:
     one, (q, k, v) = module(name), qkv()

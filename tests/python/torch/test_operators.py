@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 from torch._dynamo.testing import CompileCounterWithBackend
@@ -11,6 +13,7 @@ import gnomon.torch as gt
 
 OPS = torch.ops.gnomon
 ROPE = gnomon.Rotary(rotary_dim=8, pairing="halves")
+rotate = functools.partial(gt.rotate, layout="tokens_heads")
 T5 = gnomon.T5Bias(heads=4, direction="causal", buckets=8, max_distance=16)
 LEARNED = gnomon.Learned(rows=16, width=8)
 TABLE = gnomon.RotaryTable(ROPE, 5)
@@ -31,11 +34,11 @@ def texts(*specs):
 
 
 def attention_inputs(parameters=(), specs=(ROPE,), sinks=None, gates=None, positions=None,
-                     sequences=None, heads_tokens=True, left=None):
+                     sequences=None, heads_tokens=True, left=None, bias=None):
     q, k, v = leaf(2, 4, 5, 8), leaf(2, 2, 7, 8), leaf(2, 2, 7, 6)
     if not heads_tokens:
         q, k, v = (one.detach().transpose(1, 2).requires_grad_() for one in (q, k, v))
-    return (q, k, v, list(parameters), sinks, gates, None, positions, None, sequences,
+    return (q, k, v, list(parameters), sinks, gates, bias, None, positions, None, sequences,
             texts(*specs), heads_tokens, "causal", left, None, None, None, 0)
 
 
@@ -77,6 +80,7 @@ SAMPLES = {
         lambda: attention_inputs(trained(WAVLM), (WAVLM,), None, leaf(1, 4, 5)),
         lambda: attention_inputs(positions=torch.arange(7), sequences=torch.tensor(
             [[-1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1]])),
+        lambda: attention_inputs(bias=leaf(1, 4, 5, 7)),
     ],
     "add_position": [
         lambda: (leaf(2, 5, 8), trained(LEARNED), None, texts(LEARNED), 3),
@@ -92,13 +96,24 @@ SAMPLES = {
 
 
 def backward_sample(sample):
-    q, k, v, parameters, sinks, gates, *rest = sample
+    q, k, v, parameters, sinks, gates, bias, *rest = sample
     args = [one.detach() if isinstance(one, torch.Tensor) else one
-            for one in (q, k, v, [one.detach() for one in parameters], sinks, gates)]
+            for one in (q, k, v, [one.detach() for one in parameters], sinks, gates, bias)]
     out, lse = OPS.attention(*args, *rest)
-    return torch.randn_like(out), *args, out, lse, *rest
+    return torch.randn_like(out), *args, out, lse, bias is not None, *rest
 
 
+SAMPLES["sinusoid"] = [
+    lambda: (torch.rand(2, 5, dtype=torch.float64), texts(gnomon.Sinusoidal(
+        width=8, recipe="interleaved")))]
+SAMPLES["encoding_bias"] = [
+    lambda: (trained(T5), None, torch.arange(5), torch.arange(5), texts(ROPE, T5), True),
+    lambda: (trained(WAVLM), leaf(2, 4, 5), torch.arange(5), torch.arange(10).view(2, 5),
+             texts(WAVLM), False),
+]
+SAMPLES["encoding_bias_backward"] = [
+    lambda: (torch.randn(1, 4, 5, 5), [torch.randn(8, 4)], None, torch.arange(5), torch.arange(5),
+             texts(T5), True)]
 SAMPLES["attention_backward"] = [
     lambda make=make: backward_sample(make()) for make in SAMPLES["attention"]]
 
@@ -125,12 +140,12 @@ def test_schemas_can_move_to_an_extension():
 
 
 CALLS = {
-    "rotate": lambda x: gt.rotate(x.sin(), ROPE, layout="heads_tokens"),
-    "rotate at positions": lambda x: gt.rotate(
+    "rotate": lambda x: rotate(x.sin(), ROPE, layout="heads_tokens"),
+    "rotate at positions": lambda x: rotate(
         x.sin(), ROPE, torch.arange(x.shape[2]), layout="heads_tokens"),
-    "rotate by frequencies": lambda x: gt.rotate(
+    "rotate by frequencies": lambda x: rotate(
         x.sin(), FREQUENCIES, layout="heads_tokens"),
-    "rotate in place": lambda x: gt.rotate(x.detach().sin(), ROPE, layout="heads_tokens",
+    "rotate in place": lambda x: rotate(x.detach().sin(), ROPE, layout="heads_tokens",
                                            inplace=True) + x,
     "attention": lambda x: gt.attention(x.sin(), x, x, [ROPE, T5], [WEIGHTS], left=4),
     "attention with sequences": lambda x: gt.attention(
@@ -159,7 +174,7 @@ def test_compiles_without_graph_breaks_for_all_lengths(name):
 def test_compiled_by_inductor():
     def layer(x, w):
         q, k, v = (x @ w).view(2, -1, 3, 4, 8).transpose(1, 3).unbind(2)
-        q = gt.rotate(q, ROPE, 2, layout="heads_tokens")
+        q = rotate(q, ROPE, 2, layout="heads_tokens")
         return gt.attention(q, k, v, T5, [WEIGHTS]).transpose(1, 2).flatten(2) * 2
 
     w = leaf(32, 96)
@@ -176,18 +191,18 @@ def test_compiled_by_inductor():
 
 def test_decoding_does_not_compile_again():
     counter = CompileCounterWithBackend("aot_eager")
-    step = torch.compile(lambda x, at: gt.rotate(x, ROPE, at), fullgraph=True, backend=counter)
+    step = torch.compile(lambda x, at: rotate(x, ROPE, at), fullgraph=True, backend=counter)
     x = torch.randn(1, 1, 4, 8)
     for at in range(2, 12):
-        assert torch.equal(step(x, at), gt.rotate(x, ROPE, at))
+        assert torch.equal(step(x, at), rotate(x, ROPE, at))
     assert counter.frame_count <= 2  # with a constant, then with a symbolic offset
 
 
 def test_prepared_table_compiles():
-    compiled = torch.compile(lambda x: gt.rotate(x.sin(), TABLE), fullgraph=True,
+    compiled = torch.compile(lambda x: rotate(x.sin(), TABLE), fullgraph=True,
                              backend="aot_eager")
     x = leaf(2, 5, 3, 8)
-    assert torch.equal(compiled(x), gt.rotate(x.sin(), TABLE))
+    assert torch.equal(compiled(x), rotate(x.sin(), TABLE))
     with pytest.raises(Exception, match="must have the table's 5 tokens, got 4"):
         compiled(x[:, :4])
 
@@ -195,7 +210,7 @@ def test_prepared_table_compiles():
 def test_export():
     class Layer(torch.nn.Module):
         def forward(self, x):
-            return gt.attention(gt.rotate(x, ROPE, layout="heads_tokens"), x, x, [T5], [WEIGHTS])
+            return gt.attention(rotate(x, ROPE, layout="heads_tokens"), x, x, [T5], [WEIGHTS])
 
     x = torch.randn(2, 4, 6, 8)
     tokens = torch.export.Dim("tokens", min=2, max=64)
@@ -219,9 +234,9 @@ AT = torch.tensor([[0, 1, 2, 3, 4], [9, 8, 7, 6, 5]])
 
 
 @pytest.mark.parametrize("function, in_dims, shapes", [
-    (lambda x: gt.rotate(x, ROPE), (0,), [(3, 2, 5, 4, 8)]),
-    (lambda x: gt.rotate(x, ROPE, AT), (4,), [(2, 5, 4, 8, 3)]),
-    (lambda x: gt.rotate(x, TABLE), (1,), [(2, 3, 5, 4, 8)]),
+    (lambda x: rotate(x, ROPE), (0,), [(3, 2, 5, 4, 8)]),
+    (lambda x: rotate(x, ROPE, AT), (4,), [(2, 5, 4, 8, 3)]),
+    (lambda x: rotate(x, TABLE), (1,), [(2, 3, 5, 4, 8)]),
     (lambda q, k, v: gt.attention(q, k, v, ROPE), (0, 0, 0),
      [(3, 2, 4, 5, 8), (3, 2, 2, 5, 8), (3, 2, 2, 5, 8)]),
     (lambda q, k, v: gt.attention(q, k, v, ROPE, sequences=(AT > 2).long()), (0, None, 2),
@@ -240,15 +255,15 @@ def test_vmap_is_the_loop(function, in_dims, shapes):
 def test_vmap_over_positions():
     x = torch.randn(3, 2, 5, 4, 8)
     at = torch.stack((torch.arange(5), torch.arange(5) + 3, torch.arange(5) * 7))
-    out = torch.vmap(lambda x, at: gt.rotate(x, ROPE, at))(x, at)
-    assert torch.equal(out, looped(lambda x, at: gt.rotate(x, ROPE, at), (0, 0), x, at))
+    out = torch.vmap(lambda x, at: rotate(x, ROPE, at))(x, at)
+    assert torch.equal(out, looped(lambda x, at: rotate(x, ROPE, at), (0, 0), x, at))
 
 
 def test_gradients_of_each_sample():
     q, w = torch.randn(3, 2, 4, 5, 8), torch.randn(8, 4)
 
     def loss(w, q):
-        return gt.attention(gt.rotate(q, ROPE, layout="heads_tokens"), q, q, T5, [w]).pow(2).sum()
+        return gt.attention(rotate(q, ROPE, layout="heads_tokens"), q, q, T5, [w]).pow(2).sum()
 
     got = torch.vmap(torch.func.grad(loss), (None, 0))(w, q)
     want = torch.stack([torch.func.grad(loss)(w, one) for one in q])
@@ -261,7 +276,7 @@ def test_proxy_tracing_records_the_operators():
     from torch.fx.experimental.proxy_tensor import make_fx
 
     x = torch.randn(2, 4, 5, 8)
-    graph = make_fx(lambda x: gt.attention(gt.rotate(x, ROPE, layout="heads_tokens"), x, x))(x)
+    graph = make_fx(lambda x: gt.attention(rotate(x, ROPE, layout="heads_tokens"), x, x))(x)
     targets = {str(node.target) for node in graph.graph.nodes}
     assert {"gnomon.rotate.default", "gnomon.attention.default"} <= targets
 

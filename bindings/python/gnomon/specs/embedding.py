@@ -16,6 +16,7 @@ __all__ = [
     "DetrPage",
     "FourierLine",
     "GridAxis",
+    "Index",
     "Learned",
     "LearnedFourier",
     "NoPosition",
@@ -25,6 +26,7 @@ __all__ = [
     "Sinusoidal",
     "SinusoidalGrid",
     "SinusoidalVideo",
+    "UniversalTransformer",
 ]
 
 
@@ -37,6 +39,26 @@ class NoPosition(Encoding):
     """
 
     kind = "none"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Index(Encoding):
+    """Index: the position, divided by the length or not: the naive choice, for comparison.
+
+    Source: Kazemnejad 2019, "Transformer Architecture: The Positional Encoding".
+
+    width: C, at least 1
+    unit: raw: t; normalised: t / (length - 1)
+    channels: channels that receive the value
+    length: normalised only: the tokens of a sequence, at least 2. Position length - 1 has
+        the value 1, and later positions have larger values.
+    """
+
+    kind = "index"
+    width: int
+    unit: Literal["raw", "normalised"]
+    channels: Literal["all", "first"]
+    length: int
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -75,6 +97,25 @@ class GridAxis(Value):
 
     column: int
     sinusoidal: Sinusoidal
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class UniversalTransformer(Encoding):
+    """Universal Transformer: sinusoid of the position plus sinusoid of the step.
+
+    Source: Dehghani et al. 2018, arXiv:1807.03819.
+
+    width: C; bounds as in Sinusoidal
+    recipe: interleaved in the paper, tensor2tensor in the release
+    base: greater than 1
+    step: the run of the layer, from 1
+    """
+
+    kind = "universal"
+    width: int
+    recipe: Literal["interleaved", "half_split", "tensor2tensor", "timestep"]
+    base: float = 10000.0
+    step: int = 1
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

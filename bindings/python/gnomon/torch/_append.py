@@ -41,6 +41,17 @@ def rotate_append(q: Tensor | None, k: Tensor, v: Tensor | None,
     Source: Kwon et al. 2023, "PagedAttention", arXiv:2309.06180.
     """
     at = [positions] if isinstance(positions, Tensor) else list(positions)
+    given = [one for one in (k, q, v, *at, key_cache, value_cache, slots, block_table, entries,
+                             sequences, key_scales, value_scales) if one is not None]
+    if torch.is_grad_enabled() and any(one.requires_grad for one in given):
+        raise ValueError("[rotate_append] tensors must not require a gradient, since a cache has "
+                         "none (torch.no_grad() permits them), got a tensor that does")
+    if torch._C._are_functorch_transforms_active():
+        raise ValueError("[rotate_append] the call must not be inside a transform of torch.func, "
+                         "got one inside vmap, grad or jvp; call it for the whole batch")
+    if any(one.device != k.device and (one.device.type != "cpu" or one.is_meta) for one in given):
+        raise ValueError(f"[rotate_append] all tensors must be on the device of k, {k.device}, got "
+                         f"{', '.join(sorted({str(one.device) for one in given}))}")
     torch.ops.gnomon.rotate_append_(q, k, v, at, _plans.text_of(encoding), length, key_cache,
                                     value_cache, slots, block_table, entries, sequences,
                                     key_scales, value_scales)
@@ -74,6 +85,7 @@ def _by_operators(q: Tensor | None, k: Tensor, v: Tensor | None, positions: Sequ
                   value_scales: Tensor | None) -> None:
     _check(k, v, key_cache, value_cache, slots, block_table, entries, key_scales, value_scales)
     flat = k.dim() == 3
+    _kernels.check_positions("rotate_append", k[None] if flat else k, positions, False)
     table = _plans.rotary_at(encoding, length, positions)
 
     def batched(x: Tensor) -> Tensor:
@@ -125,6 +137,10 @@ def _check(k: Tensor, v: Tensor | None, key_cache: Tensor, value_cache: Tensor |
 
     if k.dim() not in (3, 4):
         refuse("k must have 3 to 4 axes", k.dim())
+    for name, one in (("slots", slots), ("entries", entries)):
+        if one is not None and one.shape not in (k.shape[:-2], k.shape[-3:-2]):
+            refuse(f"{name} must have one element for each token, {list(k.shape[:-2])}",
+                   list(one.shape))
     if (v is None) != (value_cache is None):
         refuse("v and value_cache must both be given, or both left out",
                "value_cache" if v is None else "v")

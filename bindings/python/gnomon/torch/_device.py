@@ -68,6 +68,8 @@ def rotate_at(out: Tensor, x: Tensor, encoding: str, positions: Sequence[Tensor]
     module = kernels(x)
     if module is None or x.dim() != 4 or x.stride(-1) != 1:
         return False
+    if len(positions) == 1 and _plans.has_axes(encoding):
+        return False
     at, there = axes_of(positions, x), frequencies(module, encoding, length, x)
     if at is None or there is None:
         return False

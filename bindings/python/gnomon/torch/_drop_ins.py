@@ -13,37 +13,12 @@ from torch import Tensor
 
 from .. import model
 from .._core import FormatError
+from ..specs import LongRopeScaling
 from . import _kernels
-from ._functions import _compiling, _direct, _with_gradients
-from ._registry import call
+from ._attention import boundaries
+from ._functions import _all_direct, _compiling, _with_gradients, rotate_with
 
 _ops = torch.ops.gnomon
-
-
-class _RotateWith(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor, pairing: str, by_heads: bool,
-                inverse: bool) -> Tensor:
-        ctx.save_for_backward(cos, sin)
-        ctx.rest = pairing, by_heads, not inverse
-        return _kernels.rotated_with(x, cos, sin, pairing, 0, by_heads, inverse)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        back = rotate_with(grad, *ctx.saved_tensors, *ctx.rest)
-        return back, None, None, None, None, None
-
-
-def rotate_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, by_heads: bool,
-                inverse: bool = False) -> Tensor:
-    """Rotates x by given cos and sin, [T, R/2] or [B or 1, T, R/2]. Differentiable in all."""
-    if cos.requires_grad or sin.requires_grad:
-        return _kernels.rotated(x, cos, sin, pairing, 0, by_heads, inverse)
-    if _compiling() or not (_direct(x) and _direct(cos) and _direct(sin)):
-        return call("rotate_with", x, cos, sin, pairing, 0, by_heads, inverse)
-    if x.requires_grad and _with_gradients():
-        return _RotateWith.apply(x, cos, sin, pairing, by_heads, inverse)
-    return _kernels.rotated_with(x, cos, sin, pairing, 0, by_heads, inverse)
 
 
 def apply_rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor,
@@ -64,29 +39,45 @@ def apply_rotary_pos_emb(q: Tensor, k: Tensor, cos: Tensor, sin: Tensor,
     if position_ids is not None and cos.dim() == 2:
         cos, sin = cos[position_ids], sin[position_ids]
     half = cos.shape[-1] // 2
+    by_heads = unsqueeze_dim == 1
+    if (not _compiling() and _all_direct(q, k, cos, sin) and q.dtype != torch.float64
+            and not (_with_gradients() and torch._C._any_requires_grad(q, k, cos, sin))):
+        return (_kernels.rotated_with_halves(q, cos, sin, half, by_heads),
+                _kernels.rotated_with_halves(k, cos, sin, half, by_heads))
     cos, sin = cos.narrow(-1, 0, half), sin.narrow(-1, 0, half)
     if cos.dtype != torch.float32 and q.dtype != torch.float64:
         cos, sin = cos.float(), sin.float()
-    by_heads = unsqueeze_dim == 1
     return (rotate_with(q, cos, sin, "halves", by_heads),
             rotate_with(k, cos, sin, "halves", by_heads))
 
 
 def apply_rotary_emb(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = False,
-                     inplace: bool = False, seqlen_offsets: int | Tensor = 0) -> Tensor:
+                     inplace: bool = False, seqlen_offsets: int | Tensor = 0,
+                     cu_seqlens: Tensor | None = None, max_seqlen: int | None = None) -> Tensor:
     """Rotates x as the function of this name in flash-attn.
 
-    x: [B, T, H, D]. cos, sin: [N, R/2], the rows of positions 0 to N - 1; N at least the largest
-        offset + T. R at most D.
+    x: [B, T, H, D], or [total, H, D] with cu_seqlens.
+    cos, sin: [N, R/2], the rows of positions 0 to N - 1; N at least the largest offset + T.
+        R at most D.
     interleaved: pairs are (2i, 2i + 1); otherwise (i, i + R/2).
     inplace: changes x and returns it. x must not require a gradient.
     seqlen_offsets: the position of the first token, or integers [B].
+    cu_seqlens: integers [B + 1], the first rows of B packed sequences, and `total`. max_seqlen: at
+        least the longest of them; not needed.
 
     Differentiable in x, cos and sin. Raises ValueError if shapes do not fit.
     """
+    if cu_seqlens is not None:
+        return _rotary_packed(x, cos, sin, interleaved, inplace, seqlen_offsets, cu_seqlens,
+                              max_seqlen)
+    _kernels.check_heads(x)
     tokens = x.shape[1]
     if isinstance(seqlen_offsets, Tensor):
         rows = seqlen_offsets.unsqueeze(1) + torch.arange(tokens, device=x.device)
+        if not _compiling() and rows.numel() and rows.device.type == "cpu" and not (
+                0 <= int(rows.min()) <= int(rows.max()) < cos.shape[0]):
+            raise ValueError("[rotate] cos and sin must have rows for positions "
+                             f"{int(rows.min())} to {int(rows.max())}, got {cos.shape[0]} rows")
         cos, sin = cos[rows], sin[rows]
     else:
         end = seqlen_offsets + tokens
@@ -100,8 +91,33 @@ def apply_rotary_emb(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool = Fa
     if _with_gradients() and (x.requires_grad or cos.requires_grad or sin.requires_grad):
         raise ValueError("[rotate] x, cos and sin must not require a gradient if inplace is True, "
                          "got a tensor that does")
+    if x.dtype == cos.dtype == torch.float64:
+        return x.copy_(rotate_with(x, cos, sin, pairing, False))
     _ops.rotate_with_(x, cos, sin, pairing, 0, False, False)
     return x
+
+
+def _rotary_packed(x: Tensor, cos: Tensor, sin: Tensor, interleaved: bool, inplace: bool,
+                   offsets: int | Tensor, cu_seqlens: Tensor, max_seqlen: int | None) -> Tensor:
+    if x.dim() != 3:
+        raise ValueError("[rotate] x must be [total, H, D] with cu_seqlens, "
+                         f"got {list(x.shape)}")
+    starts = boundaries("rotate", "cu_seqlens", cu_seqlens, x.shape[0])
+    lengths = [end - begin for begin, end in zip(starts, starts[1:])]
+    longest = max(lengths, default=0)
+    if max_seqlen is not None and max_seqlen < longest:
+        raise ValueError(f"[rotate] max_seqlen must be at least the longest sequence, {longest}, "
+                         f"got {max_seqlen}")
+    firsts = [offsets] * len(lengths) if isinstance(offsets, int) else offsets.tolist()
+    if len(firsts) != len(lengths):
+        raise ValueError(f"[rotate] seqlen_offsets must have one element for each of the "
+                         f"{len(lengths)} sequences, got {len(firsts)}")
+    rows = torch.cat([torch.arange(first, first + n, device=cos.device)
+                      for first, n in zip(firsts, lengths)]) if lengths else cu_seqlens[:0].long()
+    if len(rows) and not 0 <= int(rows.min()) <= int(rows.max()) < cos.shape[0]:
+        raise ValueError("[rotate] cos and sin must have rows for positions "
+                         f"{int(rows.min())} to {int(rows.max())}, got {cos.shape[0]} rows")
+    return apply_rotary_emb(x[None], cos[rows], sin[rows], interleaved, inplace)[0]
 
 
 def rope_init(config: Any, device: torch.device | str | None = None, seq_len: int | None = None,
@@ -110,7 +126,8 @@ def rope_init(config: Any, device: torch.device | str | None = None, seq_len: in
 
     config: a config object of transformers, a dict, or a path: all that
         gnomon.model.from_pretrained takes. seq_len: declared context length for dynamic NTK and
-        LongRoPE; None: the training length. layer_type: an entry of `layer_types` of the config,
+        LongRoPE; None: the training length, but the short factors of LongRoPE, as in transformers.
+        layer_type: an entry of `layer_types` of the config,
         as 'sliding_attention'; None: the first layer with a rotation.
 
     inv_freq: float32 [R/2] in radians per position, each rounded once from the exact value.
@@ -125,8 +142,12 @@ def rope_init(config: Any, device: torch.device | str | None = None, seq_len: in
     for layer in described.layers:
         if layer_type is not None and types[layer.index:layer.index + 1] != [layer_type]:
             continue
-        if any("queries and keys" in one.enters for one in layer.position):
-            found = described.frequencies(layer.index, seq_len or 0, layer.part)
+        for one in layer.position:
+            if "queries and keys" not in one.enters:
+                continue
+            scaling = getattr(one, "scaling", None)
+            short = scaling.original_length if isinstance(scaling, LongRopeScaling) else 0
+            found = described.frequencies(layer.index, int(seq_len or short), layer.part)
             inv_freq = torch.from_numpy(found.inv_freq).to(device, torch.float32)
             return inv_freq, found.table_scale
     kind = "" if layer_type is None else f" of type {layer_type}"

@@ -1,4 +1,4 @@
-"""rotate, attention and add_position.
+"""rotate and add_position.
 
 Each function has two paths. The direct path calls the library without the dispatcher of PyTorch;
 it takes plain tensors of the CPU in eager mode. All other calls (torch.compile, torch.export,
@@ -18,11 +18,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 from .. import _core
 from .._core import Positions, RotaryFrequencies, RotaryTable
 from .._spec import Encoding
-from . import _kernels, _plans
-from ._kernels import AttentionArguments
+from . import _composed, _kernels, _plans
 from ._registry import call
 
 Layout = Literal["tokens_heads", "heads_tokens"]
+Visibility = Literal["causal", "bidirectional"]
 RotaryLike = Encoding | RotaryFrequencies | RotaryTable
 PositionsLike = int | Tensor | Sequence[Tensor] | Positions | None
 
@@ -112,6 +112,33 @@ def _factors(x: Tensor, table: RotaryTable, begin: int | None, by_heads: bool) -
     return cos, sin, _plans.pairing(table), _plans.head_offset(table)
 
 
+class _RotateWith(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, cos: Tensor, sin: Tensor, pairing: str, by_heads: bool,
+                inverse: bool, head_offset: int) -> Tensor:
+        ctx.save_for_backward(cos, sin)
+        ctx.rest = pairing, by_heads, not inverse, head_offset
+        return _kernels.rotated_with(x, cos, sin, pairing, head_offset, by_heads, inverse)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        back = rotate_with(grad, *ctx.saved_tensors, *ctx.rest)
+        return back, None, None, None, None, None, None
+
+
+def rotate_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, by_heads: bool,
+                inverse: bool = False, head_offset: int = 0) -> Tensor:
+    """Rotates x by given cos and sin, [T, R/2] or [B or 1, T, R/2]. Differentiable in all."""
+    if (cos.requires_grad or sin.requires_grad or x.dtype == cos.dtype == torch.float64
+            or (not _compiling() and _has_tangent(x, cos, sin))):
+        return _kernels.rotated(x, cos, sin, pairing, head_offset, by_heads, inverse)
+    if _compiling() or not (_direct(x) and _direct(cos) and _direct(sin)):
+        return call("rotate_with", x, cos, sin, pairing, head_offset, by_heads, inverse)
+    if x.requires_grad and _with_gradients():
+        return _RotateWith.apply(x, cos, sin, pairing, by_heads, inverse, head_offset)
+    return _kernels.rotated_with(x, cos, sin, pairing, head_offset, by_heads, inverse)
+
+
 def _axes(positions: Any) -> list[Tensor]:
     if isinstance(positions, tuple):
         return [axis for one in positions for axis in _axes(one)]
@@ -120,16 +147,27 @@ def _axes(positions: Any) -> list[Tensor]:
     return [positions if isinstance(positions, Tensor) else torch.as_tensor(positions)]
 
 
+def _fractional(x: Tensor, text: Any, axes: list[Tensor], by_heads: bool, inverse: bool,
+                length: int, inplace: bool) -> Tensor:
+    axes = _composed.on_device(x, axes)
+    cos, sin, pairing, head_offset = _composed.factors(text, axes, length)
+    if x.dtype != torch.float64:
+        cos, sin = cos.float(), sin.float()
+    out = rotate_with(x, cos, sin, pairing, by_heads, inverse, head_offset)
+    return x.copy_(out) if inplace else out
+
+
 def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
-           layout: Layout = "tokens_heads", inverse: bool = False, length: int = 0,
+           layout: Layout = "heads_tokens", inverse: bool = False, length: int = 0,
            inplace: bool = False) -> Tensor:
     """Rotates queries or keys by their positions (RoPE).
 
-    x: [B, T, H, D], or [B, H, T, D] for the layout 'heads_tokens', any strides; float32, float16,
-        bfloat16 or float64.
+    x: [B, H, T, D], or [B, T, H, D] for the layout 'tokens_heads', any strides; float32, float16,
+        bfloat16 or float64. The result has the type of x, also under autocast.
     encoding: a rotary spec, RotaryFrequencies, or a prepared RotaryTable of T tokens.
     positions: None (0 to T - 1), the position of the first token, integers [T] or [B, T], or a
         tuple of them, one for each position axis (M-RoPE: t, h, w). None with a RotaryTable.
+        float32 or float64 tensors are fractional positions; the result is differentiable in them.
     inverse: rotates by the opposite angle.
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
     inplace: changes x and returns it. x must not require a gradient.
@@ -157,6 +195,11 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     if inplace and gradient:
         raise ValueError(
             "[rotate] x must not require a gradient if inplace is True, got a tensor that does")
+    _kernels.check_heads(x)
+    if axes:
+        _kernels.check_positions("rotate", x, axes, by_heads)
+        if any(one.is_floating_point() or one.is_complex() for one in axes):
+            return _fractional(x, text, axes, by_heads, inverse, length, inplace)
     if not _compiling() and _direct(x):
         if text is None:
             table, begin = encoding, None
@@ -190,79 +233,6 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     return call("rotate", x, text, axes, offset, length, by_heads, inverse)
 
 
-# -- attention ---------------------------------------------------------------------------------
-
-
-class _Attention(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, rest: AttentionArguments, q: Tensor, k: Tensor, v: Tensor,
-                sinks: Tensor | None, gates: Tensor | None, *parameters: Tensor) -> Tensor:
-        plan = rest.plan(q, k, parameters, sinks)
-        out, lse = _kernels.attend(plan, rest.heads_tokens, q, k, v, gates)
-        ctx.save_for_backward(q, k, v, sinks, gates, out, lse, *parameters)
-        ctx.rest, ctx.plan = rest, plan
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        q, k, v, sinks, gates, out, lse, *parameters = ctx.saved_tensors
-        if _with_gradients() or not _direct(grad):
-            results = call("attention_backward", grad, q, k, v, parameters, sinks, gates, out, lse,
-                           *ctx.rest)
-        else:
-            results = _kernels.attend_backward(ctx.plan, ctx.rest.heads_tokens, grad, q, k, v,
-                                               parameters, sinks, gates, out, lse)
-        dq, dk, dv, others, sinks_grad, gates_grad = _kernels.split_gradients(results, sinks, gates)
-        return None, dq, dk, dv, sinks_grad, gates_grad, *others
-
-
-def attention(q: Tensor, k: Tensor, v: Tensor,
-              encoding: Encoding | Sequence[Encoding] | None = None,
-              parameters: Sequence[Tensor] = (), *, layout: Layout = "heads_tokens",
-              visibility: Literal["causal", "bidirectional"] = "causal", left: int | None = None,
-              right: int | None = None, softmax_scale: float | None = None,
-              cap: float | None = None, sinks: Tensor | None = None,
-              positions: Tensor | None = None, query_positions: Tensor | None = None,
-              sequences: Tensor | None = None, query_sequences: Tensor | None = None,
-              gates: Tensor | None = None, length: int = 0) -> Tensor:
-    """Softmax attention with the rotation, bias or relative vectors of an encoding.
-
-    q: [B, H, T, D]; k: [B, Hk, S, D]; v: [B, Hk, S, Dv]; or, for the layout 'tokens_heads',
-        [B, T, H, D] and so on. Hk divides H. float32, float16, bfloat16 or float64. q and k are
-        not rotated before the call; an encoding that rotates does it inside.
-    encoding: a spec, several specs, or None (no position). An embedding that is added to the
-        tokens has no effect here: see add_position.
-    parameters: the trained matrices, in the order of spec.parameters(). Computed in float32.
-    visibility: 'causal': query row i sees key rows up to i + S - T. 'bidirectional': all rows.
-    left, right: window limits in rows. `sliding_window` w of a config is left = w - 1.
-    softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).
-    cap: soft cap of the scores (Gemma 2). sinks: one score for each head, [H] (gpt-oss).
-    positions: integers [S] or [B, S] of the keys; default: 0 to S - 1.
-    query_positions: integers [T] or [B, T]; default: the last T of positions.
-    sequences: integers, [S] or [B, S]: a query sees keys of its own sequence (packing); -1 is
-        padding. query_sequences: default: the last T of sequences.
-    gates: factors on the bias, [B or 1, H, T] (WavLM).
-    length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
-
-    Returns the shape of q with Dv in place of D; in memory [B, T, H, Dv]. A query that sees no
-    key gives zeros. Differentiable once, in q, k, v, parameters, sinks and gates; gradients have
-    the same bits for any number of threads. CPU only: on a GPU use gnomon.torch.flex. Memory
-    beyond the arguments grows with T + S. Cost: D + Dv multiply-adds for each visible score. An
-    encoding without parameters is lowered once for the same tokens.
-    Raises ValueError if shapes, types or devices do not fit.
-    """
-    rest = AttentionArguments(query_positions, positions, query_sequences, sequences,
-                              _plans.texts_of(encoding), heads_tokens(layout), visibility, left,
-                              right, softmax_scale, cap, length)
-    if _compiling() or not _all_direct(q, k, v, sinks, gates, *parameters):
-        _refuse_tangents("attention", q, k, v, sinks, gates, *parameters)
-        return call("attention", q, k, v, list(parameters), sinks, gates, *rest)[0]
-    if _with_gradients() and torch._C._any_requires_grad(q, k, v, sinks, gates, *parameters):
-        return _Attention.apply(rest, q, k, v, sinks, gates, *parameters)
-    plan = rest.plan(q, k, parameters, sinks)
-    return _kernels.attended(plan, rest.heads_tokens, q, k, v, gates)
-
-
 def _all_direct(*tensors: Tensor | None) -> bool:
     for one in tensors:
         if one is not None and not _direct(one):
@@ -281,7 +251,8 @@ def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
     x: [B, T, C] or [T, C], any strides.
     encoding: a spec of an embedding (gnomon.Sinusoidal, gnomon.Learned, ...).
     parameters: the trained matrices, in the order of spec.parameters(). Computed in float32.
-    offset: the position of the first token. positions: instead, integers [T] or [B, T].
+    offset: the position of the first token. positions: instead, integers [T] or [B, T]; float32 or
+        float64 for fractional positions of a Sinusoidal (time steps).
 
     Returns a contiguous tensor of the shape and type of x. Differentiable once in the parameters,
     to any order in x. Deterministic. Cost: O(B T C), memory-bound. Raises ValueError if a
@@ -289,6 +260,8 @@ def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
     to the embeddings.
     """
     texts = _plans.texts_of(encoding)
+    if positions is not None and positions.is_floating_point():
+        return _composed.add_fractional(x, texts, positions)
     if (not _compiling() and _all_direct(x, *parameters)
             and not (_with_gradients() and torch._C._any_requires_grad(x, *parameters))):
         return _kernels.added(x, parameters, positions, texts, offset)

@@ -46,6 +46,20 @@ def check_heads(x: Tensor) -> None:
         raise ValueError(f"[rotate] x must have 4 axes, got {x.dim()}")
 
 
+def check_positions(operation: str, x: Tensor, positions: Sequence[Tensor],
+                    heads_tokens: bool) -> None:
+    """Refuses positions that are not [T], [1, T] or [B, T]."""
+    check_heads(x)
+    axis = 2 if heads_tokens else 1
+    batch, tokens = x.shape[0], x.shape[axis]
+    for one in positions:
+        if one.dim() not in (1, 2) or one.shape[-1] != tokens or one.shape[0] not in (
+                (1, batch) if one.dim() == 2 else (tokens,)):
+            raise ValueError(
+                f"[{operation}] positions must be [T] or [B, T] with T = {tokens} (axis {axis} of "
+                f"x in this layout) and B = {batch}, got {list(one.shape)}")
+
+
 # -- rotate ------------------------------------------------------------------------------------
 
 
@@ -53,7 +67,9 @@ def table_of(x: Tensor, encoding: str, positions: Sequence[Tensor], offset: int,
              heads_tokens: bool) -> tuple[RotaryTable, int]:
     """Returns the table of a rotation, and the row of the first token."""
     if positions:
+        check_positions("rotate", x, positions, heads_tokens)
         return _plans.rotary_at(encoding, length, positions), 0
+    check_heads(x)
     return _plans.rotary(encoding, length, offset, x.size(2 if heads_tokens else 1))
 
 
@@ -82,7 +98,6 @@ def rotate_with_into(out: Tensor, x: Tensor, cos: Tensor, sin: Tensor, pairing: 
     """Writes the rotation of x by given cos and sin to out, which may be x."""
     rest = pairing, head_offset, heads_tokens, inverse
     if x.is_cpu:
-        cos, sin = readable(cos.float()), readable(sin.float())
         _core.rotate_with(x, out, cos, sin, *rest)
     else:
         rotate_plain(out, x, cos, sin, *rest)
@@ -94,6 +109,15 @@ def rotated_with(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset:
     x = readable(x)
     out = like(x)
     rotate_with_into(out, x, cos, sin, pairing, head_offset, heads_tokens, inverse)
+    return out
+
+
+def rotated_with_halves(x: Tensor, cos: Tensor, sin: Tensor, pairs: int,
+                        heads_tokens: bool) -> Tensor:
+    """Returns the rotation of x on the CPU by the first columns of cos and sin, [B or 1, T, R]."""
+    x = readable(x)
+    out = like(x)
+    _core.rotate_with(x, out, cos, sin, "halves", 0, heads_tokens, False, pairs)
     return out
 
 
@@ -121,7 +145,11 @@ def rotated(x: Tensor, cos: Tensor, sin: Tensor, pairing: str, head_offset: int,
         raise ValueError(
             f"[rotate] cos and sin must have the tokens of x, {tokens}, got {cos.shape[-2]}")
     kind = torch.float64 if x.dtype == torch.float64 else torch.float32
-    cos, sin = (one.to(kind).unsqueeze(-3 if heads_tokens else -2) for one in (cos, sin))
+    if cos.dim() == 4:  # [B or 1, H or 1, T, R/2]
+        cos, sin = (one.to(kind) if heads_tokens else one.to(kind).transpose(1, 2)
+                    for one in (cos, sin))
+    else:
+        cos, sin = (one.to(kind).unsqueeze(-3 if heads_tokens else -2) for one in (cos, sin))
     if inverse:
         sin = -sin
     pairs = x[..., head_offset:head_offset + rotary_dim].to(kind)
@@ -158,16 +186,31 @@ class AttentionArguments(NamedTuple):
         if not (q.is_cpu and k.is_cpu):
             raise ValueError("[attention] q, k and v must be on the CPU (on a GPU use "
                              f"gnomon.torch.flex), got {q.device.type}")
+        axis = 2 if self.heads_tokens else 1
         for name, one in (("q", q), ("k", k)):
             if one.dim() != 4:
                 raise ValueError(f"[attention] {name} must have 4 axes, got {one.dim()}")
-        axis = 2 if self.heads_tokens else 1
         queries, keys = q.size(axis), k.size(axis)
+        self.check(q.size(0), queries, keys)
         return _plans.attention(self.encoding, parameters, sinks, q.size(0), queries, keys,
-                                self._tokens(queries, keys), self.visibility, self.left,
+                                self.tokens(queries, keys), self.visibility, self.left,
                                 self.right, self.softmax_scale, self.cap, self.length)
 
-    def _tokens(self, queries: int, keys: int) -> Sequence[Tensor | None]:
+    def check(self, batch: int, queries: int, keys: int) -> None:
+        """Refuses positions and sequences of another number of tokens."""
+        if self.query_sequences is not None and self.sequences is None:
+            raise ValueError("[attention] sequences must be given with query_sequences, got None")
+        names = "query_positions", "positions", "query_sequences", "sequences"
+        for name, one, tokens in zip(names, self[:4], (queries, keys, queries, keys)):
+            if one is None:
+                continue
+            if one.dim() not in (1, 2) or one.shape[-1] != tokens or (
+                    one.dim() == 2 and one.shape[0] not in (1, batch)):
+                letter = "T" if name.startswith("query") else "S"
+                raise ValueError(f"[attention] {name} must be [{letter}] or [B, {letter}] with "
+                                 f"{letter} = {tokens} and B = {batch}, got {list(one.shape)}")
+
+    def tokens(self, queries: int, keys: int) -> Sequence[Tensor | None]:
         """Returns positions of queries and keys, then sequences of both."""
         given = self[:4]
         if given == (None, None, None, None):
@@ -177,7 +220,8 @@ class AttentionArguments(NamedTuple):
             raise ValueError("[attention] query_positions and query_sequences must be given if "
                              f"there are more queries than keys, {keys}, got {queries}")
         if at is None:
-            at = torch.arange(keys, device="cpu")
+            some = next(one for one in given if one is not None)
+            at = torch.arange(keys, device=some.device)
         if query_at is None:
             query_at = at[..., keys - queries:]
         if of is not None:
@@ -202,48 +246,59 @@ def result_of(q: Tensor, v: Tensor, heads_tokens: bool) -> tuple[Tensor, Tensor]
 
 
 def attend(plan: Plan, heads_tokens: bool, q: Tensor, k: Tensor, v: Tensor,
-           gates: Tensor | None) -> tuple[Tensor, Tensor]:
+           gates: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """Returns the attention of a plan, and the log-sum-exp of the scores."""
     out, lse = result_of(q, v, heads_tokens)
-    attend_into(out, lse, plan, heads_tokens, q, k, v, gates)
+    attend_into(out, lse, plan, heads_tokens, q, k, v, gates, bias)
     return out, lse
 
 
 def attended(plan: Plan, heads_tokens: bool, q: Tensor, k: Tensor, v: Tensor,
-             gates: Tensor | None) -> Tensor:
+             gates: Tensor | None, bias: Tensor | None) -> Tensor:
     """Returns the attention of a plan."""
     batch, heads, count, _ = q.shape
     if heads_tokens:
         out = q.new_empty((batch, count, heads, v.size(3))).transpose(1, 2)
     else:
         out = q.new_empty((batch, heads, count, v.size(3)))
-    attend_into(out, None, plan, heads_tokens, q, k, v, gates)
+    attend_into(out, None, plan, heads_tokens, q, k, v, gates, bias)
     return out
 
 
 def attend_into(out: Tensor, lse: Tensor | None, plan: Plan, heads_tokens: bool, q: Tensor,
-                k: Tensor, v: Tensor, gates: Tensor | None) -> None:
+                k: Tensor, v: Tensor, gates: Tensor | None, bias: Tensor | None) -> None:
     factors = None if gates is None else gates.detach().float()
     layout = "heads_tokens" if heads_tokens else "tokens_heads"
     _core.attention(readable(q), readable(k), readable(v), plan, out=out, lse=lse, gates=factors,
-                    layout=layout)
+                    layout=layout, bias=_dense(bias, q, k, heads_tokens))
+
+
+def _dense(bias: Tensor | None, q: Tensor, k: Tensor, heads_tokens: bool) -> Tensor | None:
+    """Returns a bias as the kernel reads it: float32 [B, H, T, S], without copies of equal rows."""
+    if bias is None:
+        return None
+    axis, heads = (2, 1) if heads_tokens else (1, 2)
+    shape = q.shape[0], q.shape[heads], q.shape[axis], k.shape[axis]
+    return bias.detach().float().expand(shape)
 
 
 def empty_gradients(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
-                    sinks: Tensor | None, gates: Tensor | None) -> list[Tensor]:
-    """Returns tensors for the gradients of q, k, v, parameters, then sinks and gates if given."""
-    others = [*parameters, *(one for one in (sinks, gates) if one is not None)]
+                    sinks: Tensor | None, gates: Tensor | None,
+                    bias: Tensor | None) -> list[Tensor]:
+    """Returns tensors for the gradients of q, k, v, parameters, then the others that are given."""
+    others = [*parameters, *(one for one in (sinks, gates, bias) if one is not None)]
     return [like(q), like(k), like(v),
             *(torch.empty_like(one, memory_format=torch.contiguous_format) for one in others)]
 
 
-def split_gradients(results: Sequence[Tensor], sinks: Tensor | None,
-                    gates: Tensor | None) -> tuple[Any, ...]:
-    """Returns the gradients of q, k, v, [parameters], sinks and gates from empty_gradients."""
+def split_gradients(results: Sequence[Tensor], sinks: Tensor | None, gates: Tensor | None,
+                    bias_wanted: bool) -> tuple[Any, ...]:
+    """Returns the gradients of q, k, v, [parameters], sinks, gates, bias from empty_gradients."""
     dq, dk, dv, *others = results
+    bias_grad = others.pop() if bias_wanted else None
     gates_grad = others.pop() if gates is not None else None
     sinks_grad = others.pop() if sinks is not None else None
-    return dq, dk, dv, others, sinks_grad, gates_grad
+    return dq, dk, dv, others, sinks_grad, gates_grad, bias_grad
 
 
 def _zeros(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -253,21 +308,26 @@ def _zeros(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
 
 def attend_backward(plan: Plan, heads_tokens: bool, grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
                     parameters: Sequence[Tensor], sinks: Tensor | None, gates: Tensor | None,
-                    out: Tensor, lse: Tensor) -> list[Tensor]:
+                    bias: Tensor | None, out: Tensor, lse: Tensor,
+                    bias_wanted: bool) -> list[Tensor]:
     """Returns the gradients of attend, in the order of empty_gradients."""
-    results = empty_gradients(q, k, v, parameters, sinks, gates)
+    results = empty_gradients(q, k, v, parameters, sinks, gates, bias if bias_wanted else None)
     sums = [_zeros(one.shape) for one in parameters]
     sinks_grad = None if sinks is None else _zeros(sinks.shape, torch.float64)
     factors = None if gates is None else gates.detach().float()
     gates_grad = None if gates is None else _zeros(lse.shape)
     inputs = [readable(_tokens_first(one, heads_tokens)) for one in (q, k, v, out, grad)]
     dq, dk, dv = (_tokens_first(one, heads_tokens) for one in results[:3])
+    given = _dense(bias, q, k, heads_tokens)
+    bias_grad = _zeros(given.shape) if given is not None and bias_wanted else None
     _core.attention_backward(*inputs[:3], plan, inputs[3], lse, inputs[4], q_grad=dq, k_grad=dk,
                              v_grad=dv, gates=factors, gates_grad=gates_grad, sinks_grad=sinks_grad,
-                             parameter_grads=sums)
+                             parameter_grads=sums, bias=given, bias_grad=bias_grad)
     others = [*sums, *([] if sinks_grad is None else [sinks_grad])]
     if gates is not None:  # [1, H, T]: shared by the rows of the batch
         others.append(gates_grad if gates.shape[0] == lse.shape[0] else gates_grad.sum(0, True))
+    if bias is not None and bias_grad is not None:
+        others.append(bias_grad.sum_to_size(bias.shape))
     for to, one in zip(results[3:], others):
         to.copy_(one)
     return results
@@ -325,4 +385,9 @@ def embedding(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None,
     """Returns the plan of add_position."""
     if x.dim() not in (2, 3):
         raise ValueError(f"[add_position] x must have 2 or 3 axes, got {x.dim()}")
+    if positions is not None and (
+            positions.dim() not in (1, 2) or positions.shape[-1] != x.shape[-2]
+            or (positions.dim() == 2 and positions.shape[0] not in (1, *x.shape[:-2]))):
+        raise ValueError(f"[add_position] positions must be [T] or [B, T] with T = {x.shape[-2]}, "
+                         f"got {list(positions.shape)} for x {list(x.shape)}")
     return _plans.embedding(encoding, parameters, positions, offset, x.size(-2))

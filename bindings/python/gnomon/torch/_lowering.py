@@ -19,6 +19,7 @@ from torch import Tensor
 
 from .. import _core, specs
 from .._spec import Encoding
+from ._plans import kept, numbers
 
 
 class Form(Protocol):
@@ -299,6 +300,9 @@ def frozen(tokens: Any) -> Any:
     if isinstance(tokens, _core.Positions):
         return _Held(tokens)
     if isinstance(tokens, Tensor):
+        if tokens.is_floating_point() or tokens.is_complex():
+            raise ValueError("[torch] positions must be integers (gnomon.torch.rotate takes "
+                             f"fractional ones), got {tokens.dtype}")
         tokens = tokens.detach().cpu().numpy()
     return _Held(_core.Positions(np.ascontiguousarray(tokens, dtype=np.int64)))
 
@@ -357,9 +361,9 @@ def _entries(key: tuple[Any, ...]) -> tuple[dict[str, Any], list[np.ndarray], li
     return form, entries, factors
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _entries_on(key: tuple[Any, ...], device: torch.device) -> list[Tensor]:
-    return [torch.from_numpy(one).to(device) for one in _entries(key)[1]]
+    return [numbers(one, "int64", device) for one in _entries(key)[1]]
 
 
 def _linear(p: list[Tensor], key: tuple[Any, ...], device: torch.device,
@@ -375,7 +379,7 @@ def _linear(p: list[Tensor], key: tuple[Any, ...], device: torch.device,
     return _form(form, values, device, dtype)
 
 
-@functools.lru_cache(maxsize=64)
+@kept(64)
 def _constant(key: tuple[Any, ...], device: torch.device, dtype: torch.dtype) -> Form | None:
     form = _lower(key, ())
     return form_of_numbers(form, device, dtype)
@@ -383,8 +387,8 @@ def _constant(key: tuple[Any, ...], device: torch.device, dtype: torch.dtype) ->
 
 def form_of_numbers(form: dict[str, Any], device: torch.device, dtype: torch.dtype) -> Form | None:
     """Returns the form of `Plan.bias_form`, without gradients. None: no bias."""
-    def tensor(numbers: Any) -> Tensor:
-        return torch.as_tensor(numbers, dtype=dtype).to(device)
+    def tensor(values: Any) -> Tensor:
+        return numbers(values, "float64", device).to(dtype)
     kind = form["form"]
     if kind == "none":
         return None
@@ -406,7 +410,7 @@ def _form(form: dict[str, Any], values: list[Tensor], device: torch.device,
         return Strip(values[0], form["min_distance"])
     if form["form"] == "grid":
         return Grid(values[0], form["height"], form["width"], form["leading"])
-    coordinates = tuple(torch.from_numpy(one["coordinates"]).to(device)
+    coordinates = tuple(numbers(one["coordinates"], "int64", device)
                         if len(one["coordinates"]) else None for one in form["axes"])
     strips = tuple(Strip(value, one["min_distance"])
                    for value, one in zip(values, form["axes"], strict=True))

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, NamedTuple
+from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from .. import _core, specs
 from .._spec import Encoding, usual
-from . import _functions
-from ._functions import Layout
+from . import _functions, _kernels
+from ._attention import attention
+from ._functions import Layout, Visibility
 from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed
 from ._names import Stored, stored
 from ._rotation import rotary_plan, rotated, rotations
-
-
-Visibility = Literal["causal", "bidirectional"]
 
 
 class Matrices(nn.Module):
@@ -98,6 +97,7 @@ class PositionEncoding(Matrices):
             raise ValueError("[position] sizes and fields must be those of the spec, "
                              "got a spec and further arguments")
         self.mixture = mixture_of(encoding)
+        _check(self.mixture)
         kinds = [one.kind for one in self.mixture]
         if len(set(kinds)) < len(kinds):
             raise ValueError(f"[position] each encoding must occur once, got {', '.join(kinds)}")
@@ -147,6 +147,8 @@ class PositionEncoding(Matrices):
         Raises ValueError if the encoding has no rotation.
         """
         mixture, texts = self._part("queries and keys")
+        _kernels.check_heads(q)
+        _kernels.check_heads(k)
         axis = 2 if layout == "heads_tokens" else 1
         queries, keys = q.shape[axis], k.shape[axis]
         first_query = keys - queries  # the row of the first query
@@ -187,6 +189,7 @@ class PositionEncoding(Matrices):
                softmax_scale: float | None = None, cap: float | None = None,
                sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
                sequences: Any = None, query_sequences: Any = None,
+               attn_mask: Tensor | None = None, bias: Tensor | None = None, dropout: float = 0,
                hidden: Tensor | None = None, length: int = 0) -> Tensor:
         """Attention with the rotation, bias and relative vectors of the encoding.
 
@@ -194,12 +197,16 @@ class PositionEncoding(Matrices):
             rotated. Arguments as gnomon.torch.attention.
         hidden: the input of the layer, [B, T, C]; required by WavLM, whose gates depend on it.
 
-        On the CPU: gnomon.torch.attention. On other devices: gnomon.torch.flex.attend.
+        On the CPU, and with attn_mask, bias or dropout: gnomon.torch.attention. On other devices:
+        gnomon.torch.flex.attend.
         """
         mixture, texts = self._parts["attention"]
         encoding: Any = texts
-        run: Any = _functions.attention
-        if q.device.type not in ("cpu", "meta"):
+        run: Any = attention
+        masks: dict[str, Any] = {}
+        if attn_mask is not None or bias is not None or dropout:
+            masks = {"attn_mask": attn_mask, "bias": bias, "dropout": dropout}
+        elif q.device.type not in ("cpu", "meta"):
             from . import flex  # imported here because its import is slow
 
             run = flex.attend
@@ -208,7 +215,7 @@ class PositionEncoding(Matrices):
                    visibility=visibility, left=left, right=right, softmax_scale=softmax_scale,
                    cap=cap, sinks=sinks, positions=positions, query_positions=query_positions,
                    sequences=sequences, query_sequences=query_sequences,
-                   gates=self._gates(hidden), length=length)
+                   gates=self._gates(hidden), length=length, **masks)
 
     def bias(self, queries: Any, keys: Any = None, *, device: Any = None,
              dtype: torch.dtype = torch.float32) -> Tensor:
@@ -290,6 +297,22 @@ class Part(NamedTuple):
 
     mixture: tuple[Encoding, ...]
     texts: Any  # a tuple of str
+
+
+def _check(mixture: tuple[Encoding, ...]) -> None:
+    """Refuses specs with values out of bounds, as `lower` does, before parameters are drawn."""
+    for spec in mixture:
+        if isinstance(spec, (specs.ScaledRotary, specs.AxialRotary, specs.MRope)):
+            _core.rotary_frequencies(spec)
+            continue
+        for one in spec.parameters():
+            if min(one.rows, one.columns) < 1:
+                raise ValueError(f"[{spec.kind}] {one.name} must have at least 1 row and 1 column, "
+                                 f"got {one.rows} x {one.columns}")
+        shapes = [(one.rows, one.columns) for one in spec.parameters()]
+        if sum(rows * columns for rows, columns in shapes) < 2**22:  # lower copies them
+            _core.lower(spec, 1, parameters=[np.ones(one, np.float32) for one in shapes],
+                        visibility="bidirectional")
 
 
 def _part(mixture: list[Encoding]) -> Part:

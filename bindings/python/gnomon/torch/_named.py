@@ -36,8 +36,16 @@ class Named(PositionEncoding):
         cls.__signature__ = inspect.Signature([*given, *options])  # type: ignore[attr-defined]
 
 
+class Index(Named):
+    spec_type = specs.Index
+
+
 class Sinusoidal(Named):
     spec_type = specs.Sinusoidal
+
+
+class UniversalTransformer(Named):
+    spec_type = specs.UniversalTransformer
 
 
 class Learned(Named):
@@ -185,6 +193,7 @@ __all__ = [
     "Fire",
     "FourierLine",
     "Graphormer",
+    "Index",
     "Kerple",
     "LayoutBias",
     "Learned",
@@ -204,6 +213,7 @@ __all__ = [
     "SwinV2Bias",
     "T5Bias",
     "TransformerXl",
+    "UniversalTransformer",
     "Vjepa2",
     "WavLm",
     "XPos",

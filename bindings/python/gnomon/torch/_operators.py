@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from . import _device, _kernels
+from . import _composed, _device, _kernels
 from ._kernels import AttentionArguments
 from ._registry import Operator, call, each, joined, register
 
@@ -80,11 +80,13 @@ _WITH = "Tensor cos, Tensor sin, str pairing, int head_offset, bool heads_tokens
 
 register(Operator(
     f"rotate(Tensor x, {_ROTATE}) -> Tensor", kernel=_rotate, fake=_fake_rotated,
-    setup_context=_save_rotation, backward=_rotate_backward, vmap=joined(1, {2: 2})))
+    setup_context=_save_rotation, backward=_rotate_backward, vmap=joined(1, {2: 2}),
+    composed=_composed.rotate))
 register(Operator(f"rotate_(Tensor(a!) x, {_ROTATE}) -> ()", kernel=_rotate_in_place))
 register(Operator(
     f"rotate_with(Tensor x, {_WITH}) -> Tensor", kernel=_kernels.rotated_with, fake=_fake_rotated,
-    setup_context=_save_factors, backward=_rotate_with_backward, vmap=joined(1, {1: 3, 2: 3})))
+    setup_context=_save_factors, backward=_rotate_with_backward, vmap=joined(1, {1: 3, 2: 3}),
+    composed=_kernels.rotated))
 register(Operator(f"rotate_with_(Tensor(a!) x, {_WITH}) -> ()", kernel=_rotate_with_in_place))
 
 
@@ -92,47 +94,51 @@ register(Operator(f"rotate_with_(Tensor(a!) x, {_WITH}) -> ()", kernel=_rotate_w
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
-               sinks: Tensor | None, gates: Tensor | None, *rest: Any) -> tuple[Tensor, Tensor]:
+               sinks: Tensor | None, gates: Tensor | None, bias: Tensor | None,
+               *rest: Any) -> tuple[Tensor, Tensor]:
     arguments = AttentionArguments(*rest)
     plan = arguments.plan(q, k, parameters, sinks)
-    return _kernels.attend(plan, arguments.heads_tokens, q, k, v, gates)
+    return _kernels.attend(plan, arguments.heads_tokens, q, k, v, gates, bias)
 
 
 def _fake_attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
-                    sinks: Tensor | None, gates: Tensor | None, *rest: Any,
-                    ) -> tuple[Tensor, Tensor]:
+                    sinks: Tensor | None, gates: Tensor | None, bias: Tensor | None,
+                    *rest: Any) -> tuple[Tensor, Tensor]:
     return _kernels.result_of(q, v, AttentionArguments(*rest).heads_tokens)
 
 
 def _attention_backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
                         parameters: Sequence[Tensor], sinks: Tensor | None,
-                        gates: Tensor | None, out: Tensor, lse: Tensor,
-                        *rest: Any) -> list[Tensor]:
+                        gates: Tensor | None, bias: Tensor | None, out: Tensor, lse: Tensor,
+                        bias_wanted: bool, *rest: Any) -> list[Tensor]:
     arguments = AttentionArguments(*rest)
     plan = arguments.plan(q, k, parameters, sinks)
     return _kernels.attend_backward(plan, arguments.heads_tokens, grad, q, k, v, parameters, sinks,
-                                    gates, out, lse)
+                                    gates, bias, out, lse, bias_wanted)
 
 
 def _fake_attention_backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
                              parameters: Sequence[Tensor], sinks: Tensor | None,
-                             gates: Tensor | None, *_: Any) -> list[Tensor]:
-    return _kernels.empty_gradients(q, k, v, parameters, sinks, gates)
+                             gates: Tensor | None, bias: Tensor | None, out: Tensor,
+                             lse: Tensor, bias_wanted: bool, *_: Any) -> list[Tensor]:
+    return _kernels.empty_gradients(q, k, v, parameters, sinks, gates,
+                                    bias if bias_wanted else None)
 
 
 def _save_attention(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, parameters, sinks, gates, *rest = inputs
+    q, k, v, parameters, sinks, gates, bias, *rest = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(q, k, v, sinks, gates, *output, *rest[:4], *parameters)
+    ctx.save_for_backward(q, k, v, sinks, gates, bias, *output, *rest[:4], *parameters)
     ctx.rest = rest[4:]
+    ctx.bias_wanted = bias is not None and bias.requires_grad
 
 
 def _attention_gradients(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
-    q, k, v, sinks, gates, out, lse, *positions = ctx.saved_tensors
+    q, k, v, sinks, gates, bias, out, lse, *positions = ctx.saved_tensors
     positions, parameters = positions[:4], positions[4:]
-    results = call("attention_backward", grad, q, k, v, parameters, sinks, gates, out, lse,
-                   *positions, *ctx.rest)
-    return *_kernels.split_gradients(results, sinks, gates), *([None] * 12)
+    results = call("attention_backward", grad, q, k, v, parameters, sinks, gates, bias, out, lse,
+                   ctx.bias_wanted, *positions, *ctx.rest)
+    return *_kernels.split_gradients(results, sinks, gates, ctx.bias_wanted), *([None] * 12)
 
 
 def _refuse_second(operation: str) -> Callable[..., Any]:
@@ -148,16 +154,76 @@ def _refuse_second(operation: str) -> Callable[..., Any]:
 _CALL = ("Tensor? query_positions, Tensor? positions, Tensor? query_sequences, "
          "Tensor? sequences, str encoding, bool heads_tokens, str visibility, int? left, "
          "int? right, float? softmax_scale, float? cap, int length")
-_INPUTS = "Tensor q, Tensor k, Tensor v, Tensor[] parameters, Tensor? sinks, Tensor? gates"
+_INPUTS = ("Tensor q, Tensor k, Tensor v, Tensor[] parameters, Tensor? sinks, Tensor? gates, "
+           "Tensor? bias")
 
 register(Operator(
     f"attention({_INPUTS}, {_CALL}) -> (Tensor, Tensor)", kernel=_attention, fake=_fake_attention,
     setup_context=_save_attention, backward=_attention_gradients,
-    vmap=joined(3, {5: 3, 6: 2, 7: 2, 8: 2, 9: 2})))
+    vmap=joined(3, {5: 3, 6: 4, 7: 2, 8: 2, 9: 2, 10: 2}), composed=_composed.attention))
 register(Operator(
-    f"attention_backward(Tensor grad, {_INPUTS}, Tensor out, Tensor lse, {_CALL}) -> Tensor[]",
+    f"attention_backward(Tensor grad, {_INPUTS}, Tensor out, Tensor lse, bool bias_wanted, "
+    f"{_CALL}) -> Tensor[]",
     kernel=_attention_backward, fake=_fake_attention_backward,
     backward=_refuse_second("attention"), vmap=each))
+
+
+# -- the bias of encodings beside a bias of the caller -----------------------------------------
+
+
+def _encoding_bias(*args: Any) -> Tensor:
+    with torch.no_grad():
+        return _composed.encoding_bias(*args).contiguous()
+
+
+def _fake_encoding_bias(parameters: Sequence[Tensor], gates: Tensor | None, query_at: Tensor,
+                        at: Tensor, encoding: str, consecutive: bool) -> Tensor:
+    batch = [one.shape[0] for one, rank in ((query_at, 2), (at, 2), (gates, 3))
+             if one is not None and one.dim() == rank and one.shape[0] != 1]
+    return query_at.new_empty(*batch[:1] or (1,), _composed.heads_of(encoding),
+                              query_at.shape[-1], at.shape[-1], dtype=torch.float32)
+
+
+def _save_bias(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    parameters, gates, query_at, at, *ctx.rest = inputs
+    ctx.save_for_backward(gates, query_at, at, *parameters)
+
+
+def _bias_gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+    gates, query_at, at, *parameters = ctx.saved_tensors
+    results = call("encoding_bias_backward", grad, parameters, gates, query_at, at, *ctx.rest)
+    return results[:len(parameters)], results[-1] if gates is not None else None, *([None] * 4)
+
+
+def _bias_backward(grad: Tensor, parameters: Sequence[Tensor], gates: Tensor | None,
+                   *rest: Any) -> list[Tensor]:
+    keys = torch._C.DispatchKey  # a kernel runs below autograd, whose keys are excluded
+    with (torch.enable_grad(), torch._C._SetExcludeDispatchKeyGuard(
+            keys.AutogradFunctionality, False),
+          torch._C._SetExcludeDispatchKeyGuard(keys.ADInplaceOrView, False)):
+        inputs = [one.detach().requires_grad_() for one in (*parameters, gates) if one is not None]
+        bias = _composed.encoding_bias(inputs[:len(parameters)],
+                                       None if gates is None else inputs[-1], *rest)
+        grads = torch.autograd.grad(bias, inputs, grad, allow_unused=True) if (
+            bias.requires_grad) else [None] * len(inputs)
+    return [torch.zeros_like(one) if g is None else g.contiguous() for one, g in zip(inputs, grads)]
+
+
+def _fake_bias_backward(grad: Tensor, parameters: Sequence[Tensor], gates: Tensor | None,
+                        *_: Any) -> list[Tensor]:
+    return [torch.empty_like(one) for one in (*parameters, gates) if one is not None]
+
+
+_BIAS = ("Tensor[] parameters, Tensor? gates, Tensor query_positions, Tensor positions, "
+         "str encoding, bool consecutive")
+
+register(Operator(
+    f"encoding_bias({_BIAS}) -> Tensor", kernel=_encoding_bias, fake=_fake_encoding_bias,
+    setup_context=_save_bias, backward=_bias_gradients, vmap=each,
+    composed=_composed.encoding_bias))
+register(Operator(
+    f"encoding_bias_backward(Tensor grad, {_BIAS}) -> Tensor[]", kernel=_bias_backward,
+    fake=_fake_bias_backward, backward=_refuse_second("attention"), vmap=each))
 
 
 # -- add_position ------------------------------------------------------------------------------
@@ -191,11 +257,19 @@ def _add_position_gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
     return grad, list(grads), None, None, None
 
 
+def _fake_sinusoid(positions: Tensor, encoding: str) -> Tensor:
+    return positions.new_empty(*positions.shape, _composed.width_of(encoding), dtype=torch.float64)
+
+
+register(Operator("sinusoid(Tensor positions, str encoding) -> Tensor", kernel=_composed.sinusoid,
+                  fake=_fake_sinusoid, vmap=each))
+
 _ADD = "Tensor[] parameters, Tensor? positions, str encoding, SymInt offset"
 
 register(Operator(
     f"add_position(Tensor x, {_ADD}) -> Tensor", kernel=_kernels.added, fake=_fake_added,
-    setup_context=_save_sum, backward=_add_position_gradients, vmap=each))
+    setup_context=_save_sum, backward=_add_position_gradients, vmap=each,
+    composed=_composed.add_position))
 register(Operator(f"add_position_(Tensor(a!) x, {_ADD}) -> ()", kernel=_add_position_in_place))
 register(Operator(
     f"add_position_backward(Tensor grad, {_ADD}) -> Tensor[]", kernel=_kernels.add_backward,

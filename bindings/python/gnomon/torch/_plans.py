@@ -11,12 +11,20 @@ import json
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
+import numpy as np
 import torch
 from torch import Tensor
 
-from .._core import Plan, Positions, RotaryFrequencies, RotaryTable, lower
+from .._core import (
+    Plan,
+    Positions,
+    RotaryFrequencies,
+    RotaryTable,
+    lower,
+    rotary_frequencies,
+)
 from .._spec import Encoding
 
 Texts = str  # a JSON array of specs
@@ -30,6 +38,26 @@ def constant(function: _Function) -> _Function:
     """
     function._dynamo_marked_constant = True  # type: ignore[attr-defined]
     return function
+
+
+def kept(size: int) -> Callable[[_Function], _Function]:
+    """As functools.lru_cache, for functions that make tensors: tensors of a trace are not kept."""
+    def decorate(function: _Function) -> _Function:
+        cached = functools.lru_cache(size)(function)
+
+        @functools.wraps(function)
+        def call(*args: Any) -> Any:
+            return (function if torch._C._len_torch_dispatch_stack() else cached)(*args)
+
+        return cast(_Function, call)
+
+    return decorate
+
+
+def numbers(values: Any, dtype: str, device: torch.device) -> Tensor:
+    """Returns numbers as a tensor. torch.tensor would add an operator in place to a trace."""
+    tensor = torch.from_numpy(np.array(values, dtype))
+    return tensor if device.type == "cpu" else tensor.to(device)
 
 
 class Cache:
@@ -136,20 +164,42 @@ def _check_embedding(texts: Texts) -> None:
 def _contents(name: str, positions: Tensor) -> tuple[Any, bytes]:
     """Returns positions as int64 on the CPU, and their bytes."""
     if positions.is_floating_point() or positions.is_complex():
-        raise ValueError(f"[torch] {name} must be integers, got {positions.dtype}")
+        raise ValueError(f"[torch] {name} must be integers (gnomon.torch.rotate takes fractional "
+                         f"positions), got {positions.dtype}")
+    if positions.is_meta:
+        raise ValueError(f"[torch] {name} must have values, got a tensor on the device meta")
     values = positions.detach().to("cpu", torch.int64).numpy()
     return values, values.tobytes()
+
+
+_TWO = {"xpos": "XPos", "vjepa2": "Vjepa2"}  # these rotate q and k, or both of a pair, differently
+
+
+@functools.lru_cache(maxsize=256)
+def has_axes(text: str) -> bool:
+    """Whether an encoding has several position axes. Refuses those without a rotary table."""
+    source = source_of(text)
+    if isinstance(source, str) and (module := _TWO.get(json.loads(source).get("kind"))):
+        raise ValueError("[rotate] the encoding must rotate q and k by one table, got "
+                         f"{json.loads(source)['kind']}; use gnomon.torch.{module}(...).rotate")
+    return bool(rotary_frequencies(source).axes.size)
+
+
+def _table(text: str, length: int, at: Any) -> RotaryTable:
+    """Returns the table of positions. A position of an encoding with axes is a cell of its grid."""
+    if isinstance(at, tuple) or not has_axes(text) or text.startswith(_FREQUENCIES):
+        return RotaryTable(source_of(text), at, length=length)
+    return lower([text], at, at, visibility="bidirectional", length=length).query_rotary
 
 
 def rotary(text: str, length: int, offset: int, tokens: int) -> tuple[RotaryTable, int]:
     """Returns a table with the positions offset to offset + tokens - 1, and its first row."""
     end = offset + tokens
-    if offset < 0 or end > _LONGEST:
+    if offset < 0 or end > _LONGEST or has_axes(text):
         key = text, length, offset, tokens
         table = cache.get(key)
         if table is None:
-            at = Positions.consecutive(tokens, offset)
-            table = _put_table(key, RotaryTable(source_of(text), at, length=length))
+            table = _put_table(key, _table(text, length, Positions.consecutive(tokens, offset)))
         return table, 0
     # One table for all lengths. Its size doubles, so that decoding rarely computes a new one.
     table = cache.get((text, length))
@@ -165,8 +215,7 @@ def rotary_at(text: str, length: int, axes: Sequence[Tensor]) -> RotaryTable:
     key = text, length, tuple(one.shape for one in values), contents
     table = cache.get(key)
     if table is None:
-        at = values if len(values) > 1 else values[0]
-        table = _put_table(key, RotaryTable(source_of(text), at, length=length))
+        table = _put_table(key, _table(text, length, values if len(values) > 1 else values[0]))
     return table
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -29,6 +30,7 @@ class Operator:
     setup_context, backward: keep what the gradient needs, and compute it, as in
         torch.library.register_autograd. None: the operator has no gradient.
     vmap: the rule of torch.vmap, `joined(...)` or `each`. None: the operator has no rule.
+    composed: computes the operator by operators of PyTorch, for export to ONNX.
     """
 
     schema: str
@@ -37,6 +39,7 @@ class Operator:
     setup_context: Callable[..., None] | None = None
     backward: Callable[..., Any] | None = None
     vmap: Callable[..., Any] | None = None
+    composed: Callable[..., Any] | None = None
 
 
 OPERATORS: dict[str, Operator] = {}
@@ -55,6 +58,26 @@ def register(operator: Operator) -> None:
                                         setup_context=operator.setup_context)
     if operator.vmap is not None:
         torch.library.register_vmap(qualified, _vmap_rule(name), lib=_library)
+
+
+# -- graphs without operators of Gnomon --------------------------------------------------------
+
+
+def decompositions() -> dict[Any, Callable[..., Any]]:
+    """Returns the table for `ExportedProgram.run_decompositions` that replaces torch.ops.gnomon.*.
+
+    It contains the default table of torch.export. torch.onnx.export(dynamo=True) of a module needs
+    no table.
+    """
+    table = torch.export.default_decompositions()
+    table.update({getattr(_ops, name).default: one.composed
+                  for name, one in OPERATORS.items() if one.composed is not None})
+    return table
+
+
+def _to_onnx() -> bool:
+    onnx = sys.modules.get("torch.onnx")
+    return onnx is not None and onnx.is_in_onnx_export()
 
 
 # -- vmap --------------------------------------------------------------------------------------
@@ -147,8 +170,24 @@ class _Transformed(torch.autograd.Function):
         return (tuple(results), tuple(axes)) if isinstance(results, list) else (results, axes)
 
 
+def _check_meta(name: str, args: tuple[Any, ...]) -> None:
+    """Refuses tensors on the device meta beside others: the result would have no values."""
+    if args[0].is_meta:
+        return
+    for one in _pytree.tree_leaves(args):
+        if isinstance(one, Tensor) and one.is_meta:
+            raise ValueError(f"[{name.removesuffix('_backward')}] all tensors must be on the device "
+                             f"of the first, {args[0].device}, got a tensor on meta")
+
+
 def call(name: str, *args: Any) -> Any:
     """Calls an operator that has a gradient, also inside transforms of torch.func."""
+    if not torch.compiler.is_dynamo_compiling():
+        _check_meta(name, args)
+    if not torch.compiler.is_dynamo_compiling() and _to_onnx():
+        composed = OPERATORS[name].composed
+        if composed is not None:
+            return composed(*args)
     if torch.compiler.is_dynamo_compiling() or not torch._C._are_functorch_transforms_active():
         return getattr(_ops, name)(*args)
     flat, spec = _pytree.tree_flatten(args)

@@ -11,6 +11,7 @@ from torch import Tensor
 from .. import _core, specs
 from .._spec import Encoding
 from ._lowering import thawed
+from ._plans import kept, numbers
 
 
 @functools.lru_cache(maxsize=32)
@@ -20,7 +21,7 @@ def rotary_plan(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: 
                        length=length)
 
 
-@functools.lru_cache(maxsize=32)
+@kept(32)
 def rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: int,
               device: torch.device) -> tuple[Any, Any]:
     """Returns the rotations of q and of k for `rotated`, on a device. The last ones are kept."""
@@ -35,7 +36,7 @@ def rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: in
     tables = []
     for table in (plan.query_rotary, plan.key_rotary):
         f = table.frequencies
-        cos, sin = (torch.tensor(x).unsqueeze(1).to(device) for x in (table.cos, table.sin))
+        cos, sin = (numbers(x, "float32", device).unsqueeze(1) for x in (table.cos, table.sin))
         tables.append((f.pairing, f.head_offset, cos, sin, cos, sin))
     return tables[0], tables[1]
 

@@ -38,6 +38,9 @@ from torch.nn.attention.flex_attention import (
 
 from .. import _core, specs
 from . import _bias_gradient
+from ._attention import _cast
+from ._functions import Layout, Visibility
+from ._kernels import AttentionArguments
 from ._lowering import Form, bias_form, form_of_numbers, frozen, mixture_of
 from ._rotation import rotary_plan, rotated, rotations
 
@@ -59,7 +62,14 @@ def _integers(tokens: Any, device: torch.device) -> Tensor:
     """Returns positions [T] or [B, T] as a tensor of int64."""
     if isinstance(tokens, _core.Positions):
         tokens = tokens.ids
-    return torch.as_tensor(tokens, device=device).to(torch.int64)
+    if isinstance(tokens, Tensor) and tokens.is_meta:
+        raise ValueError("[flex] positions and sequences must have values, got a tensor on the "
+                         "device meta")
+    tokens = torch.as_tensor(tokens, device=device)
+    if tokens.is_floating_point() or tokens.is_complex():
+        raise ValueError("[flex] positions and sequences must be integers (gnomon.torch.rotate "
+                         f"takes fractional positions), got {tokens.dtype}")
+    return tokens.to(torch.int64)
 
 
 def _position_functions(queries: Any, keys: Any, device: torch.device) -> tuple[Any, Any]:
@@ -106,8 +116,19 @@ def score_mod(encoding: Any, queries: Any = None, keys: Any = None, *,
     device: of q; default: that of the first parameter, or the CPU. dtype: of the bias.
 
     The scores that flex_attention passes are scaled: give it `scale` (1 for T5). Raises ValueError
-    if the bias depends on the queries. Cost: O(H (T + S)) numbers.
+    if the bias depends on the queries, and for Swin v2. Cost: O(H (T + S)) numbers.
     """
+    if encoding.cosine if isinstance(encoding, _core.Plan) else any(
+            isinstance(one, specs.SwinV2) for one in mixture_of(encoding)):
+        raise ValueError("[flex] the encoding must not scale q and k, which a score_mod cannot do, "
+                         "got swin-v2; use flex.attend")
+    return _score_mod(encoding, queries, keys, parameters=parameters, cap=cap, gates=gates,
+                      device=device, dtype=dtype)
+
+
+def _score_mod(encoding: Any, queries: Any, keys: Any, *, parameters: Sequence[Tensor],
+               cap: float | None, gates: Tensor | None, device: Any,
+               dtype: torch.dtype) -> ScoreMod | None:
     device = torch.device(device or (parameters[0].device if parameters else "cpu"))
     if isinstance(encoding, _core.Plan):
         if encoding.has_relative:
@@ -129,7 +150,7 @@ def score_mod(encoding: Any, queries: Any = None, keys: Any = None, *,
                          gates if gated else None)
 
 
-def mask_mod(visibility: str, *, offset: int = 0, left: int | None = None,
+def mask_mod(visibility: Visibility, *, offset: int = 0, left: int | None = None,
              right: int | None = None, sequences: Tensor | None = None,
              query_sequences: Tensor | None = None) -> MaskMod | None:
     """Returns the `mask_mod` of a mask; None if every query sees every key.
@@ -168,7 +189,7 @@ def mask_mod(visibility: str, *, offset: int = 0, left: int | None = None,
     return sees
 
 
-def block_mask(queries: int, keys: int | None = None, *, visibility: str,
+def block_mask(queries: int, keys: int | None = None, *, visibility: Visibility,
                left: int | None = None, right: int | None = None,
                sequences: Tensor | None = None, query_sequences: Tensor | None = None,
                device: Any = "cpu") -> BlockMask | None:
@@ -189,8 +210,8 @@ def block_mask(queries: int, keys: int | None = None, *, visibility: str,
 
 
 @functools.lru_cache(maxsize=16)
-def _plain_mask(queries: int, keys: int, visibility: str, left: int | None, right: int | None,
-                device: torch.device) -> BlockMask | None:
+def _plain_mask(queries: int, keys: int, visibility: Visibility, left: int | None,
+                right: int | None, device: torch.device) -> BlockMask | None:
     sees = mask_mod(visibility, offset=max(0, keys - queries), left=left, right=right)
     if sees is None:
         return None
@@ -203,8 +224,8 @@ def _compiled() -> Any:
 
 
 def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
-           parameters: Sequence[Tensor] = (), *, layout: str = "heads_tokens",
-           visibility: str = "causal", left: int | None = None, right: int | None = None,
+           parameters: Sequence[Tensor] = (), *, layout: Layout = "heads_tokens",
+           visibility: Visibility = "causal", left: int | None = None, right: int | None = None,
            softmax_scale: float | None = None, cap: float | None = None,
            sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
            sequences: Any = None, query_sequences: Any = None, gates: Tensor | None = None,
@@ -227,12 +248,17 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     on the CPU and kept for each device. Differentiable in q, k, v, parameters, sinks and gates
     where FlexAttention is: not in q, k, v on the CPU. Raises ValueError for relative vectors.
     """
+    _check(q, k, v, kernel)
     if layout == "tokens_heads":
         q, k, v = (one.transpose(1, 2) for one in (q, k, v))
     elif layout != "heads_tokens":
         raise ValueError(
             f"[flex] layout must be one of tokens_heads, heads_tokens, got {layout}")
+    q, k, v = _cast(q, k, v)
     device, T, S = q.device, q.shape[2], k.shape[2]
+    if 0 in (q.shape[0], T, S):  # FlexAttention fails
+        out = q.new_zeros(*q.shape[:3], v.shape[3])
+        return out.transpose(1, 2) if layout == "tokens_heads" else out
     mixture = mixture_of(encoding)
     queries: Any = T
     keys: Any = S
@@ -240,6 +266,9 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
         keys = _integers(torch.arange(S) if positions is None else positions, device)
         queries = keys[..., S - T:] if query_positions is None else \
             _integers(query_positions, device)
+    AttentionArguments(*(None if one is None else _integers(one, device) for one in (
+        query_positions, positions, query_sequences, sequences)), "", True, visibility, left, right,
+        None, None, 0).check(q.shape[0], T, S)
     of_queries = None
     if sequences is not None:
         sequences = _integers(sequences, device)
@@ -276,7 +305,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
         modify = _modification(_bias_gradient.detached(form),
                                *_position_functions(T, S, device), cap, None)
     else:
-        modify = score_mod(mixture, queries, keys, parameters=parameters, cap=cap, gates=gates,
+        modify = _score_mod(mixture, queries, keys, parameters=parameters, cap=cap, gates=gates,
                            device=device, dtype=kind)
     if mask is None:
         mask = block_mask(T, S, visibility=visibility, left=left, right=right,
@@ -293,6 +322,26 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     else:
         out = run(q, k, v, **given)
     return out.transpose(1, 2) if layout == "tokens_heads" else out
+
+
+def _check(q: Tensor, k: Tensor, v: Tensor, kernel: Any) -> None:
+    for name, one in (("q", q), ("k", k), ("v", v)):
+        if one.dim() != 4:
+            raise ValueError(f"[flex] {name} must have 4 axes, got {one.dim()}")
+        if one.dtype not in (torch.float32, torch.float16, torch.bfloat16, torch.float64):
+            raise ValueError(f"[flex] {name} must have elements of f32, f16, bf16 or f64, "
+                             f"got {one.dtype}")
+    if q.is_meta:
+        raise ValueError("[flex] q, k and v must have values, got tensors on the device meta; use "
+                         "gnomon.torch.attention for shapes")
+    if torch._C._are_functorch_transforms_active():
+        raise ValueError("[flex] the call must not be inside a transform of torch.func, got one "
+                         "inside vmap, grad or jvp; use gnomon.torch.attention")
+    if kernel is None and q.is_cpu and torch.is_grad_enabled() and (
+            q.requires_grad or k.requires_grad or v.requires_grad):
+        raise ValueError("[flex] q, k and v must not require a gradient on the CPU, where "
+                         "FlexAttention has none, got a tensor that does; use "
+                         "gnomon.torch.attention")
 
 
 def _with_sinks(run: Any, q: Tensor, k: Tensor, v: Tensor, sinks: Tensor,

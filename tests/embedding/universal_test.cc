@@ -1,4 +1,4 @@
-#include "gnomon/embedding/step.h"
+#include "gnomon/embedding/universal.h"
 
 #include <gtest/gtest.h>
 
@@ -6,12 +6,16 @@
 #include "gnomon/parallel.h"
 
 namespace gnomon {
-namespace step_test {
+namespace universal_test {
 
 using testing::message_of;
 using testing::true_wave;
 
 constexpr auto interleaved = SinusoidalRecipe::interleaved;
+
+UniversalTransformer spec_of(std::int64_t width, std::int64_t step) {
+  return {.width = width, .recipe = interleaved, .step = step};
+}
 
 // Error bound of the sum of two entries: each is within 2^-53 + 2^-46 before the rounding to
 // float, and its frequency, a double, within 2^-53 position.
@@ -23,8 +27,7 @@ TEST(UniversalTable, IsTheSumOfThePaper) {
   const std::vector<std::int64_t> positions{0, 1, 2, 17, 511, 65'536, -4};
   for (const std::int64_t width : {1, 2, 5, 64})
     for (const std::int64_t step : {1, 2, 6, 100}) {
-      const EmbeddingTable table =
-          lower({.width = width, .recipe = interleaved}, positions, step);
+      const EmbeddingTable table = lower(spec_of(width, step), positions);
       ASSERT_EQ(table.view().extents(), (std::array<std::ptrdiff_t, 2>{7, width}));
       for (std::size_t t = 0; t < positions.size(); ++t)
         for (std::int64_t c = 0; c < width; ++c) {
@@ -45,8 +48,9 @@ TEST(UniversalTable, IsTheSumOfThePaper) {
 // odd dim.
 TEST(UniversalTable, TakesTheRecipeOfTheRelease) {
   const std::vector<std::int64_t> positions{0, 3, 40};
-  const EmbeddingTable table =
-      lower({.width = 9, .recipe = SinusoidalRecipe::tensor2tensor}, positions, 4);
+  const EmbeddingTable table = lower(
+      UniversalTransformer{.width = 9, .recipe = SinusoidalRecipe::tensor2tensor, .step = 4},
+      positions);
   for (std::size_t t = 0; t < positions.size(); ++t) {
     const auto position = static_cast<double>(positions[t]);
     for (std::int64_t i = 0; i < 4; ++i) {
@@ -62,41 +66,43 @@ TEST(UniversalTable, TakesTheRecipeOfTheRelease) {
 }
 
 TEST(UniversalTable, StepsDifferAndPositionsStayTold) {
-  const Sinusoidal spec{.width = 16, .recipe = interleaved};
   const std::vector<std::int64_t> positions = testing::iota(0, 8);
-  EXPECT_NE(lower(spec, positions, 1), lower(spec, positions, 2));
+  EXPECT_NE(lower(spec_of(16, 1), positions), lower(spec_of(16, 2), positions));
   // Token 2 in step 5 and token 5 in step 2 have equal sums: the embedding of the paper cannot
   // distinguish them.
-  const EmbeddingTable fifth = lower(spec, positions, 5);
-  const EmbeddingTable second = lower(spec, positions, 2);
+  const EmbeddingTable fifth = lower(spec_of(16, 5), positions);
+  const EmbeddingTable second = lower(spec_of(16, 2), positions);
   for (std::int64_t c = 0; c < 16; ++c) EXPECT_EQ(fifth.view()(2, c), second.view()(5, c));
 }
 
 TEST(UniversalTable, ThreadsChangeNoBit) {
-  const Sinusoidal spec{.width = 65, .recipe = interleaved};
+  const UniversalTransformer spec = spec_of(65, 3);
   const std::vector<std::int64_t> positions = testing::iota(0, 500);
   const int before = threads();
   set_threads(1);
-  const EmbeddingTable one = lower(spec, positions, 3);
+  const EmbeddingTable one = lower(spec, positions);
   for (const int count : {2, 7}) {
     set_threads(count);
-    EXPECT_EQ(lower(spec, positions, 3), one) << count;
+    EXPECT_EQ(lower(spec, positions), one) << count;
   }
   set_threads(before);
 }
 
 TEST(UniversalTable, NoPositionsGiveNoRows) {
-  EXPECT_EQ(lower({.width = 6, .recipe = interleaved}, {}, 1), (EmbeddingTable{0, 6, {}}));
+  EXPECT_EQ(lower(spec_of(6, 1), {}), (EmbeddingTable{0, 6, {}}));
 }
 
 TEST(UniversalTable, RefusesASpecThatBreaksItsBounds) {
   const std::vector<std::int64_t> positions{0};
-  EXPECT_EQ(message_of([&] { lower({.recipe = interleaved}, positions, 1); }),
+  EXPECT_EQ(message_of([&] { lower(spec_of(0, 1), positions); }),
             "[sinusoidal] width must be at least 1, got 0");
-  EXPECT_EQ(message_of([&] { lower({.width = 4}, positions, 1); }),
+  EXPECT_EQ(message_of([&] { lower(UniversalTransformer{.width = 4}, positions); }),
             "[sinusoidal] recipe must be interleaved, half_split, tensor2tensor or timestep, "
             "got 0");
+  for (const std::int64_t step : {0, -1})
+    EXPECT_EQ(message_of([&] { lower(spec_of(4, step), positions); }),
+              "[universal] step must be at least 1, got " + std::to_string(step));
 }
 
-}  // namespace step_test
+}  // namespace universal_test
 }  // namespace gnomon

@@ -1,0 +1,236 @@
+"""attention: masks, biases, dropout, packed batches and autocast, and the choice of the path.
+
+The direct path and the operators are those of _functions.py. Dropout, and numbers in float64, are
+computed by operators of PyTorch (_composed.py).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from .._spec import Encoding
+from . import _composed, _kernels, _plans
+from ._functions import (
+    Layout,
+    Visibility,
+    _all_direct,
+    _compiling,
+    _direct,
+    _refuse_tangents,
+    _with_gradients,
+    heads_tokens,
+)
+from ._kernels import AttentionArguments
+from ._registry import call
+
+
+class _Attention(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, rest: AttentionArguments, q: Tensor, k: Tensor, v: Tensor,
+                sinks: Tensor | None, gates: Tensor | None, bias: Tensor | None,
+                *parameters: Tensor) -> Tensor:
+        plan = rest.plan(q, k, parameters, sinks)
+        out, lse = _kernels.attend(plan, rest.heads_tokens, q, k, v, gates, bias)
+        ctx.save_for_backward(q, k, v, sinks, gates, bias, out, lse, *parameters)
+        ctx.rest, ctx.plan = rest, plan
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
+        q, k, v, sinks, gates, bias, out, lse, *parameters = ctx.saved_tensors
+        wanted = ctx.needs_input_grad[6]
+        given = grad, q, k, v, parameters, sinks, gates, bias, out, lse, wanted
+        if _with_gradients() or not _direct(grad):
+            results = call("attention_backward", *given, *ctx.rest)
+        else:
+            results = _kernels.attend_backward(ctx.plan, ctx.rest.heads_tokens, *given)
+        dq, dk, dv, others, *rest = _kernels.split_gradients(results, sinks, gates, wanted)
+        return None, dq, dk, dv, *rest, *others
+
+
+def attention(q: Tensor, k: Tensor, v: Tensor,
+              encoding: Encoding | Sequence[Encoding] | None = None,
+              parameters: Sequence[Tensor] = (), *, layout: Layout = "heads_tokens",
+              visibility: Visibility = "causal", left: int | None = None,
+              right: int | None = None, softmax_scale: float | None = None,
+              cap: float | None = None, sinks: Tensor | None = None,
+              positions: Tensor | None = None, query_positions: Tensor | None = None,
+              sequences: Tensor | None = None, query_sequences: Tensor | None = None,
+              gates: Tensor | None = None, attn_mask: Tensor | None = None,
+              bias: Tensor | None = None,
+              dropout: float = 0,  # not 0.0, which torch.compile would make symbolic
+              cu_seqlens_q: Tensor | None = None, cu_seqlens_k: Tensor | None = None,
+              length: int = 0) -> Tensor:
+    """Softmax attention with the rotation, bias or relative vectors of an encoding.
+
+    q: [B, H, T, D]; k: [B, Hk, S, D]; v: [B, Hk, S, Dv]; or, for the layout 'tokens_heads',
+        [B, T, H, D] and so on. Hk divides H. float32, float16, bfloat16 or float64; autocast
+        casts them, as for scaled_dot_product_attention. q and k are not rotated before the call;
+        an encoding that rotates does it inside.
+    encoding: a spec, several specs, or None (no position). An embedding that is added to the
+        tokens has no effect here: see add_position.
+    parameters: the trained matrices, in the order of spec.parameters(). Computed in float32, or
+        in float64 if they and q are float64 (not relative vectors).
+    visibility: 'causal': query row i sees key rows up to i + S - T. 'bidirectional': all rows.
+    left, right: window limits in rows. `sliding_window` w of a config is left = w - 1.
+    softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).
+    cap: soft cap of the scores (Gemma 2). sinks: one score for each head, [H] (gpt-oss).
+    positions: integers [S] or [B, S] of the keys; default: 0 to S - 1.
+    query_positions: integers [T] or [B, T]; default: the last T of positions.
+    sequences: integers, [S] or [B, S]: a query sees keys of its own sequence (packing); -1 is
+        padding. query_sequences: default: the last T of sequences.
+    gates: factors on the bias of the encoding, [B or 1, H, T] (WavLM).
+    attn_mask: bool (True: visible) or added to the scores; broadcasts to [B, H, T, S] in every
+        layout. Combined with visibility, whose default is 'causal'.
+    bias: added to the scores, broadcasts to [B, H, T, S]; differentiable.
+    dropout: probability that a weight is zero, from the generator of PyTorch.
+    cu_seqlens_q, cu_seqlens_k: int [N + 1], first rows of N sequences (flash-attn's varlen
+        functions); q [total, H, D], k and v alike. cu_seqlens_k: default: cu_seqlens_q. Each
+        sequence is a call of its own, with positions from 0.
+    length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
+
+    Returns the shape of q with Dv in place of D; in memory [B, T, H, Dv]. A query that sees no
+    key gives zeros. Differentiable once, in q, k, v, parameters, sinks, gates, attn_mask and bias;
+    gradients have the same bits for any number of threads. CPU only: on a GPU use
+    gnomon.torch.flex. Memory beyond the arguments grows with T + S. Cost: D + Dv multiply-adds
+    for each visible score. An encoding without parameters is lowered once for the same tokens.
+    O(B H T S) memory: a mask or bias beside the bias of an encoding, the gradient of a bias, and
+    dropout, float64 parameters, and a mask or bias on another device, which run as operators of
+    PyTorch.
+    Raises ValueError if shapes, types or devices do not fit.
+    """
+    if not q.device == k.device == v.device:
+        raise ValueError("[attention] q, k and v must be on one device, "
+                         f"got {q.device}, {k.device}, {v.device}")
+    q, k, v = _cast(q, k, v)
+    if cu_seqlens_q is not None or cu_seqlens_k is not None:
+        return _packed(q, k, v, cu_seqlens_q, cu_seqlens_k, _given(locals()))
+    by_heads = layout == "heads_tokens" or heads_tokens(layout)
+    rest = AttentionArguments(query_positions, positions, query_sequences, sequences,
+                              _plans.texts_of(encoding), by_heads, visibility, left, right,
+                              softmax_scale, cap, length)
+    if attn_mask is not None or bias is not None:
+        _check_heads(q, k, v)
+        bias = _sum_of(_mask(attn_mask, q, k, by_heads), _bias("bias", bias, q, k, by_heads))
+    elsewhere = bias is not None and q.device.type not in ("cpu", "meta")
+    if dropout or elsewhere or (q.dtype == torch.float64 and _exact(rest, parameters, bias)):
+        if not 0 <= dropout < 1:
+            raise ValueError(f"[attention] dropout must be at least 0 and below 1, got {dropout}")
+        _check_heads(q, k, v)
+        return _composed.attention(q, k, v, parameters, sinks, gates, bias, *rest, replaces=False,
+                                   dropout=dropout)[0]
+    if bias is not None:
+        bias, gates = _composed.with_own(rest, q, k, parameters, gates, bias)
+    if _compiling() or not _all_direct(q, k, v, sinks, gates, bias, *parameters):
+        _refuse_tangents("attention", q, k, v, sinks, gates, bias, *parameters)
+        return call("attention", q, k, v, list(parameters), sinks, gates, bias, *rest)[0]
+    if _with_gradients() and torch._C._any_requires_grad(q, k, v, sinks, gates, bias, *parameters):
+        return _Attention.apply(rest, q, k, v, sinks, gates, bias, *parameters)
+    plan = rest.plan(q, k, parameters, sinks)
+    return _kernels.attended(plan, rest.heads_tokens, q, k, v, gates, bias)
+
+
+def _given(values: dict[str, Any]) -> dict[str, Any]:
+    """Returns the options of attention beside q, k, v and the lengths."""
+    return {name: one for name, one in values.items()
+            if name not in ("q", "k", "v", "cu_seqlens_q", "cu_seqlens_k")}
+
+
+def _cast(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """Casts as autocast does for scaled_dot_product_attention: all but float64."""
+    device = q.device.type
+    if not (torch._C._is_any_autocast_enabled() and torch.is_autocast_enabled(device)):
+        return q, k, v
+    kind = torch.get_autocast_dtype(device)
+    q, k, v = (one.to(kind) if one.is_floating_point() and one.dtype != torch.float64 else one
+               for one in (q, k, v))
+    return q, k, v
+
+
+def _check_heads(q: Tensor, k: Tensor, v: Tensor) -> None:
+    for name, one in (("q", q), ("k", k), ("v", v)):
+        if one.dim() != 4:
+            raise ValueError(f"[attention] {name} must have 4 axes, got {one.dim()}")
+
+
+def _exact(rest: AttentionArguments, parameters: Sequence[Tensor], bias: Tensor | None) -> bool:
+    """Whether the call has numbers in float64 that the kernels would round to float32."""
+    given = [*parameters, *([] if bias is None else [bias])]
+    return any(one.dtype == torch.float64 for one in given) and not any(
+        "keys and values" in one.enters for one in _composed.mixture_of(rest.encoding))
+
+
+def _bias(name: str, one: Tensor | None, q: Tensor, k: Tensor, by_heads: bool) -> Tensor | None:
+    """Returns a bias with 4 axes. Refuses one that does not broadcast to [B, H, T, S]."""
+    if one is None:
+        return None
+    tokens, heads = (2, 1) if by_heads else (1, 2)
+    shape = [q.shape[0], q.shape[heads], q.shape[tokens], k.shape[tokens]]
+    if not one.is_floating_point():
+        raise ValueError(f"[attention] {name} must have elements of a float type"
+                         f"{' or bool' if name == 'attn_mask' else ''}, got {one.dtype}")
+    if one.dim() > 4 or any(n not in (1, m) for n, m in zip(one.shape[::-1], shape[::-1])):
+        raise ValueError(f"[attention] {name} must broadcast to [B, H, T, S] = {shape}, "
+                         f"got {list(one.shape)}")
+    return one[(None,) * (4 - one.dim())]
+
+
+def _mask(mask: Tensor | None, q: Tensor, k: Tensor, by_heads: bool) -> Tensor | None:
+    if mask is not None and mask.dtype == torch.bool:
+        kind = torch.float64 if q.dtype == torch.float64 else torch.float32
+        mask = torch.zeros(mask.shape, dtype=torch.float32, device=mask.device).masked_fill(
+            ~mask, -math.inf)
+    return _bias("attn_mask", mask, q, k, by_heads)
+
+
+def _sum_of(one: Tensor | None, other: Tensor | None) -> Tensor | None:
+    return other if one is None else one if other is None else one + other
+
+
+# -- packed batches ----------------------------------------------------------------------------
+
+
+def _packed(q: Tensor, k: Tensor, v: Tensor, of_queries: Tensor | None, of_keys: Tensor | None,
+            options: dict[str, Any]) -> Tensor:
+    """Attention of each of N sequences, joined along their tokens: [total, H, D]."""
+    if of_queries is None:
+        raise ValueError("[attention] cu_seqlens_q must be given with cu_seqlens_k, got None")
+    refused = [name for name in ("positions", "query_positions", "sequences", "query_sequences",
+                                 "gates", "attn_mask", "bias") if options.pop(name) is not None]
+    if refused:
+        raise ValueError("[attention] cu_seqlens_q must be given without positions, sequences, "
+                         f"masks, biases and gates, got {', '.join(refused)}")
+    options.pop("layout")
+    starts = [boundaries("attention", name, one, x.shape[0]) for name, one, x in (
+        ("cu_seqlens_q", of_queries, q),
+        ("cu_seqlens_k", of_queries if of_keys is None else of_keys, k))]
+    for name, one in (("q", q), ("k", k), ("v", v)):
+        if one.dim() != 3:
+            raise ValueError(f"[attention] {name} must be [total, H, D] with cu_seqlens_q, "
+                             f"got {list(one.shape)}")
+    if len(starts[0]) != len(starts[1]):
+        raise ValueError(f"[attention] cu_seqlens_k must have {len(starts[0])} elements, as "
+                         f"cu_seqlens_q, got {len(starts[1])}")
+    parts = []
+    for i in range(len(starts[0]) - 1):
+        rows, columns = (slice(one[i], one[i + 1]) for one in starts)
+        parts.append(attention(q[None, rows], k[None, columns], v[None, columns],
+                               layout="tokens_heads", **options)[0])
+    return torch.cat(parts) if parts else q.new_empty(0, q.shape[1], v.shape[2])
+
+
+def boundaries(operation: str, name: str, given: Tensor, total: int) -> list[int]:
+    """Returns the first rows of sequences, and the end of the last one."""
+    if given.dim() != 1 or given.is_floating_point() or given.dtype == torch.bool or not len(given):
+        raise ValueError(f"[{operation}] {name} must be integers [N + 1], got {given.dtype} "
+                         f"{list(given.shape)}")
+    starts: list[int] = given.tolist()
+    if starts[0] != 0 or starts[-1] != total or any(a > b for a, b in zip(starts, starts[1:])):
+        raise ValueError(f"[{operation}] {name} must increase from 0 to the number of rows, "
+                         f"{total}, got {starts}")
+    return starts

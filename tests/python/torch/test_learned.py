@@ -1,0 +1,130 @@
+"""Trained rotary frequencies against timm, rotary-embedding-torch and the frequencies of a spec."""
+
+from __future__ import annotations
+
+import pickle
+
+import pytest
+import torch
+from formulas import tokens_first
+from rotary_embedding_torch import RotaryEmbedding
+from timm.layers import RotaryEmbeddingMixed, apply_rot_embed_cat
+
+import gnomon
+import gnomon.torch as gt
+
+
+@pytest.fixture(autouse=True)
+def seed() -> None:
+    torch.manual_seed(0)
+
+
+def weighted(out):
+    return (out * torch.linspace(-1, 1, out.numel(), dtype=out.dtype).view(out.shape)).sum()
+
+
+@pytest.mark.parametrize("indexing", ["xy", "ij"])
+def test_mixed_frequencies_are_those_of_timm(indexing):
+    heads, depth, width, height = 3, 2, 4, 5
+    theirs = RotaryEmbeddingMixed(8 * heads, depth, heads, feat_shape=[height, width],
+                                  grid_indexing=indexing)
+    x = torch.randn(2, heads, height * width, 8)
+    rows = theirs.get_embed([height, width])
+    at = theirs.t_x, theirs.t_y
+    for layer in range(depth):
+        ours = gt.LearnedRotary(8, pairing="adjacent", axes=2, heads=heads)
+        with torch.no_grad():
+            ours.frequencies.copy_(theirs.freqs[:, layer])
+        want = apply_rot_embed_cat(x, rows[layer])
+        got, _ = ours.rotate(x, x, at)
+        torch.testing.assert_close(got, want, atol=3e-6, rtol=0)
+        theirs.freqs.grad = None
+        weighted(want).backward(retain_graph=True)
+        weighted(got).backward()
+        torch.testing.assert_close(ours.frequencies.grad, theirs.freqs.grad[:, layer], atol=2e-4,
+                                   rtol=1e-5)
+
+
+@pytest.mark.parametrize("offset", [0, 17])
+def test_learned_frequencies_are_those_of_rotary_embedding_torch(offset):
+    theirs = RotaryEmbedding(8, learned_freq=True)
+    ours = gt.LearnedRotary(8, pairing="adjacent")
+    torch.testing.assert_close(ours.frequencies, theirs.freqs)
+    with torch.no_grad():
+        theirs.freqs.mul_(torch.rand(4) + 0.5)
+        ours.frequencies.copy_(theirs.freqs)
+    x = torch.randn(2, 3, 6, 12)
+    want = theirs.rotate_queries_or_keys(x, offset=offset)
+    got, _ = ours(x, x, offset)
+    torch.testing.assert_close(got, want, atol=1e-5, rtol=0)
+    torch.testing.assert_close(torch.autograd.grad(weighted(got), ours.frequencies)[0],
+                               torch.autograd.grad(weighted(want), theirs.freqs)[0], atol=1e-3,
+                               rtol=1e-5)
+
+
+def test_the_first_frequencies_are_those_of_the_spec():
+    rope = gnomon.Rotary(rotary_dim=8, pairing="halves", head_offset=2)
+    module = gt.LearnedRotary(8, pairing="halves", head_offset=2, dtype=torch.float64)
+    x = torch.randn(2, 3, 6, 12)
+    for at in (None, 100_000, torch.tensor([5, 0, 3, 1, 1, 9]), torch.rand(2, 6)):
+        q, k = module.rotate(x[:, :, 4:], x, at)
+        torch.testing.assert_close(k, gt.rotate(x, rope, at), atol=1e-6, rtol=0)
+        torch.testing.assert_close(q, k[:, :, 4:], atol=1e-6, rtol=0)
+    swapped = module.rotate(*(x.transpose(1, 2),) * 2, layout="tokens_heads")[0]
+    torch.testing.assert_close(swapped.transpose(1, 2), gt.rotate(x, rope), atol=1e-6, rtol=0)
+    axes = gt.LearnedRotary(8, pairing="halves", axes=2, dtype=torch.float64)
+    at = torch.arange(6), torch.zeros(6)
+    even = tokens_first(x.double(), at[0])
+    got = axes.rotate(x.double(), x.double(), at)[0]
+    torch.testing.assert_close(got[..., [0, 2, 4, 6]], even[..., [0, 2, 4, 6]])
+    assert torch.equal(got[..., [1, 3, 5, 7]], x.double()[..., [1, 3, 5, 7]])
+
+
+def test_gradients():
+    x = torch.randn(1, 2, 3, 6, dtype=torch.float64, requires_grad=True)
+    frequencies = torch.rand(2, 2, 2, dtype=torch.float64, requires_grad=True)
+    at = torch.rand(3, dtype=torch.float64, requires_grad=True), torch.arange(3)
+
+    def run(x, frequencies, first):
+        return gt.rotate_by_frequencies(x, frequencies, (first, at[1]), pairing="adjacent")
+
+    inputs = x, frequencies, at[0]
+    assert torch.autograd.gradcheck(run, inputs, check_forward_ad=True)
+    assert torch.autograd.gradgradcheck(run, inputs)
+    single = [one.detach().float() for one in inputs]
+    compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(*single), run(*single))
+    mapped = torch.vmap(run, (None, 0, None))(x, torch.stack([frequencies, 2 * frequencies]), at[0])
+    torch.testing.assert_close(mapped[1], run(x, 2 * frequencies, at[0]))
+
+
+def test_casts_do_not_round_frequencies():
+    module = gt.LearnedRotary(64, pairing="halves")
+    want = module.frequencies.detach().clone()
+    assert torch.equal(module.bfloat16().frequencies, want)
+    assert torch.equal(pickle.loads(pickle.dumps(module.half())).frequencies, want)
+    assert module.double().frequencies.dtype == torch.float64
+    meta = gt.LearnedRotary(64, pairing="halves", device="meta")
+    meta.to_empty(device="cpu").reset_parameters()
+    assert torch.equal(meta.frequencies, want)
+    x = torch.randn(1, 1, 4, 64, dtype=torch.bfloat16)
+    assert module.float().rotate(x, x)[0].dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize("call, message", [
+    (lambda x, f: gt.rotate_by_frequencies(x, f.half(), pairing="halves"), "since 16 bits round"),
+    (lambda x, f: gt.rotate_by_frequencies(x, f[None], pairing="halves"), r"\[A, H or 1, R/2\]"),
+    (lambda x, f: gt.rotate_by_frequencies(x, f, pairing="all"), "pairing must be one of"),
+    (lambda x, f: gt.rotate_by_frequencies(x, f, torch.arange(4), pairing="halves"), "T = 5"),
+    (lambda x, f: gt.rotate_by_frequencies(x, f, (torch.arange(5),) * 2, pairing="halves"),
+     "one tensor for each position axis, 1, got 2"),
+    (lambda x, f: gt.rotate_by_frequencies(x, f.expand(1, 3, 4), pairing="halves"), "1 or 2 heads"),
+    (lambda x, f: gt.rotate_by_frequencies(x[..., :6], f, pairing="halves"), "must have at least"),
+    (lambda x, f: gt.rotate_by_frequencies(x.int(), f, pairing="halves"), "got torch.int32"),
+    (lambda x, f: gt.LearnedRotary(7, pairing="halves"), "rotary_dim must be even"),
+    (lambda x, f: gt.LearnedRotary(8, pairing="halves", dtype=torch.half), "dtype must be float32"),
+    (lambda x, f: gt.LearnedRotary(8, pairing="halves", heads=0), "heads must be at least 1"),
+])
+def test_errors(call, message):
+    with pytest.raises(ValueError, match=message):
+        call(torch.randn(1, 2, 5, 8), torch.rand(4))
