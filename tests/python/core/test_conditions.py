@@ -113,6 +113,8 @@ ARGUMENTS = {
         heads(1), heads(2), heads(3), PLAN, lse=x)), (1, 2, 3), changed=True),
     "attention gates": Argument("gates", lambda x: gnomon.attention(
         heads(1), heads(2), heads(3), gated(), gates=x), (1, 2, 3)),
+    "attention bias": Argument("bias", lambda x: gnomon.attention(
+        heads(1), heads(2), heads(3), PLAN, bias=x), (1, 2, 3, 3)),
     **{f"attention_backward {name}": Argument(
         name, backward(name), (1, 2, 3) if name == "lse" else (1, 3, 2, 4),
         changed=name in ("q_grad", "k_grad", "v_grad"), strided=name == "lse")
@@ -279,7 +281,7 @@ def test_shapes(key: str) -> None:
             refused(one, given)
 
 
-OPTIONAL = ("attention out", "attention lse", "rotate out", "rotate k", "prepare q",
+OPTIONAL = ("attention out", "attention bias", "attention lse", "rotate out", "rotate k", "prepare q",
             "Positions sequences")
 
 
