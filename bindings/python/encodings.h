@@ -41,8 +41,8 @@ struct Coordinates {
   std::vector<double> values;
   View<const double, 2> view() const noexcept { return {values.data(), {tokens, axes}}; }
 };
-// Returns positions that are no integers: float64 [T], a list with a float, or a tuple with such
-// an axis. Nothing for other objects.
+// Returns positions that are no integers: float64 [T], a list with a float, or a tuple with
+// such an axis. Nothing for other objects.
 std::optional<Coordinates> coordinates_of(const char* operation, const char* name,
                                           nb::handle object);
 

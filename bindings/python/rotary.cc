@@ -340,8 +340,8 @@ has no single set of frequencies.)");
 
 encoding: a rotary spec or RotaryFrequencies.
 positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,
-    or a tuple of them, one for each position axis (M-RoPE). Continuous positions: float64 [T], or
-    a tuple of them. A spec with a grid takes the numbers of cells.
+    or a tuple of them, one for each position axis (M-RoPE). Continuous positions: float64
+    [T], or a tuple of them. A spec with a grid takes the numbers of cells.
 length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
 angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.
 

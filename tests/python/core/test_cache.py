@@ -115,7 +115,7 @@ def test_views_of_a_cache_live_as_long_as_they_are_used() -> None:
 
 @pytest.mark.parametrize("call, rule", [
     (lambda c, k: c.append(k[:, :, :1], k), "k must"),
-    (lambda c, k: c.append(np.concatenate([k, k, k], 1), np.concatenate([k, k, k], 1)), "room of 6"),
+    (lambda c, k: c.append(*[np.concatenate([k, k, k], 1)] * 2), "room of 6"),
     (lambda c, k: c.append(k, k, np.arange(3)), "positions"),
     (lambda c, k: c.append(k, k, table=gnomon.RotaryTable(gnomon.Rotary(
         rotary_dim=4, pairing="adjacent", base=100.0), np.arange(6, 12))), "pairing"),

@@ -92,7 +92,7 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
      "[lower] parameters must be a sequence of arrays, got int"),
     (gnomon.lower, (ROPE, 3), {"visibility": "causal", "cap": "no"},
      "[lower] cap must be a number, got str"),
-    (gnomon.lower, (3, 3), {"visibility": "causal"}, "[encoding] must be a spec, as gnomon.Rotary("),
+    (gnomon.lower, (3, 3), {"visibility": "causal"}, "[encoding] must be a spec, as gnomon.Rot"),
     (gnomon.RotaryTable, (ROPE, 3), {"length": 10**30},
      f"[RotaryTable] length must be an integer of 64 bits, got int {10**30}"),
     (gnomon.RotaryTable, (), {}, "[RotaryTable] missing a required argument: 'encoding'"),

@@ -281,8 +281,8 @@ def test_shapes(key: str) -> None:
             refused(one, given)
 
 
-OPTIONAL = ("attention out", "attention bias", "attention lse", "rotate out", "rotate k", "prepare q",
-            "Positions sequences")
+OPTIONAL = ("attention out", "attention bias", "attention lse", "rotate out", "rotate k",
+            "prepare q", "Positions sequences")
 
 
 @every_argument

@@ -134,7 +134,7 @@ def test_graphormer_bias_with_edges() -> None:
     (lambda: gnomon.resize_table(np.zeros((5, 2), "f4"), (2, 2), preset="vit", extra_rows=0),
      "size must be given"),
     (lambda: gnomon.resize_table(np.zeros((5, 2), "f4"), (2, 2)), "preset, or kernel and corners"),
-    (lambda: gnomon.resize_table(np.zeros((5, 2), "f4"), 0, preset="linear"), "to must be at least"),
+    (lambda: gnomon.resize_table(np.zeros((5, 2), "f4"), 0, preset="linear"), "to must be at lea"),
     (lambda: gnomon.resize_table(np.zeros((5, 2), "i4"), 3, preset="linear"), "table must have"),
 ])
 def test_wrong_graphs_and_tables_are_refused(call: Any, rule: str) -> None:

@@ -183,7 +183,7 @@ def test_continuous_positions_on_axes() -> None:
 
 @pytest.mark.parametrize("call, rule", [
     (lambda: gnomon.RotaryTable(ROPE, np.zeros((2, 3))), "must have 1 axis"),
-    (lambda: gnomon.RotaryTable(ROPE, np.zeros(3, "f4")), "must be integers, or float64.*, got f32"),
+    (lambda: gnomon.RotaryTable(ROPE, np.zeros(3, "f4")), "be integers, or float64.*, got f32"),
     (lambda: gnomon.RotaryTable(ROPE, np.array([np.nan])), "at most 2.31 in magnitude, got nan"),
     (lambda: gnomon.RotaryTable(ROPE, np.array([1e10])), "at most 2.31 in magnitude"),
     (lambda: gnomon.RotaryTable(ROPE, (np.zeros(2), np.zeros(3))), "2 tokens on each axis, got 3"),

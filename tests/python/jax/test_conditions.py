@@ -121,4 +121,4 @@ def test_layouts(layout: Any) -> None:
             out if layout == "tokens_heads" else out.transpose(0, 2, 1, 3), want)
     other = "heads_tokens" if layout == "tokens_heads" else "tokens_heads"
     refused(lambda q: gnomon.jax.rotate(q, ROPE, np.arange(3), layout=other), given[0])
-    refused(lambda q: gnomon.jax.rotate(q, ROPE, layout="heads"), given[0])  # type: ignore[arg-type]
+    refused(lambda q: gnomon.jax.rotate(q, ROPE, layout="heads"), given[0])
