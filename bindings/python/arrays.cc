@@ -68,7 +68,7 @@ std::string type_of(nb::handle object) {
          (nb::hasattr(object, "dtype") ? " of " + dtype_of(object) : "");
 }
 
-// The function of gnomon.torch or gnomon.jax that does the work of an operation, with gradients.
+// The function of gnomon.torch or gnomon.jax that does the work of an operation.
 std::string function_of(const char* package, std::string_view operation) {
   std::string function = "attention";
   for (const char* name : {"rotate", "add_position"})

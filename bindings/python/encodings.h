@@ -40,8 +40,8 @@ struct Coordinates {
   std::vector<double> values;
   View<const double, 2> view() const noexcept { return {values.data(), {tokens, axes}}; }
 };
-// Returns positions that are no integers: an array [T] of a floating type, a list with a float,
-// or a tuple with such an axis. Nothing for other objects.
+// Returns positions that are no integers: float64 [T], a list with a float, or a tuple with such
+// an axis. Nothing for other objects.
 std::optional<Coordinates> coordinates_of(const char* operation, const char* name,
                                           nb::handle object);
 
@@ -83,7 +83,11 @@ void bind_positions(nb::module_& module);
 void bind_rotary(nb::module_& module);
 void bind_encodings(nb::module_& module);
 void bind_plan(nb::module_& module);
+void bind_plan_class(nb::module_& module);
 void bind_model(nb::module_& module);
+void bind_cache(nb::module_& module);
+void bind_graph(nb::module_& module);
+void bind_resize(nb::module_& module);
 void bind_jax(nb::module_& module);
 void bind_wrong_calls(nb::module_& module);  // after all others
 

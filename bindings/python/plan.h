@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "gnomon/attention/layer_plan.h"
@@ -21,14 +22,14 @@ struct Matrix {
 
 struct Plan {
   LayerPlan lowered;
-  // Empty for plans of a released model's layer, which have no gradients of parameters.
+  // Empty for plans of a released model's layer.
   model::Mixture mixture = {};
   model::Window window = {};
   std::vector<Matrix> parameters = {};
   // Whether attention receives q, k and v after `prepare`, as in a layer with a KV cache. If
   // not, attention prepares copies of them.
   bool prepared = false;
-  // Continuous positions [T, A] and [S, A] of a plan of rotary encodings or sinusoids; or empty.
+  // Continuous positions [T, A] and [S, A] of rotary encodings and sinusoids; or empty.
   std::vector<double> query_coordinates = {}, key_coordinates = {};
   std::int64_t axes = 0;
   // Of a plan of a model's layer: the function and the arguments from which pickle makes it
@@ -41,6 +42,9 @@ struct Plan {
     return all;
   }
 };
+
+// Returns the plan as Python prints it.
+std::string summary(const Plan& plan);
 
 // The arguments of gnomon.lower beside the encoding and its tokens.
 struct LowerOptions {

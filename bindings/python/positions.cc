@@ -9,7 +9,6 @@
 #include <optional>
 #include <string>
 #include <tuple>
-#include <type_traits>
 #include <utility>
 
 #include "bindings/python/arrays.h"
@@ -127,8 +126,7 @@ Positions positions_of(const char* operation, const char* name, nb::handle objec
 
 namespace {
 
-// The elements of an array [T] of a floating type, or of a sequence with a float; nothing for
-// others.
+// The elements of an array [T] of float64, or of a list with a float; nothing for others.
 std::optional<std::vector<double>> reals_of(const char* operation, const char* name,
                                             nb::handle object) {
   std::vector<double> values;
@@ -145,20 +143,20 @@ std::optional<std::vector<double>> reals_of(const char* operation, const char* n
     return some ? std::optional(std::move(values)) : std::nullopt;
   }
   const Array array(operation, name, object, Array::Access::read);
-  const TypeCode code = array.tensor().dtype.code;
-  if (code != TypeCode::floating && code != TypeCode::bfloat) return {};
-  if (array.tensor().rank != 1)
+  const ConstTensor at = array.tensor();
+  if (at.dtype.code != TypeCode::floating && at.dtype.code != TypeCode::bfloat) return {};
+  if (!at.holds<double>())
+    refuse(operation, std::string(name) + " must be integers, or float64: others are rounded",
+           gnomon::name(at.dtype));
+  if (at.rank != 1)
     refuse(operation,
            std::string(name) +
                " that are no integers must have 1 axis, [T]: make one table "
                "for each row",
-           std::int64_t{array.tensor().rank});
-  internal::by_type({operation, name}, array.tensor(), [&]<typename T>(T) {
-    const auto view = internal::read<T, 1>({operation, name}, array.tensor());
-    for (std::ptrdiff_t t = 0; t < view.extent(0); ++t)
-      values.push_back(static_cast<double>(
-          static_cast<std::conditional_t<std::is_same_v<T, double>, double, float>>(view(t))));
-  });
+           std::int64_t{at.rank});
+  const auto view = internal::read<double, 1>({operation, name}, at);
+  values.reserve(internal::checked_size(operation, name, {view.extent(0)}));
+  for (std::ptrdiff_t t = 0; t < view.extent(0); ++t) values.push_back(view(t));
   return values;
 }
 

@@ -41,12 +41,14 @@ RotaryFrequencies frequencies_of(nb::handle encoding, std::int64_t length) {
   if (nb::try_cast(encoding, frequencies, false)) return frequencies;
   const model::Encoding spec = encoding_of(encoding);
   auto found = model::rotary_frequencies(spec, length);
-  if (!found)
-    refuse("rotary",
-           "the encoding must be rotary with one set of frequencies: gnomon.lower has "
-           "query_rotary "
-           "and key_rotary of xPos, and rotates by V-JEPA 2 in attention",
-           model::info(spec).name);
+  if (!found) {
+    std::string rule = "the encoding must be rotary with one set of frequencies";
+    if (std::holds_alternative<XPos>(spec))
+      rule += ": use query_rotary and key_rotary of the plan of gnomon.lower";
+    if (std::holds_alternative<Vjepa2>(spec))
+      rule += ": use gnomon.attention with the plan of gnomon.lower";
+    refuse("rotary", rule, model::info(spec).name);
+  }
   return *std::move(found);
 }
 
@@ -334,8 +336,8 @@ has no single set of frequencies.)");
 
 encoding: a rotary spec or RotaryFrequencies.
 positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,
-    or a tuple of them, one for each position axis (M-RoPE). Continuous positions: an array [T]
-    of a floating type, or a tuple of them. A spec with a grid takes the numbers of cells.
+    or a tuple of them, one for each position axis (M-RoPE). Continuous positions: float64 [T], or
+    a tuple of them. A spec with a grid takes the numbers of cells.
 length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
 angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.
 

@@ -45,6 +45,6 @@ for name in ("alibi", "t5", "kerple", "fire", "rotary+alibi"):
     (found, ms), (expected, dense_ms) = timed(by_flex), timed(dense)
     error = (found - expected).abs().max().item()
     print(f"{name:13} {device}: {ms:8.2f} ms, dense bias {dense_ms:8.2f} ms, error {error:.1e}")
-    assert error < (0.05 if gpu else 1e-5)
+    assert error < (0.1 if gpu else 1e-5)
     if gpu:  # FlexAttention has no gradient of q, k and v on the CPU
         found.sum().backward()

@@ -49,6 +49,30 @@ TEST(RotaryTable, EntriesAreThoseOfTheAngles) {
 }
 
 // Sections; interleaved with a remainder; descending; one pair each; an axis without pairs.
+TEST(RotaryTable, OfStoredEntriesHasTheirBits) {
+  const Positions positions = explicit_ids(std::vector<std::int64_t>{3, 1, 900});
+  const RotaryFrequencies frequencies =
+      lower(Rotary{.rotary_dim = 6, .pairing = Pairing::adjacent});
+  const RotaryTable table(frequencies, positions);
+  const RotaryTable stored(frequencies, table.cos(), table.sin());
+  EXPECT_EQ(stored.frequencies(), frequencies);
+  EXPECT_NE(stored.cos().data(), table.cos().data());
+  ASSERT_EQ(stored.cos().extents(), table.cos().extents());
+  for (std::ptrdiff_t t = 0; t < 3; ++t)
+    for (std::ptrdiff_t i = 0; i < 3; ++i) {
+      EXPECT_EQ(stored.cos()(0, t, i), table.cos()(0, t, i));
+      EXPECT_EQ(stored.sin()(0, t, i), table.sin()(0, t, i));
+    }
+  EXPECT_EQ(testing::message_of(
+                [&] { RotaryTable(frequencies, table.cos(), table.sin().slice(1, 0, 2)); }),
+            "[rotary] sin must have the shape of cos, [1, 3, 3], got [1, 2, 3]");
+  EXPECT_EQ(testing::message_of([&] {
+              RotaryTable(lower(Rotary{.rotary_dim = 4, .pairing = Pairing::halves}),
+                          table.cos(), table.sin());
+            }),
+            "[rotary] cos must have a column for each of 2 pairs, got 3");
+}
+
 TEST(RotaryTable, AxesInAnyOrderHaveTheBitsOfTablesOfTheirOwn) {
   constexpr std::int64_t pairs = 32;
   const std::vector<std::function<std::int32_t(std::int32_t)>> patterns{

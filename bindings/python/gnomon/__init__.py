@@ -21,10 +21,13 @@ from typing import TYPE_CHECKING, Any
 from . import _core, specs
 from ._core import (
     FormatError,
+    Graph,
+    KvCache,
     Plan,
     Positions,
     RotaryFrequencies,
     RotaryTable,
+    SegmentMemory,
     add_position,
     add_position_backward,
     attention,
@@ -32,11 +35,13 @@ from ._core import (
     isa,
     lower,
     prepare,
+    resize_table,
     rotary_frequencies,
     rotate,
     set_threads,
     threads,
 )
+from ._check import Check, check
 from ._list import EncodingInfo, encodings, find_encoding
 from ._spec import Encoding, Parameter, Scaling, usual
 from .specs.bias import *  # noqa: F403
@@ -52,24 +57,30 @@ if TYPE_CHECKING:
     from . import jax as jax, lab as lab, model as model, plot as plot, torch as torch
 
 __all__ = [
+    "Check",
     "Encoding",
     "EncodingInfo",
     "FormatError",
+    "Graph",
+    "KvCache",
     "Parameter",
     "Plan",
     "Positions",
     "RotaryFrequencies",
     "RotaryTable",
     "Scaling",
+    "SegmentMemory",
     "add_position",
     "add_position_backward",
     "attention",
     "attention_backward",
+    "check",
     "encodings",
     "find_encoding",
     "isa",
     "lower",
     "prepare",
+    "resize_table",
     "rotary_frequencies",
     "rotate",
     "set_threads",

@@ -9,11 +9,24 @@ from typing import Any, Literal, TypeAlias
 from gnomon._typing import (
     Angles,
     Array,
+    CacheType,
+    DegreeBeyond,
     Direction,
+    EdgeKind,
     Encoding,
     IntegerArray,
+    LaplacianKind,
+    LaplacianSigns,
+    LaplacianVectors,
+    LaplacianZeros,
     Layout,
+    MemoryType,
     Pairing,
+    Resize,
+    ResizeCorners,
+    ResizeKernel,
+    Segment,
+    Switch,
     Visibility,
     YarnFactor,
 )
@@ -155,8 +168,8 @@ class RotaryTable:
 
     encoding: a rotary spec or RotaryFrequencies.
     positions: a number T of tokens (positions 0 to T - 1), integers [T] or [B, T], Positions,
-        or a tuple of them, one for each position axis (M-RoPE). Continuous positions: an array [T]
-        of a floating type, or a tuple of them. A spec with a grid takes the numbers of cells.
+        or a tuple of them, one for each position axis (M-RoPE). Continuous positions: float64 [T], or
+        a tuple of them. A spec with a grid takes the numbers of cells.
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
     angles: 'exact', or 'float32' to follow engines that compute position * inv_freq in float32.
 
@@ -347,8 +360,8 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
     encoding: a spec, several specs, or None (no position).
     queries, keys: numbers of tokens T and S (the queries are the last T of the keys, at
         positions 0 to S - 1), or positions: integers [T] or [B, T], or Positions. Default for
-        keys: the queries. Rotary encodings and sinusoids also take continuous positions: arrays
-        [T] and [S] of a floating type, or tuples of them, one for each position axis.
+        keys: the queries. Rotary encodings and sinusoids also take continuous positions: float64
+        [T] and [S], or tuples of them, one for each position axis.
     parameters: the trained matrices of the encoding in the order of spec.parameters(), float32.
     visibility: 'causal' or 'bidirectional'; required.
     left, right: window limits in rows. Mistral's `sliding_window` w is left = w - 1.
@@ -441,5 +454,232 @@ class ModelDescription:
     def parameters(self, layer: int, part: str) -> list[tuple[str, int, int, float, float]]: ...
 
     def lower_layer(self, layer: int, queries: object | None, keys: object | None, part: str, parameters: object, cached: int, rotated: bool, length: int, image: object | None) -> Plan: ...
+
+class KvCache:
+    """
+    The keys and values of past tokens of one layer, for decoding.
+
+    capacity: C, entries of each row. heads: Hk. head_dim, value_dim: D of keys, Dv of values
+        (default: D). batch: B. axes: A, position axes (3 for M-RoPE).
+    encoding: the rotary spec, or RotaryFrequencies, by which the cache rotates keys; None: keys
+        are stored as they are. length: declared context length for dynamic NTK and LongRoPE.
+    dtype: of the stored keys and values.
+
+    All keys of a cache have the same frequencies: a call that changes them rotates the keys again.
+    Memory: B C Hk (D + Dv) elements, allocated at once. A call that raises ValueError changes
+    nothing. Calls hold the GIL.
+    """
+
+    def __init__(self, *, capacity: int, heads: int, head_dim: int, value_dim: int | None = None, batch: int = 1, axes: int = 1, encoding: Encoding | RotaryFrequencies | None = None, length: int = 0, dtype: CacheType = 'float32') -> None: ...
+
+    @property
+    def tokens(self) -> int:
+        """S, the entries of each row."""
+
+    @property
+    def room(self) -> int:
+        """Entries that can still be appended."""
+
+    @property
+    def frequencies(self) -> RotaryFrequencies | None:
+        """The frequencies by which all keys are rotated."""
+
+    @property
+    def keys(self) -> numpy.typing.NDArray[Any]:
+        """
+        The keys, rotated: a read-only view [B, S, Hk, D]. Calls change its values.
+        """
+
+    @property
+    def values(self) -> numpy.typing.NDArray[Any]:
+        """The values: a read-only view [B, S, Hk, Dv]. Calls change its values."""
+
+    def positions(self, axis: int = 0) -> Positions:
+        """Returns the positions of the entries, for the keys of `gnomon.lower`."""
+
+    def append(self, k: Array, v: Array, positions: PositionsLike | None = None, *, table: RotaryTable | None = None, rotated_with: Encoding | RotaryFrequencies | None = None) -> None:
+        """
+        Rotates new keys and writes them after the last entry; copies the values.
+
+        k: [B, T, Hk, D], not rotated; v: [B, T, Hk, Dv]. Of the type of the cache, or float32.
+        positions: of the new tokens, [T] or [B, T], Positions, or a tuple of them, one for each axis.
+            Default: S, S + 1, ...
+        table: the rows of these positions, shared between layers; default: computed here.
+        rotated_with: the encoding by which k is rotated already, that of the cache.
+        """
+
+    def insert(self, at: int, k: Array, v: Array, positions: PositionsLike | None = None, *, table: RotaryTable | None = None) -> None:
+        """
+        Inserts entries before entry `at`, as `append`. Positions of later entries increase
+        by the number of new entries of their sequence, and their keys are rotated. Default positions:
+        at, at + 1, ...
+        """
+
+    def remove(self, begin: int, end: int) -> None:
+        """
+        Removes entries [begin, end). Positions of later entries decrease by the number of
+        removed entries of their sequence, and their keys are rotated.
+        """
+
+    def drop(self, begin: int, end: int) -> None:
+        """
+        Removes entries [begin, end). All positions stay, so no key is rotated.
+        """
+
+    def shift(self, begin: int, end: int, delta: int | Sequence[int]) -> None:
+        """
+        Adds delta to the positions of entries [begin, end) and rotates their keys. A
+        sequence: one delta for each axis.
+        """
+
+    def change_frequencies(self, to: Encoding | RotaryFrequencies, length: int = 0) -> None:
+        """
+        Rotates all keys to other frequencies, as dynamic NTK and LongRoPE require when the
+        length exceeds a limit.
+        """
+
+    def truncate(self, tokens: int) -> None:
+        """Keeps the first entries."""
+
+    def clear(self) -> None:
+        """Removes all entries."""
+
+    def __repr__(self) -> str: ...
+
+class SegmentMemory:
+    """
+    The keys and values of earlier segments of a long text (Transformer-XL).
+
+    memory: M, tokens that are kept. segment: the longest T of a call. heads, head_dim, value_dim,
+        batch, encoding, length, dtype: as KvCache; dtype may also be 'float64'.
+
+    If queries see at most M keys back (left=M), attention by segments equals attention over the
+    whole text. Memory: B (2 M + segment) Hk (D + Dv) elements. Source: Dai et al. 2019,
+    arXiv:1901.02860, section 3.2.
+    """
+
+    def __init__(self, *, memory: int, segment: int, heads: int, head_dim: int, value_dim: int | None = None, batch: int = 1, encoding: Encoding | RotaryFrequencies | None = None, length: int = 0, dtype: MemoryType = 'float32') -> None: ...
+
+    @property
+    def kept(self) -> int:
+        """Rows that the next segment will see."""
+
+    @property
+    def next(self) -> int:
+        """The position of the next token."""
+
+    def append(self, k: Array, v: Array, *, table: RotaryTable | None = None) -> Segment:
+        """
+        Appends a segment and returns what its queries attend to.
+
+        k: [B, T, Hk, D]; v: [B, T, Hk, Dv], of the type of the memory. The result has read-only views
+        keys and values [B, offset + T, Hk, D or Dv], valid until the next call; offset, the rows of
+        memory; first, the position of row 0 in the text.
+        """
+
+    def clear(self) -> None:
+        """Removes all tokens. The next one has position 0."""
+
+class Graph:
+    """
+    A graph of N nodes, numbered from 0. Immutable.
+
+    edges: integers [E, 2], each row two nodes. kind: 'undirected' (an edge gives two arcs) or
+        'directed'. An edge that is listed more than once counts once.
+    Cost: O(N + E log E) time.
+    """
+
+    def __init__(self, nodes: int, edges: Array, kind: EdgeKind) -> None: ...
+
+    @staticmethod
+    def path(nodes: int) -> Graph:
+        """Returns the path 0 - 1 - ... - (nodes - 1), the graph of a text."""
+
+    @staticmethod
+    def ring(nodes: int) -> Graph:
+        """Returns the path closed to a ring."""
+
+    @property
+    def nodes(self) -> int:
+        """N."""
+
+    @property
+    def arcs(self) -> int:
+        """Arcs: two for each undirected edge."""
+
+    @property
+    def kind(self) -> EdgeKind: ...
+
+    def out_degrees(self) -> numpy.typing.NDArray[numpy.int64]:
+        """Returns the number of arcs from each node, [N]."""
+
+    def in_degrees(self) -> numpy.typing.NDArray[numpy.int64]:
+        """Returns the number of arcs to each node, [N]."""
+
+    def components(self) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        Returns the connected component of each node, [N], ignoring directions.
+        """
+
+    def distances(self, limit: int = 510) -> numpy.typing.NDArray[numpy.int32]:
+        """
+        Returns the arcs of the shortest path between every two nodes, [N, N]; `limit` if
+        there are at least that many, or no path. Cost: O(N (N + arcs)).
+        """
+
+    def laplacian_vectors(self, vectors: int, *, kind: LaplacianKind, zeros: LaplacianZeros, signs: LaplacianSigns, seed: int = 0) -> LaplacianVectors:
+        """
+        Returns the K eigenvectors of the least eigenvalues of the Laplacian: eigenvalues
+        [K], ascending; vectors [N, K], columns of norm 1; found, the number of columns that are not
+        padding.
+
+        kind: 'combinatorial', D - A, or 'symmetric', I - D^-1/2 A D^-1/2.
+        zeros: 'skip_one' leaves out the first eigenvector of eigenvalue 0, 'skip_all' all of them.
+        signs: 'fixed', 'random' (by the seed, for training) or 'absolute'.
+        Residual: at most 2^-32 max L(i, i). Components of up to 256 nodes: O(n^3). Source: Dwivedi et
+        al. 2020, arXiv:2003.00982.
+        """
+
+    def return_probabilities(self, steps: int) -> numpy.typing.NDArray[numpy.float64]:
+        """
+        Returns the probabilities [N, K] that a random walk is at its first node again
+        after 1 to K steps. Cost: at most O(N K arcs). Source: Dwivedi et al. 2021, arXiv:2110.07875.
+        """
+
+    def degree_table(self, in_table: Array, out_table: Array, *, beyond: DegreeBeyond) -> numpy.typing.NDArray[numpy.float32]:
+        """
+        Returns the table [N, C] of the sums of the rows degree + 1 of both tables, float32
+        [rows, C]. beyond: degrees without a row are 'capped' or 'refused'. Source: Ying et al. 2021,
+        arXiv:2106.05234, section 3.1.1.
+        """
+
+    def graphormer_bias(self, encoding: Encoding, spatial: Array, *, token: Array | None = None, edges: Array | None = None, hops: Array | None = None, features: IntegerArray | None = None, given: Array | None = None) -> numpy.typing.NDArray[numpy.float32]:
+        """
+        Returns the bias [H, T, T] of a gnomon.Graphormer; T is N, or N + 1 with a token.
+
+        spatial: float32 [unreachable + 2, H]; row 0 is not used, row d + 1 is that of distance d.
+        token: [H]. edges: [edge_rows, H]. hops: [hops, H, H]. features: rows of `edges` of each listed
+            edge, integers [E, F]. given: a matrix [T, T] that is added (0 and -infinity).
+        Sums in double, rounded once. Source: Ying et al. 2021, arXiv:2106.05234, section 3.1.
+        """
+
+    def __eq__(self, other: object, /) -> bool: ...
+
+    def __repr__(self) -> str: ...
+
+def resize_table(table: Array, to: int | Sequence[int], size: int | Sequence[int] | None = None, *, preset: Resize | None = None, kernel: ResizeKernel | None = None, corners: ResizeCorners | None = None, antialias: Switch = 'off', extra_rows: int | None = None, size_offset: float = 0.0) -> numpy.typing.NDArray[Any]:
+    """
+    Returns a learned table resampled to another length or grid, of its element type.
+
+    table: [N, C], float32, float64, float16 or bfloat16 (computed in double, rounded once).
+    to: rows, or (height, width). size: the present rows or grid; default: all rows, or a square.
+    preset: the method of a model, 'vit', 'deit', 'clip', 'dinov2', 'glm4v' (all cubic),
+        'dinov2-original', 'dinov2-registers', 'siglip2', 'qwen3-vl', or 'linear' (one axis).
+    kernel, corners, antialias: without a preset; 'half-pixel' is align_corners=False.
+    extra_rows: rows before the grid that are copied (class token); default: that of the preset.
+
+    The values are those of torch.nn.functional.interpolate, with sums in double: error half an ulp
+    + 2^-46 of the largest entry. Cost: O(rows C).
+    """
 
 def jax_targets() -> dict[str, object]: ...

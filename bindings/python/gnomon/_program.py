@@ -18,13 +18,16 @@ def path() -> str:
     return program
 
 
-def run(*arguments: str, stdin: str | None = None) -> str:
-    """Runs the program and returns what it prints. Raises ValueError with its error message."""
+def run(*arguments: str, stdin: str | None = None, statuses: tuple[int, ...] = (0,)) -> str:
+    """Runs the program and returns what it prints. Raises ValueError with its error message.
+
+    statuses: the exit statuses of success.
+    """
     done = subprocess.run([path(), *arguments], input=stdin, capture_output=True, text=True)
     if done.returncode == 2:
         message = done.stderr.strip()
         raise ValueError(message.removeprefix("gnomon: "))
-    if done.returncode != 0:
+    if done.returncode not in statuses:
         raise RuntimeError(
             f"gnomon {' '.join(arguments)} failed ({done.returncode}): {done.stderr.strip()}")
     return done.stdout

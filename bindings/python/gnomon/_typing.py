@@ -3,9 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal, Protocol, TypeAlias, Union
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, Union
 
 
+CacheType: TypeAlias = Literal["float32", "float16", "bfloat16"]
+MemoryType: TypeAlias = Literal["float32", "float16", "bfloat16", "float64"]
+DegreeBeyond: TypeAlias = Literal["capped", "refused"]
+EdgeKind: TypeAlias = Literal["undirected", "directed"]
+LaplacianKind: TypeAlias = Literal["combinatorial", "symmetric"]
+LaplacianSigns: TypeAlias = Literal["fixed", "random", "absolute"]
+LaplacianZeros: TypeAlias = Literal["skip_one", "skip_all"]
+Resize: TypeAlias = Literal["vit", "deit", "clip", "dinov2", "glm4v", "dinov2-original",
+                            "dinov2-registers", "siglip2", "qwen3-vl", "linear"]
+ResizeCorners: TypeAlias = Literal["half-pixel", "aligned"]
+ResizeKernel: TypeAlias = Literal["linear", "cubic"]
+Switch: TypeAlias = Literal["off", "on"]
 Angles: TypeAlias = Literal["exact", "float32"]
 Direction: TypeAlias = Literal["forward", "inverse"]
 Layout: TypeAlias = Literal["tokens_heads", "heads_tokens"]
@@ -24,6 +36,30 @@ class Array(Protocol):
 
 #: Integers [T] or [B, T].
 IntegerArray: TypeAlias = Union[Array, Sequence[int]]
+
+
+class Segment(NamedTuple):
+    """The keys and values that the queries of a segment attend to (gnomon.SegmentMemory).
+
+    keys, values: read-only views [B, offset + T, Hk, D or Dv], valid until the next call.
+    offset: rows of memory before the segment. first: position of row 0 in the text.
+    """
+
+    keys: Any
+    values: Any
+    offset: int
+    first: int
+
+
+class LaplacianVectors(NamedTuple):
+    """Eigenvectors of a graph (gnomon.Graph.laplacian_vectors).
+
+    eigenvalues: float64 [K], ascending. vectors: float64 [N, K]. Columns after `found` are zero.
+    """
+
+    eigenvalues: Any
+    vectors: Any
+    found: int
 
 
 class Encoding(Protocol):

@@ -24,15 +24,20 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.extend.core import Primitive
+from jax.interpreters import ad, batching, mlir
 
 from . import _core
 from . import _jax_arguments as _arguments
 from ._spec import Encoding
+
+if TYPE_CHECKING:
+    from ._typing import Layout, Visibility
 
 __all__ = ["add_position", "attention", "bias", "rotate", "table"]
 
@@ -41,13 +46,14 @@ for _name, _target in _core.jax_targets().items():
 
 
 def rotate(x: jax.typing.ArrayLike, encoding: Encoding, positions: Any = None, *,
-           layout: str = "tokens_heads", inverse: bool = False, length: int = 0) -> jax.Array:
+           layout: Layout = "tokens_heads", inverse: bool = False, length: int = 0) -> jax.Array:
     """Returns queries or keys rotated by a rotary encoding.
 
     x: [..., T, H, D] for layout 'tokens_heads', [..., H, T, D] for 'heads_tokens'.
     positions: integers [T] or [..., T] with the leading axes of x; a tuple of them, one for each
         position axis (M-RoPE); None: 0 to T - 1. They may be traced.
-    inverse: rotates back. This is also the gradient.
+    inverse: rotates back. This is also the gradient. The rotation is linear in x: `jax.jvp`,
+        `jax.vjp` and all higher derivatives apply.
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
 
     Error and cost: as `gnomon.rotate`, and O(T R) for angles of new positions. Source: Su et al.
@@ -65,8 +71,8 @@ def rotate(x: jax.typing.ArrayLike, encoding: Encoding, positions: Any = None, *
 
 def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.ArrayLike,
               encoding: Encoding | Sequence[Encoding] | None = None,
-              parameters: Sequence[jax.typing.ArrayLike] = (), *, layout: str = "tokens_heads",
-              visibility: str = "causal", left: int | None = None, right: int | None = None,
+              parameters: Sequence[jax.typing.ArrayLike] = (), *, layout: Layout = "tokens_heads",
+              visibility: Visibility = "causal", left: int | None = None, right: int | None = None,
               softmax_scale: float | None = None, cap: float | None = None,
               sinks: jax.typing.ArrayLike = (), gates: jax.typing.ArrayLike | None = None,
               positions: Any = None, sequences: Any = None, length: int = 0) -> jax.Array:
@@ -164,9 +170,16 @@ def add_position(x: jax.typing.ArrayLike, encoding: Encoding,
     x = _arguments.array("add_position", "x", x)
     if x.ndim < 2:
         raise ValueError(f"[add_position] x must have at least 2 axes, got {x.ndim}")
+    if not jnp.issubdtype(x.dtype, jnp.floating):
+        raise ValueError(f"[add_position] x must have elements of a floating type, got {x.dtype}")
     if positions is None:
         is_zero = isinstance(offset, int) and offset == 0
         positions = x.shape[-2] if is_zero else _arguments.offset(offset, x.shape[-2])
+    else:
+        positions = _arguments.integers("add_position", "positions", positions)
+        if positions.shape not in (x.shape[-2:-1], x.shape[:-1]):
+            raise ValueError(f"[add_position] positions must have the shape {x.shape[-2:-1]} or "
+                             f"{x.shape[:-1]}, got {positions.shape}")
     added = table(encoding, positions, parameters, length=length)
     if added.shape[-1] != x.shape[-1]:
         raise ValueError(f"[add_position] x must have the width of the table, {added.shape[-1]}, "
@@ -210,23 +223,51 @@ def _float32(*shape: int) -> jax.ShapeDtypeStruct:
     return jax.ShapeDtypeStruct(shape, jnp.float32)
 
 
-@functools.partial(jax.custom_vjp, nondiff_argnums=(0, 1, 2))
-def _rotate_rule(plan: str, layout: str, direction: str, x: jax.Array, rows: Any) -> jax.Array:
+# The rotation is linear in x. JAX has no decorator for a linear function of its own that works
+# with vmap, so the rotation is a primitive. x: [..., B, T, H, D]; rows: [..., 1 or B, T] each, with
+# the same number of leading axes.
+_rotate_p = Primitive("gnomon_rotate")
+
+
+def _rotate_rule(x: jax.Array, *rows: Any, plan: str, layout: str, direction: str) -> jax.Array:
     return _call("gnomon_rotate", _like(x), x, rows, plan=plan, layout=layout,
                  direction=direction, operands="")
 
 
-def _rotate_forward(plan: str, layout: str, direction: str, x: jax.Array, rows: Any) -> Any:
-    return _rotate(plan, layout, direction, x, rows), rows
+@functools.partial(jax.jit, static_argnums=(0, 1, 2))
+def _rotate(plan: str, layout: str, direction: str, x: jax.Array, rows: Any) -> jax.Array:
+    return _rotate_p.bind(x, *rows, plan=plan, layout=layout, direction=direction)
 
 
-def _rotate_backward(plan: str, layout: str, direction: str, rows: Any, grad: jax.Array) -> Any:
+def _rotate_tangent(primals: Any, tangents: Any, **static: Any) -> Any:
+    out, tangent = _rotate_p.bind(*primals, **static), tangents[0]
+    if type(tangent) is ad.Zero:
+        return out, ad.Zero.from_primal_value(out)
+    return out, _rotate_p.bind(tangent, *primals[1:], **static)
+
+
+def _rotate_transposed(grad: Any, x: Any, *rows: Any, direction: str, **static: Any) -> Any:
+    if type(grad) is ad.Zero:
+        return ad.Zero(x.aval), *(None,) * len(rows)
     other = "forward" if direction == "inverse" else "inverse"
-    return _rotate(plan, layout, other, grad, rows), None
+    return _rotate_p.bind(grad, *rows, direction=other, **static), *(None,) * len(rows)
 
 
-_rotate_rule.defvjp(_rotate_forward, _rotate_backward)
-_rotate = jax.jit(_rotate_rule, static_argnums=(0, 1, 2))
+def _rotate_batch(operands: Any, axes: Any, **static: Any) -> Any:
+    count = next(one.shape[axis] for one, axis in zip(operands, axes) if axis is not None)
+    x, *rows = (jnp.expand_dims(one, 0) if axis is None else jnp.moveaxis(one, axis, 0)
+                for one, axis in zip(operands, axes))
+    x = jnp.broadcast_to(x, (count, *x.shape[1:]))
+    return _rotate_p.bind(x, *rows, **static), 0
+
+
+_rotate_p.def_impl(functools.partial(jax.jit, static_argnames=("plan", "layout", "direction"))(
+    _rotate_rule))
+_rotate_p.def_abstract_eval(lambda x, *rows, **static: jax.core.ShapedArray(x.shape, x.dtype))
+mlir.register_lowering(_rotate_p, mlir.lower_fun(_rotate_rule, multiple_results=False))
+ad.primitive_jvps[_rotate_p] = _rotate_tangent
+ad.primitive_transposes[_rotate_p] = _rotate_transposed
+batching.primitive_batchers[_rotate_p] = _rotate_batch
 
 
 class _Operands(NamedTuple):

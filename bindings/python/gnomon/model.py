@@ -134,7 +134,8 @@ class Model:
         arguments = (layer, queries, keys, part, parameters, cached, rotated, length, image)
         plan = self._description.lower_layer(*arguments)
         # For pickle. Copies, since arrays may change.
-        plan._origin = _lowered, (self, *map(_kept, arguments))
+        plan._origin = (  # type: ignore[attr-defined]
+            _lowered, (self, *map(_kept, arguments)))
         return plan
 
     def to_json(self, length: int | None = None) -> str:
@@ -154,7 +155,8 @@ class Model:
     def __reduce__(self) -> tuple[Any, ...]:
         """A model is read again: from the config, or from the file at its path."""
         names = (name.removeprefix("--").replace("-", "_") for name in self._options[::2])
-        read = functools.partial(from_pretrained, **dict(zip(names, self._options[1::2])))
+        options: dict[str, Any] = dict(zip(names, self._options[1::2]))
+        read = functools.partial(from_pretrained, **options)
         return read, (self._path if self._config is None else json.loads(self._config),)
 
     def __repr__(self) -> str:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import collections
 import faulthandler
+import pickle
 import random
 import resource
 import sys
@@ -50,6 +51,9 @@ class Draw:
         self.tables: list[Any] = [gnomon.RotaryTable(SPECS[0], 3)]
         self.models: list[Any] = []
         self.positions: list[Any] = [gnomon.Positions([0, 1, 2])]
+        self.caches: list[Any] = []
+        self.memories: list[Any] = []
+        self.graphs: list[Any] = []
         self.frequencies: list[Any] = [gnomon.rotary_frequencies(SPECS[0])]
         self.last: Any = None
         self.calm = False  # only arguments that may be right
@@ -61,6 +65,9 @@ class Draw:
         if self.one_in(25):
             return self.random.choice([None, 1.5, "x", True, [], NUMBERS])
         return self.random.choice(NUMBERS) if self.one_in(3) else self.random.randrange(9)
+
+    def few(self) -> Any:
+        return self.integer() if self.one_in(4) else self.random.randrange(3)
 
     def number(self) -> Any:
         return self.random.choice(
@@ -344,6 +351,102 @@ def calls(d: Draw) -> dict[str, Any]:  # one entry for each callable
                 d.integer() if d.one_in(3) else 0,
                 [d.integer() for _ in range(d.random.randrange(4))] if d.one_in(4) else None,
             ),
+        ),
+        "continuous": lambda: d.keep(
+            d.tables,
+            gnomon.RotaryTable(
+                d.of(d.frequencies),
+                d.random.choice([tuple, list])([d.array(3), d.array(3)][: d.random.choice([1, 2])])
+                if d.one_in(2)
+                else d.array(3),
+            ),
+        ),
+        "RotaryTable.__setstate__": lambda: d.keep(
+            d.tables,
+            state(gnomon.RotaryTable, (d.of(d.frequencies), d.array(1, t, 2), d.array(1, t, 2))),
+        ),
+        "pickle of a plan": lambda: pickle.loads(pickle.dumps(plan())),
+        "KvCache": lambda: d.keep(
+            d.caches,
+            gnomon.KvCache(
+                capacity=d.integer() if d.one_in(3) else 8,
+                heads=d.integer() if d.one_in(5) else 2,
+                head_dim=d.integer() if d.one_in(5) else 4,
+                batch=d.integer() if d.one_in(5) else 1,
+                axes=d.integer() if d.one_in(5) else 1,
+                encoding=d.random.choice([SPECS[0], None, d.spec()]),
+                dtype=d.text("float32", "float16"),
+            ),
+        ),
+        "cache.append": lambda: d.of(d.caches).append(
+            x(), x(), maybe(d.tokens), table=maybe(lambda: d.of(d.tables))
+        ),
+        "cache.insert": lambda: d.of(d.caches).insert(
+            d.few(), x(), x(), maybe(d.tokens), table=maybe(lambda: d.of(d.tables))
+        ),
+        "cache.remove": lambda: d.of(d.caches).remove(d.few(), d.few()),
+        "cache.drop": lambda: d.of(d.caches).drop(d.few(), d.few()),
+        "cache.shift": lambda: d.of(d.caches).shift(d.few(), d.few(), d.integer()),
+        "cache.change": lambda: d.of(d.caches).change_frequencies(
+            d.random.choice([SPECS[0], d.of(d.frequencies)])
+        ),
+        "cache.truncate": lambda: d.of(d.caches).truncate(d.few()),
+        "cache.views": lambda: (
+            repr(d.of(d.caches)),
+            np.sum(d.of(d.caches).keys, dtype="f8"),
+            np.sum(d.of(d.caches).values, dtype="f8"),
+            d.of(d.caches).positions(d.integer() if d.one_in(3) else 0),
+        ),
+        "SegmentMemory": lambda: d.keep(
+            d.memories,
+            gnomon.SegmentMemory(
+                memory=d.integer() if d.one_in(3) else 4,
+                segment=d.integer() if d.one_in(3) else 3,
+                heads=2,
+                head_dim=4,
+                encoding=d.spec() if d.one_in(3) else None,
+            ),
+        ),
+        "memory.append": lambda: [
+            np.sum(one) for one in d.of(d.memories).append(x(), x(), table=maybe(
+                lambda: d.of(d.tables)))[:2]
+        ],
+        "Graph": lambda: d.keep(
+            d.graphs,
+            gnomon.Graph(
+                d.integer() if d.one_in(3) else 9,
+                d.ids(3, 2),
+                d.text("undirected", "directed"),
+            ),
+        ),
+        "graph": lambda: (
+            d.of(d.graphs).distances(d.integer() if d.one_in(3) else 5),
+            d.of(d.graphs).components(),
+            d.of(d.graphs).in_degrees(),
+            d.of(d.graphs).return_probabilities(d.random.randrange(9)),
+        ),
+        "graph.laplacian": lambda: d.of(d.graphs).laplacian_vectors(
+            d.random.randrange(9),
+            kind=d.text("symmetric", "combinatorial"),
+            zeros=d.text("skip_one", "skip_all"),
+            signs=d.text("fixed", "random"),
+        ),
+        "graph.degree_table": lambda: d.of(d.graphs).degree_table(
+            d.array(4, 2), d.array(4, 2), beyond=d.text("capped", "refused")
+        ),
+        "graph.bias": lambda: d.of(d.graphs).graphormer_bias(
+            gnomon.Graphormer(heads=2, unreachable=2, token=d.text("none", "first"),
+                              given="once"),
+            d.array(4, 2),
+            token=maybe(lambda: d.array(2)) if d.one_in(3) else np.zeros(2, "f4"),
+            given=maybe(lambda: d.array(9, 9)),
+        ),
+        "resize_table": lambda: gnomon.resize_table(
+            d.array(9, 2),
+            d.random.choice([d.random.randrange(99), (3, 2), (d.integer(), 2)]),
+            maybe(lambda: d.random.choice([9, (3, 3), (d.integer(), d.integer())])),
+            preset=d.text("vit", "linear", "siglip2", "qwen3-vl"),
+            extra_rows=maybe(d.integer),
         ),
         "set_threads": lambda: gnomon.set_threads(
             d.random.choice([0, -1, 1, 2, 2**31 - 1, 2**31, None])

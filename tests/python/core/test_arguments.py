@@ -139,9 +139,31 @@ def test_drawn_states_of_frequencies(state: object) -> None:
         return
 
 
-@pytest.mark.parametrize("cls", [gnomon.RotaryTable, _core.Plan, _core.ModelDescription])
+@pytest.mark.parametrize("cls", [_core.Plan, _core.ModelDescription])
 def test_classes_without_a_state_are_not_pickled(cls: type) -> None:
-    assert not hasattr(cls, "__setstate__")
+    assert not hasattr(cls, "__setstate__")  # a plan is lowered again
+
+
+FREQUENCIES = gnomon.rotary_frequencies(ROPE)
+ROWS = np.ones((1, 3, 2), np.float32)
+
+
+@pytest.mark.parametrize(
+    "state",
+    [
+        (FREQUENCIES, ROWS, ROWS[:, :2]),
+        (FREQUENCIES, ROWS[..., :1], ROWS[..., :1]),
+        (FREQUENCIES, ROWS[0], ROWS[0]),
+        (FREQUENCIES, ROWS.astype("f8"), ROWS),
+        (FREQUENCIES, ROWS, "sin"),
+        (FREQUENCIES, None, None),
+        (3, ROWS, ROWS),
+        (FREQUENCIES, ROWS),
+    ],
+)
+def test_a_state_of_a_table_whose_parts_differ_is_refused(state: tuple[Any, ...]) -> None:
+    with pytest.raises((ValueError, TypeError)):
+        state_of(gnomon.RotaryTable, state)
 
 
 @pytest.mark.parametrize(

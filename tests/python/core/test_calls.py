@@ -17,26 +17,36 @@ TABLE = gnomon.RotaryTable(ROPE, 3)
 X = np.ones((1, 3, 2, 4), np.float32)
 
 
+INSTANCES = [
+    gnomon.lower(gnomon.Alibi(heads=2), 3, visibility="causal"),
+    gnomon.Graph.path(3),
+    gnomon.KvCache(capacity=2, heads=1, head_dim=4),
+    gnomon.SegmentMemory(memory=2, segment=1, heads=1, head_dim=4),
+    gnomon.Positions([0]),
+    gnomon.rotary_frequencies(ROPE),
+    TABLE,
+]
+
+
+def signed(one: Any) -> bool:
+    return hasattr(one, "__nb_signature__") and not isinstance(one, type)
+
+
 def callables() -> dict[str, Any]:
-    """Every function, method and constructor of the extension module."""
-    found: dict[str, Any] = {}
-    for name, one in vars(_core).items():
-        if isinstance(one, type):
-            members = vars(one).items()
-            if not issubclass(one, Exception):
-                found |= {f"{name}.{method}": made for method, made in members
-                          if hasattr(made, "__nb_signature__") and method[:2] != "__"
-                          and not isinstance(made, property)}
-                if "__init__" in vars(one) and hasattr(vars(one)["__init__"], "__nb_signature__"):
-                    found[name] = one
-        elif hasattr(one, "__nb_signature__"):
-            found[name] = one
+    """Every function, method and constructor of the extension module, but those of models."""
+    found = {name: one for name, one in vars(_core).items() if signed(one)}
+    for instance in INSTANCES:
+        cls = type(instance)
+        if signed(vars(cls).get("__init__")):
+            found[cls.__name__] = cls
+        found |= {f"{cls.__name__}.{name}": getattr(instance, name)
+                  for name, one in vars(cls).items() if signed(one) and name[0] != "_"}
+    classes = {one for one in vars(_core).values() if isinstance(one, type)}
+    assert classes - {gnomon.FormatError, _core.ModelDescription} == set(map(type, INSTANCES))
     return found
 
 
-CALLABLES = {name: one for name, one in callables().items()
-             if not name.startswith(("ModelDescription", "Plan."))} | {
-    "Plan.bias": gnomon.lower(gnomon.Alibi(heads=2), 3, visibility="causal").bias}
+CALLABLES = callables()
 
 
 def message_of(call: Any, *args: Any, **kwargs: Any) -> str:

@@ -212,7 +212,7 @@ def test_wrong_fields_are_refused(field: str, value: float) -> None:
 
 
 @pytest.mark.parametrize(
-    "positions", [-1, 2.5, "4", [1.5], [[[1]]], np.ones(3), None, True, [[1, 2], [3]]]
+    "positions", [-1, 2.5, "4", [[[1]]], np.ones(3, "f4"), None, True, [[1, 2], [3]]]
 )
 def test_wrong_positions_are_refused(positions: object) -> None:
     spec = gnomon.Rotary(rotary_dim=8, pairing="halves")

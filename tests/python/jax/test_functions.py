@@ -59,6 +59,46 @@ def test_gradient_of_rotation_of_any_order() -> None:
         np.testing.assert_allclose(*second, rtol=1e-4, atol=1e-4)
 
 
+def test_the_rotation_is_linear_for_jax() -> None:
+    """jvp, vjp, linear_transpose and their compositions with jit and vmap."""
+    x, t, weight = single(2, 5, 3, 8), single(2, 5, 3, 8, seed=1), single(2, 5, 3, 8, seed=2)
+    at = np.array([[0, 7, 1, 900, 5], [3, 3, 2, 1, 9]])
+    for f, positions in ((lambda x: gnomon.jax.rotate(x, ROPE), np.arange(5)),
+                         (lambda x: gnomon.jax.rotate(x, ROPE, at), at),
+                         (jax.jit(lambda x: gnomon.jax.rotate(x, ROPE)), np.arange(5))):
+        turned, back = (oracles.rotated(one, positions * sign).astype(np.float32)
+                        for one, sign in ((t, 1), (weight, -1)))
+        near = {"atol": 2.0**-16, "rtol": 1e-5}
+        np.testing.assert_allclose(jax.jvp(f, (x,), (t,))[1], turned, **near)
+        np.testing.assert_allclose(jax.linearize(f, x)[1](t), turned, **near)
+        np.testing.assert_allclose(jax.vjp(f, x)[1](weight)[0], back, **near)
+        np.testing.assert_allclose(jax.linear_transpose(f, x)(weight)[0], back, **near)
+        # Forward over reverse: of sum (f(x) weight)^3, at x along t.
+        def cubes(x: Any, f: Any = f) -> Any:
+            return ((f(x) * weight) ** 3).sum()
+
+        _, product = jax.jvp(jax.grad(cubes), (x,), (t,))
+        inner = 6 * weight**3 * oracles.rotated(x, positions) * turned
+        want = oracles.rotated(inner, -positions)
+        np.testing.assert_allclose(product, want, rtol=1e-4, atol=1e-4)
+
+
+def test_vmap_of_tangents_over_x_and_positions() -> None:
+    x, at = single(2, 5, 3, 8), np.array([[0, 7, 1, 900, 5], [3, 3, 2, 1, 9]])
+
+    def tangent(x: Any, positions: Any) -> Any:
+        return jax.jvp(lambda x: gnomon.jax.rotate(x, ROPE, positions), (x,), (2 * x,))[1]
+
+    want = 2 * oracles.rotated(x, at)
+    np.testing.assert_allclose(jax.jit(jax.vmap(tangent))(x, at), want, atol=2.0**-16)
+    crossed = jax.vmap(jax.vmap(tangent, (None, 0)), (0, None))(x, at)
+    np.testing.assert_array_equal(crossed[0, 0], tangent(x[0], at[0]))
+    np.testing.assert_array_equal(crossed[1, 0], tangent(x[1], at[0]))
+    jacobian = jax.jacfwd(lambda a: gnomon.jax.rotate(a[None, None], ROPE, at[0, 1:2])[0, 0])
+    np.testing.assert_allclose(jacobian(x[0, 0, 0]) @ x[0, 0, 0], oracles.rotated(
+        x[:1, :1, :1], at[0, 1:2])[0, 0, 0], atol=2.0**-16)
+
+
 @pytest.mark.parametrize("dtype", ["float32", "bfloat16", "float16"])
 def test_rotation_equals_gnomon_rotate(dtype: str) -> None:
     x = jnp.asarray(random(2, 5, 3, 8), dtype)

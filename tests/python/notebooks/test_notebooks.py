@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pathlib
 
-import jupytext
-import nbclient
 import nbformat
 import pytest
+import test_gallery
+from render_notebooks import STORED, execute
 
 import gnomon.lab
 
@@ -15,18 +15,6 @@ FOLDER = pathlib.Path(__file__).parents[3] / "docs" / "notebooks"
 NAMES = sorted(path.stem for path in FOLDER.glob("*.md") if path.stem != "README")
 TINY = "encodings = ['none', 'learned', 'rotary', 'alibi']\nsteps, seeds = 3, 1\n" \
        "size = dict(layers=1, width=32, heads=2)"
-
-
-def execute(name: str, replace: dict[str, str]) -> nbformat.NotebookNode:
-    notebook = jupytext.read(FOLDER / f"{name}.md")
-    for cell in notebook.cells:
-        tag = next((tag for tag in cell.metadata.get("tags", []) if tag in replace), None)
-        if tag:
-            cell.source = replace[tag]
-    client = nbclient.NotebookClient(notebook, timeout=300, kernel_name="python3",
-                                     resources={"metadata": {"path": str(FOLDER)}})
-    client.execute()
-    return notebook
 
 
 def printed(notebook: nbformat.NotebookNode) -> str:
@@ -47,6 +35,12 @@ def test_claims_hold(name: str) -> None:
     pictures = [output for cell in code for output in cell.outputs
                 if "application/vnd.vegalite.v5+json" in output.get("data", {})]
     assert pictures
+    test_gallery.check(name, notebook)
+
+
+def test_stored_results_of_the_lab() -> None:
+    """The page of the gallery has no run of the lab, which would depend on the machine."""
+    test_gallery.check("lab", execute("lab", STORED))
 
 
 def test_lab() -> None:

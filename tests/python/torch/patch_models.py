@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
 import transformers
 from torch import Tensor
+
+import gnomon.torch
 
 transformers.logging.set_verbosity_error()
 
@@ -71,3 +74,25 @@ def inputs(family: str, ids: Tensor, mask: Tensor | None = None) -> dict[str, An
         # More queries than keys in cross-attention.
         arguments["decoder_input_ids"] = torch.cat((ids.flip(1), ids), 1)
     return arguments
+
+
+TOLERANCE = 2e-5  # relative to the largest logit, float32
+
+
+def pair(family: str, **changes: Any) -> tuple[Any, Any]:
+    """Returns an eager model and a patched copy of it."""
+    eager = make(family, **changes)
+    patched = copy.deepcopy(eager)
+    gnomon.torch.patch(patched)
+    return eager, patched
+
+
+def same(got: Tensor, want: Tensor, tolerance: float = TOLERANCE) -> None:
+    assert got.shape == want.shape
+    error, largest = (float(one.detach().abs().max()) for one in (got - want, want))
+    assert error <= tolerance * largest
+
+
+@torch.no_grad()
+def logits(model: Any, arguments: dict[str, Any]) -> Tensor:
+    return model(**arguments).logits.double()

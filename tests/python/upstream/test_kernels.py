@@ -26,7 +26,7 @@ import gnomon.torch
 
 FOLDER = pathlib.Path(__file__).parents[3] / "bindings" / "python" / "kernels"
 B, H, HK, T, D = 2, 4, 2, 12, 16
-close = functools.partial(torch.testing.assert_close, rtol=0, atol=1e-6)  # cos, sin are float32
+close = functools.partial(torch.testing.assert_close, rtol=0, atol=1e-12)
 
 
 def mapping(**layers: str) -> dict:
@@ -100,7 +100,7 @@ def test_the_functions_of_flash_attn(causal: bool, window: tuple[int, int], cap:
         close(one[0], want)
 
 
-@pytest.mark.parametrize("option", [{"dropout_p": 0.1}, {"alibi_slopes": torch.ones(H)},
+@pytest.mark.parametrize("option", [{"alibi_slopes": torch.ones(H)},
                                     {"return_attn_probs": True}])
 def test_flash_attn_options_that_are_refused(option: dict) -> None:
     q = torch.zeros(1, 3, H, D)
@@ -146,7 +146,7 @@ def test_layers_replace_those_of_a_model(mode: Mode) -> None:
     found = model(*arguments)
     close(found, expected)
     found.square().sum().backward()
-    close(model.scale.grad, gradient, atol=1e-5)
+    close(model.scale.grad, gradient)
     with use_kernel_mapping({}, inherit_mapping=False):
         kernelize(model, mode=mode, device="cpu")
     assert apply_rotary.forward.__func__.__module__ != modules[0]  # it is shared by the tests

@@ -26,7 +26,7 @@ from ._modules import PositionEncoding, PositionScheme
 from ._named import *  # noqa: F403
 from ._named import __all__ as _named
 from ._registry import decompositions
-from .patch import PatchReport, patch, unpatch
+from .patch import PatchReport, patch, register_attention, unpatch
 
 __all__ = [
     "LearnedRotary",
@@ -40,6 +40,7 @@ __all__ = [
     "decompositions",
     "flex",
     "patch",
+    "register_attention",
     "rope_init",
     "rotate",
     "rotate_append",

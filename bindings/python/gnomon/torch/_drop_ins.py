@@ -13,6 +13,7 @@ from torch import Tensor
 
 from .. import model
 from .._core import FormatError
+from ..specs import LongRopeScaling
 from . import _kernels
 from ._attention import boundaries
 from ._functions import _all_direct, _compiling, _with_gradients, rotate_with
@@ -125,7 +126,8 @@ def rope_init(config: Any, device: torch.device | str | None = None, seq_len: in
 
     config: a config object of transformers, a dict, or a path: all that
         gnomon.model.from_pretrained takes. seq_len: declared context length for dynamic NTK and
-        LongRoPE; None: the training length. layer_type: an entry of `layer_types` of the config,
+        LongRoPE; None: the training length, but the short factors of LongRoPE, as in transformers.
+        layer_type: an entry of `layer_types` of the config,
         as 'sliding_attention'; None: the first layer with a rotation.
 
     inv_freq: float32 [R/2] in radians per position, each rounded once from the exact value.
@@ -140,8 +142,12 @@ def rope_init(config: Any, device: torch.device | str | None = None, seq_len: in
     for layer in described.layers:
         if layer_type is not None and types[layer.index:layer.index + 1] != [layer_type]:
             continue
-        if any("queries and keys" in one.enters for one in layer.position):
-            found = described.frequencies(layer.index, seq_len or 0, layer.part)
+        for one in layer.position:
+            if "queries and keys" not in one.enters:
+                continue
+            scaling = getattr(one, "scaling", None)
+            short = scaling.original_length if isinstance(scaling, LongRopeScaling) else 0
+            found = described.frequencies(layer.index, int(seq_len or short), layer.part)
             inv_freq = torch.from_numpy(found.inv_freq).to(device, torch.float32)
             return inv_freq, found.table_scale
     kind = "" if layer_type is None else f" of type {layer_type}"

@@ -12,13 +12,14 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-__all__ = ["PatchReport", "patch", "unpatch"]
+__all__ = ["PatchReport", "patch", "register_attention", "unpatch"]
 
 _STATE = "_gnomon_patch"
 
@@ -32,6 +33,7 @@ class PatchReport:
     tokens: tokens of the check; 0 if none was made.
     difference: largest absolute difference of the logits before and after; None without a check.
     relative: difference / largest absolute logit before.
+    left: the parts that stay those of transformers, by name, with the reason.
     """
 
     family: str
@@ -39,30 +41,48 @@ class PatchReport:
     tokens: int = 0
     difference: float | None = None
     relative: float | None = None
+    left: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        lines = [f"{self.family}:", *(f"  {one}" for one in self.replaced)]
+        lines = [f"{self.family}:", *(f"  {one}" for one in self.replaced),
+                 *(f"  not replaced: {one}" for one in self.left)]
         if self.difference is not None:
             lines += [f"largest difference of the logits of {self.tokens} tokens: "
                       f"{self.difference:.2e} ({self.relative:.2e} of the largest logit)"]
         return "\n".join(lines)
 
 
-class _State:
-    def __init__(self, change: Any, configs: list[tuple[Any, Any]]) -> None:
-        self.change, self.configs = change, configs
+def register_attention() -> None:
+    """Adds the attention "gnomon" to transformers, as `attn_implementation="gnomon"`.
 
-    def undo(self) -> None:
-        self.change.undo()
-        for config, implementation in self.configs:
-            config._attn_implementation = implementation
+    Models that call the attention interface of transformers then use Gnomon's attention and masks,
+    on the CPU. Their rotation and their biases stay those of transformers; `patch` replaces them
+    too. Queries that see no key give zeros, as in the sdpa attention; "gnomon_eager" gives the
+    mean of all values, as in the eager attention. Raises ValueError without transformers 5.23.
+    """
+    attend, masks = _modules()[:2]
+    from transformers import AttentionInterface, AttentionMaskInterface
+
+    for mean, name in ((False, attend.NAME), (True, attend.EAGER_NAME)):
+        AttentionInterface.register(name, functools.partial(attend.attention_forward, mean))
+        AttentionMaskInterface.register(name, functools.partial(masks.mask, mean))
+
+
+def _modules() -> tuple[Any, ...]:
+    try:
+        from ._transformers import attend, biases, change, masks, rotations
+    except ImportError as error:
+        raise ValueError(f"[patch] transformers 5.23 or later must be installed, got: {error}"
+                         ) from error
+    return attend, masks, biases, change, rotations
 
 
 def patch(model: nn.Module, *, check: bool = False, tokens: int = 64, seed: int = 0) -> PatchReport:
-    """Makes a transformers model use Gnomon's rotation and attention, in place.
+    """Makes a transformers model use Gnomon's attention, rotation and biases, in place.
 
-    model: a model of transformers 5 on the CPU with `model_type` llama, qwen2, qwen3, mistral,
-        gemma, gemma2, gemma3_text, phi, phi3, gpt_neox, bloom or t5. Weights are not changed.
+    model: a model of transformers 5 on the CPU that `gnomon.model.from_pretrained` describes, and
+        whose attention calls the attention interface of transformers, or is that of BLOOM, Falcon
+        or MPT. Weights are not changed.
     check: whether to compute the logits (or last hidden states) of random token ids before and
         after. Cost: two forward passes of `tokens` tokens.
     seed: of the random token ids.
@@ -71,55 +91,51 @@ def patch(model: nn.Module, *, check: bool = False, tokens: int = 64, seed: int 
     masks are rules, not tensors. Rotary tables are exact, from `gnomon.model.from_pretrained`.
     ALiBi and T5's bias enter attention as slopes and as a strip by distance: no [H, T, S] tensor.
     Masks that Gnomon cannot express, `output_attentions` and attention dropout in training run on
-    transformers' own code, with a warning.
+    transformers' own code, with a warning. A rotation of another form stays that of transformers;
+    the report names it.
 
     Raises ValueError if the model is not supported, is not on the CPU, is patched already, or
     has frequencies that are not those of its config.
     """
-    try:
-        from ._transformers import attend, families, masks
-    except ImportError as error:
-        raise ValueError(f"[patch] transformers 5.23 or later must be installed, got: {error}"
-                         ) from error
+    attend, _, biases, changes, rotations = _modules()
     config = getattr(model, "config", None)
     family = getattr(config, "model_type", None)
-    if family not in families.FAMILIES:
-        raise ValueError(f"[patch] model_type must be one of {', '.join(families.FAMILIES)}, "
-                         f"got {family or type(model).__name__}")
+    if family is None:
+        raise ValueError("[patch] model must be a model of transformers, "
+                         f"got {type(model).__name__}")
     if hasattr(model, _STATE):
         raise ValueError("[patch] the model must not be patched, got a patched model")
     devices = {one.device.type for one in model.parameters()} - {"cpu"}
     if devices:
         raise ValueError("[patch] the model must be on the CPU (on other devices: "
                          f"gnomon.torch.flex), got {', '.join(sorted(devices))}")
-    _register(attend, masks)
+    attentions = rotations.attentions(model, biases.KNOWN)
+    describe = rotations.descriptions(model, attentions)
     before = _logits(model, tokens, seed) if check else None
-    change = families.Change()
-    configs = []
+    register_attention()
+    change = changes.Change()
     try:
-        families.FAMILIES[family](model, config, change)
-        for one in {id(m.config): m.config for m in model.modules() if hasattr(m, "config")
-                    and hasattr(m.config, "_attn_implementation")}.values():
-            configs.append((one, one._attn_implementation))
-        for one, implementation in configs:
-            one._attn_implementation = attend.NAME
+        rotations.patch_rotations(model, describe, change)
+        biases.patch_tables(model, change)
+        biases.patch_hooked(model, config, change)
+        biases.patch_alibi(model, change, config._attn_implementation != "sdpa")
+        for one in {id(m.config): m.config for m in model.modules() if hasattr(
+                getattr(m, "config", None), "_attn_implementation")}.values():
+            was = one._attn_implementation
+            name = attend.EAGER_NAME if was in ("eager", None) else attend.NAME
+            change.set(one, "_attn_implementation_internal", name)
+            change.replaced += [(name_of, f"attention: {was} -> {name}")
+                                for name_of, module in attentions if module.config is one]
     except BaseException:
-        _State(change, configs).undo()
+        change.undo()
         raise
-    setattr(model, _STATE, _State(change, configs))
-    implementation = configs[0][1]
-    change.replaced += [(name, f"attention: {implementation} -> {attend.NAME}")
-                        for name, module in model.named_modules()
-                        if type(module).__name__.endswith("Attention") and not len(
-                            [one for one in module.modules()
-                             if one is not module and type(one).__name__.endswith("Attention")])]
-    replaced = _summary(change.replaced)
+    setattr(model, _STATE, change)
+    report = PatchReport(family, _summary(change.replaced), left=_summary(change.left))
     if before is None:
-        return PatchReport(family, replaced)
-    after = _logits(model, tokens, seed)
-    difference = float((after - before).abs().max())
-    return PatchReport(family, replaced, tokens, difference,
-                       difference / float(before.abs().max()))
+        return report
+    difference = float((_logits(model, tokens, seed) - before).abs().max())
+    return dataclasses.replace(report, tokens=tokens, difference=difference,
+                               relative=difference / float(before.abs().max()))
 
 
 def unpatch(model: nn.Module) -> None:
@@ -129,13 +145,6 @@ def unpatch(model: nn.Module) -> None:
         raise ValueError("[unpatch] the model must be patched, got a model that is not")
     state.undo()
     delattr(model, _STATE)
-
-
-def _register(attend: Any, masks: Any) -> None:
-    from transformers import AttentionInterface, AttentionMaskInterface
-
-    AttentionInterface.register(attend.NAME, attend.attention_forward)
-    AttentionMaskInterface.register(attend.NAME, masks.mask)
 
 
 def _summary(replaced: list[tuple[str, str]]) -> tuple[str, ...]:
@@ -149,6 +158,9 @@ def _summary(replaced: list[tuple[str, str]]) -> tuple[str, ...]:
 
 
 def _logits(model: nn.Module, tokens: int, seed: int) -> Tensor:
+    if getattr(model, "main_input_name", "input_ids") != "input_ids":
+        raise ValueError("[patch] check must be False for a model without input_ids, "
+                         f"got {type(model).__name__}")
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(model.config.vocab_size, (1, tokens), generator=generator)
     inputs = {"input_ids": ids}

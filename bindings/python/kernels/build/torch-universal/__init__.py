@@ -8,10 +8,8 @@ Letters: B batch, H query heads, Hk key heads, T queries, S keys, D head dimensi
 """
 
 from collections.abc import Sequence
-from itertools import pairwise
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from gnomon.torch import apply_rotary_emb, apply_rotary_pos_emb, attention, rotate
@@ -20,6 +18,19 @@ from . import layers
 
 __all__ = ["apply_rotary_emb", "apply_rotary_pos_emb", "attention", "flash_attn_func",
            "flash_attn_varlen_func", "layers", "rotate"]
+
+
+def _options(dropout_p: float, softmax_scale: float | None, causal: bool,
+             window_size: Sequence[int], softcap: float, sinks: Tensor | None,
+             **refused: Any) -> dict[str, Any]:
+    """Returns the options of `attention`. Raises ValueError for those that it does not have."""
+    for name, got in refused.items():
+        if got is not None and got is not False:
+            raise ValueError(f"[kernels] {name} must have its default, got {got}")
+    left, right = (None if one < 0 else one for one in window_size)
+    return {"visibility": "causal" if causal else "bidirectional", "left": left,
+            "right": None if causal else right, "softmax_scale": softmax_scale,
+            "cap": softcap or None, "sinks": sinks, "dropout": dropout_p}
 
 
 def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0,
@@ -31,17 +42,12 @@ def flash_attn_func(q: Tensor, k: Tensor, v: Tensor, dropout_p: float = 0.0,
 
     q: [B, T, H, D]; k, v: [B, S, Hk, D]; returns [B, T, H, D]. causal: bottom-right for T < S.
     window_size: (left, right) rows, -1 for no limit. softcap: 0 for none. s_aux: sinks [H].
-    Differentiable in q, k, v and s_aux; always deterministic. Raises ValueError for dropout,
-    alibi_slopes (use `attention` with gnomon.Alibi) and return_attn_probs.
+    Differentiable in q, k, v and s_aux; always deterministic. Raises ValueError for alibi_slopes
+    (use `attention` with gnomon.Alibi) and return_attn_probs.
     """
-    for name, got in (("dropout_p", dropout_p), ("alibi_slopes", alibi_slopes),
-                      ("return_attn_probs", return_attn_probs)):
-        if got is not None and (isinstance(got, Tensor) or got):
-            raise ValueError(f"[kernels] {name} must have its default, got {got}")
-    left, right = (None if one < 0 else one for one in window_size)
-    return attention(q, k, v, layout="tokens_heads", left=left, right=None if causal else right,
-                     visibility="causal" if causal else "bidirectional", sinks=s_aux,
-                     softmax_scale=softmax_scale, cap=softcap or None)
+    options = _options(dropout_p, softmax_scale, causal, window_size, softcap, s_aux,
+                       alibi_slopes=alibi_slopes, return_attn_probs=return_attn_probs)
+    return attention(q, k, v, layout="tokens_heads", **options)
 
 
 def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor,
@@ -54,13 +60,9 @@ def flash_attn_varlen_func(q: Tensor, k: Tensor, v: Tensor, cu_seqlens_q: Tensor
     """flash_attn_func for packed sequences: sequence i has rows cu_seqlens[i] to cu_seqlens[i + 1].
 
     q: [sum of T, H, D]; k, v: [sum of S, Hk, D]; cu_seqlens_q, cu_seqlens_k: integers [N + 1].
-    max_seqlen_q and max_seqlen_k are not needed. block_table must be None.
+    max_seqlen_q and max_seqlen_k are not needed. block_table must be None (no paged cache).
     """
-    if block_table is not None:
-        raise ValueError("[kernels] block_table must be None, got a paged cache")
-    queries, keys = ([slice(*ends) for ends in pairwise(one.tolist())]
-                     for one in (cu_seqlens_q, cu_seqlens_k))
-    return torch.cat([
-        flash_attn_func(q[None, at], k[None, of], v[None, of], dropout_p, softmax_scale, causal,
-                        window_size, softcap, alibi_slopes, deterministic, return_attn_probs, s_aux)
-        for at, of in zip(queries, keys, strict=True)], dim=1)[0]
+    options = _options(dropout_p, softmax_scale, causal, window_size, softcap, s_aux,
+                       alibi_slopes=alibi_slopes, return_attn_probs=return_attn_probs,
+                       block_table=block_table)
+    return attention(q, k, v, cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, **options)
