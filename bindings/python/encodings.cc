@@ -7,16 +7,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <optional>
-#include <span>
 #include <string>
-#include <variant>
 #include <vector>
 
-#include "bindings/python/arrays.h"
-#include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/error.h"
 #include "gnomon/model/scheme.h"
-#include "src/core/tensor.h"
 #include "src/model/encodings/lowering.h"
 
 namespace gnomon::python {
@@ -191,25 +186,6 @@ void bind_encodings(nb::module_& module) {
       },
       nb::arg("encoding"), nb::arg("length"),
       nb::sig("def softmax_factor(encoding: Encoding | str, length: int) -> float"));
-  module.def(
-      "sinusoidal_rows",
-      [](nb::handle encoding, nb::handle positions, nb::handle out) {
-        const model::Encoding spec = encoding_of(encoding);
-        const auto* const sinusoidal = std::get_if<Sinusoidal>(&spec);
-        if (!sinusoidal)
-          refuse("add_position", "fractional positions must have a sinusoidal encoding",
-                 model::info(spec).name);
-        const Array at("add_position", "positions", positions, Array::Access::read);
-        const Array to("add_position", "out", out, Array::Access::write);
-        const auto view = internal::read<double, 1>({"add_position", "positions"}, at.tensor());
-        if (!view.contiguous())
-          refuse("add_position", "positions must be contiguous", "strides");
-        fill(*sinusoidal, std::span(view.data(), internal::to_size(view.size())), to.tensor());
-      },
-      nb::arg("encoding"), nb::arg("positions"), nb::arg("out"),
-      nb::sig("def sinusoidal_rows(encoding: Encoding | str, positions: Array, out: Array) -> "
-              "None"),
-      "Writes the rows [T, C] of a sinusoidal encoding at fractional positions, float64 [T].");
   module.def(
       "properties",
       [](nb::handle encoding) {

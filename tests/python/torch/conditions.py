@@ -71,7 +71,8 @@ FUNCTIONS = {
     "rotate": Function(lambda x, positions=None, **o: gt.rotate(x, ROPE, positions, **o), rotated,
                        (2, 4, 5, 8), layout=True),
     "attention": Function(lambda x, positions=None, **o: gt.attention(
-        x, x, x, [ROPE, T5], [TABLE], **given(positions), **o), attended, (2, 4, 5, 8), layout=True),
+        x, x, x, [ROPE, T5], [TABLE], **given(positions), **o), attended,
+        (2, 4, 5, 8), layout=True),
     "add_position": Function(lambda x, positions=None: gt.add_position(
         x, SINUSOIDAL, **given(positions)), sinusoid, (2, 5, 8)),
     "rotate_by_frequencies": Function(lambda x, positions=None, **o: gt.rotate_by_frequencies(
@@ -86,9 +87,11 @@ FUNCTIONS = {
     "PositionEncoding.rotate": Function(lambda x, positions=None, **o: position.rotate(
         x, x, positions, **o)[0], rotated, (2, 4, 5, 8), layout=True),
     "PositionEncoding.attend": Function(lambda x, positions=None, **o: position.attend(
-        x, x, x, visibility="causal", **given(positions), **o), attended, (2, 4, 5, 8), layout=True),
+        x, x, x, visibility="causal", **given(positions), **o), attended,
+        (2, 4, 5, 8), layout=True),
     "LearnedRotary.rotate": Function(lambda x, positions=None, **o: learned.rotate(
         x, x, positions, **o)[0], rotated, (2, 4, 5, 8), layout=True),
     "flex.attend": Function(lambda x, positions=None, **o: flex.attend(
-        x, x, x, [ROPE, T5], [TABLE], **given(positions), **o), attended, (2, 4, 5, 8), layout=True),
+        x, x, x, [ROPE, T5], [TABLE], **given(positions), **o), attended,
+        (2, 4, 5, 8), layout=True),
 }

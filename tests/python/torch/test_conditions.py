@@ -157,8 +157,8 @@ def test_tensors_without_values_beside_others_are_refused():
 
 
 def test_attention_on_another_device_names_flex():
-    arguments = _kernels.AttentionArguments(None, None, None, None, "[]", True, "causal", None, None,
-                                            None, None, 0)
+    arguments = _kernels.AttentionArguments(None, None, None, None, "[]", True, "causal", None,
+                                            None, None, None, 0)
     x = torch.empty(1, 2, TOKENS, 8, device="meta")  # in place of a GPU
     with pytest.raises(ValueError, match="must be on the CPU .on a GPU use gnomon.torch.flex."):
         arguments.plan(x, x, [], None)

@@ -349,6 +349,23 @@ def test_add_position_gradients():
         grad.sum().backward()
 
 
+def test_gradcheck_of_a_learned_table():
+    spec = gnomon.Learned(rows=6, width=4, offset=1)
+    x, table = (torch.randn(*shape, dtype=torch.float64, requires_grad=True)
+                for shape in ((2, 3, 4), (6, 4)))
+    for options in ({"offset": 2}, {"positions": torch.tensor([[0, 1, 4], [2, 2, 0]])}):
+        def run(x, table, options=options):
+            return gt.add_position(x, spec, [table], **options)
+
+        assert torch.autograd.gradcheck(run, (x, table))
+        with torch.no_grad():
+            assert torch.allclose(run(x, table), run(x.float(), table.float()).double(), atol=1e-6)
+    for options in ({"offset": 3}, {"positions": torch.tensor([0, 5, 1])}):
+        for kind in (torch.float64, torch.float32):
+            with pytest.raises(ValueError, match="6|capacity|position"):
+                gt.add_position(x.to(kind), spec, [table.to(kind)], **options)
+
+
 def test_add_position_errors():
     x = torch.randn(2, 5, 8)
     with pytest.raises(ValueError, match="must be added to the embeddings, got .* scores"):

@@ -363,13 +363,18 @@ def width_of(texts: str) -> int:
     return mixture[0].width
 
 
+@_plans.constant
+def is_learned(texts: str) -> bool:
+    mixture = mixture_of(texts)
+    return len(mixture) == 1 and isinstance(mixture[0], specs.Learned)
+
+
 def sinusoid(positions: Tensor, texts: str) -> Tensor:
-    """The operator `sinusoid`: rows of a sinusoidal encoding, float64 [..., C]."""
-    width = width_of(texts)
-    at = positions.detach().to("cpu", torch.float64).reshape(-1).contiguous()
-    out = torch.empty(*positions.shape, width, dtype=torch.float64, device="cpu")
-    _core.sinusoidal_rows(mixture_of(texts)[0], at, out.view(-1, width))
-    return out.to(positions.device)
+    """The operator `sinusoid`: rows of a sinusoidal encoding, float32 [..., C]."""
+    at = positions.detach().to("cpu", torch.float64).reshape(-1)
+    plan = _core.lower(mixture_of(texts)[0], at, visibility="causal")
+    return _plans.numbers(plan.table, "float32", positions.device).view(
+        *positions.shape, width_of(texts))
 
 
 def add_position(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None,

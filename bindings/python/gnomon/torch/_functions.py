@@ -250,7 +250,8 @@ def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
 
     x: [B, T, C] or [T, C], any strides.
     encoding: a spec of an embedding (gnomon.Sinusoidal, gnomon.Learned, ...).
-    parameters: the trained matrices, in the order of spec.parameters(). Computed in float32.
+    parameters: the trained matrices, in the order of spec.parameters(). Computed in float32, or
+        in float64 for a Learned table if x and the table are float64 (eager mode).
     offset: the position of the first token. positions: instead, integers [T] or [B, T]; float32 or
         float64 for fractional positions of a Sinusoidal (time steps).
 
@@ -262,6 +263,11 @@ def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
     texts = _plans.texts_of(encoding)
     if positions is not None and positions.is_floating_point():
         return _composed.add_fractional(x, texts, positions)
+    if x.dtype == torch.float64 and len(parameters) == 1 and not _compiling() and (
+            parameters[0].dtype == torch.float64 and _composed.is_learned(texts)
+            and _all_direct(x, parameters[0])):
+        _kernels.check_table(x, parameters[0], positions, texts, offset)
+        return _composed.add_position(x, parameters, positions, texts, offset)
     if (not _compiling() and _all_direct(x, *parameters)
             and not (_with_gradients() and torch._C._any_requires_grad(x, *parameters))):
         return _kernels.added(x, parameters, positions, texts, offset)

@@ -380,6 +380,14 @@ def add_backward(grad: Tensor, parameters: Sequence[Tensor], positions: Tensor |
     return [one.to(of) for one, of in zip(sums, parameters)]
 
 
+def check_table(x: Tensor, table: Tensor, positions: Tensor | None, encoding: str,
+                offset: int) -> None:
+    """Refuses what the plan of a learned table refuses: shapes, and positions outside of it."""
+    width = embedding(x, [table], positions, encoding, offset).table.shape[-1]
+    if width != x.shape[-1]:
+        raise ValueError(f"[add_position] x must have width {width}, got {x.shape[-1]}")
+
+
 def embedding(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None, encoding: str,
               offset: int) -> Any:
     """Returns the plan of add_position."""

@@ -258,7 +258,7 @@ def _add_position_gradients(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
 
 
 def _fake_sinusoid(positions: Tensor, encoding: str) -> Tensor:
-    return positions.new_empty(*positions.shape, _composed.width_of(encoding), dtype=torch.float64)
+    return positions.new_empty(*positions.shape, _composed.width_of(encoding), dtype=torch.float32)
 
 
 register(Operator("sinusoid(Tensor positions, str encoding) -> Tensor", kernel=_composed.sinusoid,

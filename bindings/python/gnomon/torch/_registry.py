@@ -176,8 +176,8 @@ def _check_meta(name: str, args: tuple[Any, ...]) -> None:
         return
     for one in _pytree.tree_leaves(args):
         if isinstance(one, Tensor) and one.is_meta:
-            raise ValueError(f"[{name.removesuffix('_backward')}] all tensors must be on the device "
-                             f"of the first, {args[0].device}, got a tensor on meta")
+            raise ValueError(f"[{name.removesuffix('_backward')}] all tensors must be on the "
+                             f"device of the first, {args[0].device}, got a tensor on meta")
 
 
 def call(name: str, *args: Any) -> Any:
