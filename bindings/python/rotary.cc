@@ -113,8 +113,9 @@ std::vector<std::int32_t> narrowed(const std::vector<std::int64_t>& axes) {
   return {axes.begin(), axes.end()};
 }
 
-using State = std::tuple<std::string, std::int64_t, std::vector<double>,
-                         std::vector<std::int32_t>, double, std::vector<double>, std::int64_t>;
+using FrequenciesState =
+    std::tuple<std::string, std::int64_t, std::vector<double>, std::vector<std::int32_t>,
+               double, std::vector<double>, std::int64_t>;
 
 using TableState = std::tuple<RotaryFrequencies, nb::object, nb::object>;
 
@@ -306,13 +307,13 @@ table_scale: a factor on cos and sin (the attention factor of YaRN).)")
       .def(
           "__getstate__",
           [](const RotaryFrequencies& f) {
-            return State(name(f.pairing), f.head_offset, f.inv_freq, f.axes, f.table_scale,
-                         f.growth, f.centre);
+            return FrequenciesState(name(f.pairing), f.head_offset, f.inv_freq, f.axes,
+                                    f.table_scale, f.growth, f.centre);
           },
           nb::sig("def __getstate__(self) -> tuple[Any, ...]"))
       .def(
           "__setstate__",
-          [](RotaryFrequencies* self, const State& s) {
+          [](RotaryFrequencies* self, const FrequenciesState& s) {
             new (self) RotaryFrequencies(
                 checked({.pairing = chosen("rotary", "pairing", std::get<0>(s), pairings),
                          .head_offset = std::get<1>(s),
