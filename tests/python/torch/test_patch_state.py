@@ -180,3 +180,22 @@ def test_exact_tables() -> None:
     exponents = torch.arange(0, LLAMA["hidden_size"] // 4, 2, dtype=torch.float64) / 16
     want = (positions[0][:, None] * 10000.0 ** -exponents).cos()
     assert float((cos[0, :, :8] - want).abs().max()) < 2 ** -24
+
+
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize("name", ["Bert", "Llama"])
+def test_order_of_modules_without_a_mask(name: str, causal: bool) -> None:
+    """transformers' sdpa attention without padding has no mask: its modules decide the order."""
+    config = getattr(transformers, name + "Config")(
+        hidden_size=16, num_attention_heads=2, num_key_value_heads=2, num_hidden_layers=1,
+        intermediate_size=16, vocab_size=97)
+    torch.manual_seed(0)
+    model = getattr(transformers, name + "Model")(config).eval()
+    assert config._attn_implementation == "sdpa"
+    for one in model.modules():
+        if hasattr(one, "is_causal"):
+            one.is_causal = causal
+    ids = tokens(2, 11)
+    want = model(ids).last_hidden_state
+    gnomon.torch.patch(model)
+    same(model(ids).last_hidden_state, want)

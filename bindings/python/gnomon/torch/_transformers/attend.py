@@ -303,7 +303,7 @@ def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
                 rules, query.shape[0], key.shape[2], attention_mask.dense, mean,
                 attention_mask.dtype, query.device)
         causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
-        if rules is None or (skipped and not causal and query.shape[2] > 1):
+        if rules is None or (skipped and bool(causal) != rules.causal and query.shape[2] > 1):
             rules, attention_mask = _default_rules(not mean and causal, query, key), None
         if not query.dtype == key.dtype == value.dtype:  # torch.autocast
             key, value = key.to(query.dtype), value.to(query.dtype)

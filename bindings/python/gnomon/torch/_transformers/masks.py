@@ -350,7 +350,8 @@ def dense(mask: Tensor | None) -> Tensor | None:
 def mask(mean: bool, *, batch_size: int, q_length: int, kv_length: int, q_offset: Any = 0,
          kv_offset: Any = 0, mask_function: Callable = masking_utils.causal_mask_function,
          attention_mask: Tensor | None = None, dtype: torch.dtype = torch.float32,
-         device: Any = "cpu", allow_is_causal_skip: bool = True, local_size: int | None = None,
+         device: Any = "cpu", allow_is_causal_skip: bool = True,
+         allow_is_bidirectional_skip: bool = False, local_size: int | None = None,
          **options: Any) -> Tensor | None:
     """Returns the mask for `attention_forward`: the mask function "gnomon" of transformers.
 
@@ -372,8 +373,11 @@ def mask(mean: bool, *, batch_size: int, q_length: int, kv_length: int, q_offset
         padding = padding.bool()
     make = masking_utils.eager_mask if mean else masking_utils.sdpa_mask
     # The sdpa attention has no mask then, and is causal only if its module is.
-    skipped = not mean and allow_is_causal_skip and masking_utils._ignore_causal_mask_sdpa(
-        padding, q_length, kv_length, q_offset, kv_offset, local_size)
+    skipped = not mean and (
+        (allow_is_causal_skip and masking_utils._ignore_causal_mask_sdpa(
+            padding, q_length, kv_length, q_offset, kv_offset, local_size))
+        or (allow_is_bidirectional_skip and masking_utils._ignore_bidirectional_mask_sdpa(
+            padding, kv_length, local_size)))
     if torch.compiler.is_compiling():
         found = make(**options)
         rules = rules_of(mask_function, q_length, kv_length, q_offset, kv_offset, padding)
