@@ -116,7 +116,7 @@ Kernel decode_kernel(int64_t tokens, Pairing pairing) {
 
 // Appends to a cache of the element type U: T, or std::uint8_t for E4M3.
 template <typename T, typename U>
-Kernel append_kernel(int64_t tokens) {
+Kernel device_append_kernel(int64_t tokens) {
   constexpr int64_t entries = 16;
   const int64_t blocks = (tokens + entries - 1) / entries;
   struct Cache {
@@ -232,8 +232,8 @@ std::vector<KernelMaker> cuda_kernels(std::string_view wanted, std::optional<int
       add("rotate", [=] { return rotate_kernel<float>(tokens, pairing); });
     }
     add("decode", [=] { return decode_kernel<BFloat16>(tokens, Pairing::halves); });
-    add("append", [=] { return append_kernel<BFloat16, BFloat16>(tokens); });
-    add("append", [=] { return append_kernel<BFloat16, std::uint8_t>(tokens); });
+    add("append", [=] { return device_append_kernel<BFloat16, BFloat16>(tokens); });
+    add("append", [=] { return device_append_kernel<BFloat16, std::uint8_t>(tokens); });
     add("table", [=] { return table_kernel(tokens); });
     add("add", [=] { return add_kernel(tokens); });
   }
