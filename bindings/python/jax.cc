@@ -99,7 +99,7 @@ Cache<RotaryTable>& tables() {
   return cache;
 }
 
-Axes axes_of(const Call& call) {
+Axes call_axes(const Call& call) {
   return call.text("layout") == "heads_tokens" ? Axes::heads_first : Axes::as_given;
 }
 
@@ -118,7 +118,7 @@ bool shared(const std::vector<Operand>& operands) {
 void rotate_call(Call& call) {
   const Operand x = call.argument(4), out = call.result(4);
   const std::vector<Operand> positions = call.arguments(2);
-  const Axes axes = axes_of(call);
+  const Axes axes = call_axes(call);
   const Direction direction = direction_of("rotate", std::string(call.text("direction")));
   for_parts(call, x.batch() == call.batch(), [&](const Part& part) {
     std::vector<std::vector<std::byte>> scratch(positions.size());
@@ -140,7 +140,7 @@ struct AttentionCall {
 
   enum class Pass { forward = 1, backward };
   AttentionCall(Call& call, Pass pass)
-      : q(call.argument(4)), k(call.argument(4)), v(call.argument(4)), axes(axes_of(call)) {
+      : q(call.argument(4)), k(call.argument(4)), v(call.argument(4)), axes(call_axes(call)) {
     if (pass == Pass::backward)
       out = call.argument(4), lse = call.argument(3), out_grad = call.argument(4);
     gates = call.argument_if('g', 3);
