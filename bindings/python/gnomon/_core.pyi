@@ -258,11 +258,6 @@ def enters(encoding: Encoding | str | Sequence[Encoding | str]) -> str: ...
 
 def softmax_factor(encoding: Encoding | str, length: int) -> float: ...
 
-def sinusoidal_rows(encoding: Encoding | str, positions: Array, out: Array) -> None:
-    """
-    Writes the rows [T, C] of a sinusoidal encoding at fractional positions, float64 [T].
-    """
-
 def properties(encoding: Encoding | str) -> dict[str, str]: ...
 
 class Plan:
