@@ -199,3 +199,29 @@ def test_order_of_modules_without_a_mask(name: str, causal: bool) -> None:
     want = model(ids).last_hidden_state
     gnomon.torch.patch(model)
     same(model(ids).last_hidden_state, want)
+
+
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_falcon_with_alibi(implementation: str, side: str) -> None:
+    """transformers adds the bias to the mask, and again to the scores of the eager attention."""
+    config = transformers.FalconConfig(hidden_size=64, num_attention_heads=4, num_hidden_layers=2,
+                                       vocab_size=97, alibi=True)
+    config._attn_implementation = implementation
+    torch.manual_seed(0)
+    model = transformers.FalconForCausalLM(config).eval()
+    for one in model.parameters():
+        if one.ndim > 1:
+            torch.nn.init.normal_(one, std=0.2)
+    mask = torch.ones(2, 13, dtype=torch.long)
+    mask[1, :4 if side == "left" else 13] = 0
+    mask[1, 4:9] = 1
+    arguments = dict(input_ids=tokens(2, 13), attention_mask=mask)
+    patched = copy.deepcopy(model)
+    report = gnomon.torch.patch(patched)
+    assert any("GnomonFalconAttention" in one for one in report.replaced)
+    same(logits(patched, arguments), logits(model, arguments))
+    options = dict(max_new_tokens=6, do_sample=False)
+    if side == "left":
+        assert torch.equal(patched.generate(**arguments, **options),
+                           model.generate(**arguments, **options))

@@ -111,6 +111,8 @@ def _compare(model_type: str, model: Any, plain: dict[str, Any], want: dict[str,
             result.checks = tuple(checks)
         except AssertionError as error:
             result.status, result.detail = "different", str(error)
+        except TimeoutError:
+            raise
         except Exception as error:
             result.status = "different"
             result.detail = f"{type(error).__name__}: {str(error)[:300]}"

@@ -282,7 +282,8 @@ def patch_alibi(model: nn.Module, change: Change, mean: bool) -> None:
                 # The eager attention of transformers adds the bias to the mask and to the scores.
                 spec = dataclasses.replace(spec, bias_scale=2 * spec.bias_scale)
             mpt = cls is GnomonMptAttention
-            slopes = Slopes(Bias(spec, None, by_tokens=not mpt, masked_gradient=not mpt))
+            slopes = Slopes(Bias(spec, None, by_tokens=not mpt, masked_gradient=not mpt,
+                                 mean=True))
         change.set(module, "config", config)
         change.set_class(name, module, cls, gnomon_bias=slopes)
 
