@@ -24,15 +24,16 @@ struct ExchangeApi {
   int (*borrow_from_object)(void* object, Tensor* out);
 };
 
-// Facts of a type of arrays. The types of a process are few, so the last ones are kept.
+// Facts of a type of arrays. The types of a process are few, so each thread keeps the last
+// ones: Python without the GIL calls this function from several threads at once.
 struct ArrayType {
   PyObject* type = nullptr;  // owned, so that its address is not used again
   const ExchangeApi* api = nullptr;
   bool immutable = false;  // JAX: its DLPack capsules do not say that they are read-only
 };
 ArrayType array_type(PyObject* object) {
-  static ArrayType known[8] = {};
-  static int next = 0;
+  thread_local ArrayType known[8] = {};
+  thread_local int next = 0;
   auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
   for (const ArrayType& one : known)
     if (one.type == type) return one;

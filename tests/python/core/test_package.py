@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import pathlib
 import re
+import runpy
 import subprocess
 import sys
+import sysconfig
+
+import pytest
 
 import gnomon
 from gnomon import _core, _program
@@ -107,6 +112,21 @@ def test_the_wheel_is_small_and_for_all_versions() -> None:
     assert len(wheels) == 1, "make test builds the wheel"
     assert "-cp310-abi3-linux" in wheels[0].name
     assert wheels[0].stat().st_size < 10_000_000
+
+
+@pytest.mark.parametrize("free_threaded", [None, 0, 1])
+def test_only_python_with_the_gil_requires_the_backend(
+        monkeypatch: pytest.MonkeyPatch, free_threaded: int | None) -> None:
+    provider = runpy.run_path(str(ROOT / "tools/cmake/python_dependencies.py"))
+    settings = {"always": ["numpy"], "split_mode": ["nanobind-backend"]}
+    monkeypatch.setattr(sysconfig, "get_config_var", {"Py_GIL_DISABLED": free_threaded}.get)
+    assert provider["dynamic_metadata"](settings, {}) == {
+        "dependencies": ["numpy"] + ([] if free_threaded else ["nanobind-backend"])}
+
+
+def test_the_installed_package_requires_the_backend() -> None:
+    requirements = importlib.metadata.requires("gnomon")
+    assert {"numpy>=1.24", "nanobind-backend<2,>=1.0"} <= set(requirements)
 
 
 def test_the_example_of_the_readme_runs() -> None:
