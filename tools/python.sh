@@ -45,7 +45,7 @@ environment() {
 build_wheel() {
   local folder=$1 option options=()
   environment tools
-  for option in GNOMON_TESTS GNOMON_BENCH GNOMON_LAB GNOMON_THREADS; do
+  for option in GNOMON_C GNOMON_TESTS GNOMON_BENCH GNOMON_LAB GNOMON_THREADS; do
     [[ ! -e $folder/CMakeCache.txt ]] ||
       options+=(--config-settings "cmake.define.$option=$(sed -n "s/^$option:[A-Z]*=//p" "$folder/CMakeCache.txt")")
   done

@@ -20,7 +20,7 @@
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help =
+constexpr const char* bench_help =
     R"(Usage: gnomon bench [NAME] [--tokens N] [--isa NAME] [--threads N] [--device D]
                     [--json]
 
@@ -47,7 +47,7 @@ in addition to its arguments.
 Example: gnomon bench rotate --threads 1 --tokens 4096
 )";
 
-struct Options {
+struct BenchOptions {
   std::string name, isa, device = "cpu";
   std::optional<std::int64_t> tokens;
   std::optional<int> threads;
@@ -207,7 +207,7 @@ void measure_all(const std::vector<bench::KernelMaker>& list, bool json, Json& r
   }
 }
 
-int run_on_gpu(const Options& o) {
+int run_on_gpu(const BenchOptions& o) {
   if (!o.isa.empty()) refuse("bench", "--isa must be left out with --device cuda", o.isa);
   const auto list = bench::cuda_kernels(o.name, o.tokens);
   Json results = Json::array();
@@ -218,7 +218,7 @@ int run_on_gpu(const Options& o) {
   return 0;
 }
 
-int run(const Options& o) {
+int run_bench(const BenchOptions& o) {
   if (o.device != "cpu" && o.device != "cuda")
     refuse("bench", "--device must be cpu or cuda", o.device);
   if (o.device == "cuda") return run_on_gpu(o);
@@ -243,15 +243,15 @@ int run(const Options& o) {
 }  // namespace
 
 Command bench_command() {
-  Command command("bench", help);
-  auto o = std::make_shared<Options>();
+  Command command("bench", bench_help);
+  auto o = std::make_shared<BenchOptions>();
   command.option("NAME", &o->name);
   command.option("--tokens", &o->tokens).at_least(1);
   command.option("--isa", &o->isa);
   command.option("--device", &o->device);
   command.option("--threads", &o->threads).at_least(1);
   command.flag("--json", &o->json);
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_bench(*o); };
   return command;
 }
 

@@ -23,7 +23,7 @@
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help =
+constexpr const char* bias_help =
     R"(Usage: gnomon bias KIND --heads H --queries Q --keys K [options] [-o FILE]
 
 The values that a bias adds to the scores, [H, Q, K], for the query at position
@@ -49,7 +49,7 @@ offset + q and the key at position k. Without -o, prints only the first values.
 Example: gnomon bias alibi --heads 8 --queries 16 --keys 16 -o alibi.npy
 )";
 
-struct Options {
+struct BiasOptions {
   std::string kind, parameters, graph;
   std::int64_t heads = 0, queries = 0, keys = 0, offset = 0;
   bool causal = false, indices = false, directed = false;
@@ -98,7 +98,7 @@ const std::string& stored_name(const io::SafeTensors& file, const model::Paramet
 }
 
 // The usual settings for this number of heads, with the given fields.
-model::Encoding encoding_of(const Options& o) {
+model::Encoding encoding_of(const BiasOptions& o) {
   Json fields = usual_fields(model::find_encoding(o.kind), o.heads,
                              std::max<std::int64_t>(o.positions(), 2));
   if (fields.contains("direction")) fields["direction"] = o.causal ? "causal" : "bidirectional";
@@ -126,7 +126,7 @@ std::unique_ptr<Tensor<float, 2>> zeros(const model::Parameter& one) {
       std::array<std::ptrdiff_t, 2>{one.rows, one.columns});
 }
 
-Matrices read_parameters(const Options& o, const std::vector<model::Parameter>& wanted) {
+Matrices read_parameters(const BiasOptions& o, const std::vector<model::Parameter>& wanted) {
   Matrices matrices;
   if (wanted.empty()) {
     if (!o.parameters.empty())
@@ -162,7 +162,8 @@ Matrices read_parameters(const Options& o, const std::vector<model::Parameter>& 
   return matrices;
 }
 
-LayerPlan lowered(const Options& o, const model::Encoding& encoding, const Matrices& matrices) {
+LayerPlan lowered(const BiasOptions& o, const model::Encoding& encoding,
+                  const Matrices& matrices) {
   std::vector<View<const float, 2>> values;
   for (const auto& one : matrices) values.emplace_back(one->view);
   return model::lower(encoding, {.queries = o.positions(), .keys = o.positions(), .ids = {}},
@@ -208,7 +209,7 @@ struct IndicesOf {
 };
 
 // The rows do not depend on the trained values, so zeros are sufficient.
-IndexOf index_of(const Options& o, const model::Encoding& encoding) {
+IndexOf index_of(const BiasOptions& o, const model::Encoding& encoding) {
   if (IndexOf of_spec = std::visit(IndicesOf(), encoding)) return of_spec;
   Matrices nothing;
   for (const model::Parameter& one : model::parameters(encoding)) {
@@ -223,7 +224,7 @@ IndexOf index_of(const Options& o, const model::Encoding& encoding) {
 }
 
 // Graphormer's bias of the nodes of a graph.
-int run_graph(const Options& o) {
+int run_graph(const BiasOptions& o) {
   const auto spec = std::get<Graphormer>(encoding_of(o));
   if (spec.edge_rows != 0 || spec.hops != 0)
     refuse("bias",
@@ -259,7 +260,7 @@ int run_graph(const Options& o) {
   return 0;
 }
 
-int run(Options& o) {
+int run_bias(BiasOptions& o) {
   check_ending(o.output, {".npy", ".csv", ".json"});
   if (!o.graph.empty()) return run_graph(o);
   if (o.queries < 1) refuse("bias", "--queries is required", "none");
@@ -305,7 +306,7 @@ std::string rule_of_kinds() {
   std::vector<std::string> matrix, indices;
   for (const model::EncodingInfo* one : kinds()) {
     if (has_matrix(*one)) matrix.emplace_back(one->name);
-    Options o;
+    BiasOptions o;
     o.kind = one->name;
     o.heads = o.queries = o.keys = 2;
     try {
@@ -319,7 +320,7 @@ std::string rule_of_kinds() {
 }
 
 // Adds the fields of all encodings as options: "max_bias" as --max-bias.
-void add_fields(Command& command, Options& o) {
+void add_fields(Command& command, BiasOptions& o) {
   std::vector<std::pair<std::string, std::vector<std::string>>> users;
   const auto add = [&](const std::string& field, std::string_view kind) {
     auto at = std::ranges::find(users, field, &decltype(users)::value_type::first);
@@ -346,8 +347,8 @@ void add_fields(Command& command, Options& o) {
 }  // namespace
 
 Command bias_command() {
-  Command command("bias", help);
-  auto o = std::make_shared<Options>();
+  Command command("bias", bias_help);
+  auto o = std::make_shared<BiasOptions>();
   std::vector<std::string> names, titles;
   for (const model::EncodingInfo* one : kinds()) {
     names.emplace_back(one->name);
@@ -365,7 +366,7 @@ Command bias_command() {
   command.option("-o", &o->output.path);
   command.flag("--json", &o->output.json);
   add_fields(command, *o);
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_bias(*o); };
   return command;
 }
 

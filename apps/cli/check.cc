@@ -16,7 +16,7 @@
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help = R"(Usage: gnomon check [KIND...] [options]
+constexpr const char* check_help = R"(Usage: gnomon check [KIND...] [options]
 
 Measures the properties claimed for position encodings and prints a verdict with
 its number: sentences for one KIND, a table for several. Without KIND: none,
@@ -42,7 +42,7 @@ Example: gnomon check rotary
 constexpr const char* core[] = {"none",  "sinusoidal", "learned", "rotary",
                                 "alibi", "t5",         "shaw",    "transformer-xl"};
 
-struct Options {
+struct CheckOptions {
   std::vector<std::string> kinds;
   Setting setting;
   bool all = false, verbose = false, json = false;
@@ -144,7 +144,7 @@ void print_legend(const std::vector<Findings>& all) {
   fmt::print("trained   depends on training; numbers of random parameters are left out\n");
 }
 
-std::vector<std::string> chosen(const Options& o) {
+std::vector<std::string> chosen(const CheckOptions& o) {
   if (o.all && !o.kinds.empty())
     refuse("check", "KIND and --all must not both be given", o.kinds[0]);
   if (o.json && o.verbose)
@@ -164,7 +164,7 @@ std::vector<std::string> chosen(const Options& o) {
   return names;
 }
 
-int run(const Options& o) {
+int run_check(const CheckOptions& o) {
   const Setting& s = o.setting;
   if (s.heads < 1) refuse("check", "--heads must be at least 1", s.heads);
   if (s.width < 4 || s.width % (2 * s.heads) || s.width > 65536)
@@ -221,8 +221,8 @@ int run(const Options& o) {
 }  // namespace
 
 Command check_command() {
-  Command command("check", help);
-  auto o = std::make_shared<Options>();
+  Command command("check", check_help);
+  auto o = std::make_shared<CheckOptions>();
   command.option("KIND", &o->kinds);
   command.option("--width", &o->setting.width);
   command.option("--heads", &o->setting.heads);
@@ -231,7 +231,7 @@ Command check_command() {
   command.flag("--all", &o->all);
   command.flag("--verbose", &o->verbose);
   command.flag("--json", &o->json);
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_check(*o); };
   return command;
 }
 

@@ -16,7 +16,7 @@
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help =
+constexpr const char* completion_help =
     R"(Usage: gnomon completion SHELL
        gnomon completion --share DIR
 
@@ -34,7 +34,7 @@ using Argument = CommandLine::Argument;
 
 std::string joined(const Words& words) { return fmt::format("{}", fmt::join(words, " ")); }
 
-// Options that apply to a kind; all options if it is empty.
+// CompletionOptions that apply to a kind; all options if it is empty.
 Words options_of(const Command& command, const std::string& kind) {
   Words names;
   for (const Argument& one : command.arguments())
@@ -171,7 +171,7 @@ std::string fish() {
   return text;
 }
 
-struct Options {
+struct CompletionOptions {
   std::string shell, share;
 };
 
@@ -181,7 +181,7 @@ void write_below(const std::filesystem::path& path, const std::string& text) {
   io::write_atomically(path, text);  // reports a folder that could not be created
 }
 
-int run(const Options& o) {
+int run_completion(const CompletionOptions& o) {
   if (o.shell.empty() && o.share.empty())
     refuse("completion", "SHELL or --share must be given", "neither");
   if (o.shell == "bash") fmt::print("{}", bash());
@@ -200,11 +200,11 @@ int run(const Options& o) {
 }  // namespace
 
 Command completion_command() {
-  Command command("completion", help);
-  auto o = std::make_shared<Options>();
+  Command command("completion", completion_help);
+  auto o = std::make_shared<CompletionOptions>();
   command.option("SHELL", &o->shell).choices({"bash", "zsh", "fish"});
   command.option("--share", &o->share).file().not_with({"SHELL"});
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_completion(*o); };
   return command;
 }
 

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-constexpr const char* help =
+constexpr const char* convert_help =
     R"(Usage: gnomon convert IN --to PAIRING [options] -o OUT
 
 Reorders the rows of query and key projections for the given rotary pairing.
@@ -44,7 +44,7 @@ No number is computed. Converting back gives the same bytes.
 Example: gnomon convert Llama-3.1-8B --to adjacent -o Llama-3.1-8B-adjacent
 )";
 
-struct Options {
+struct ConvertOptions {
   std::string in, to;
   SizeOptions sizes;
   bool dry_run = false;
@@ -92,7 +92,7 @@ Shard read_shard(const io::SafeTensors& file) {
   return shard;
 }
 
-Job plan(const Options& o) {
+Job plan(const ConvertOptions& o) {
   Job job(o.in);
   job.to = parse_pairing(o.to);
   job.weights = weights_of(o.sizes, job.checkpoint.folder());
@@ -189,7 +189,7 @@ void write_shard(const Job& job, const Shard& shard, io::Output& out) {
   for (const Tensor& tensor : shard.tensors) write_tensor(tensor, job.to, in, out);
 }
 
-void write(const Options& o, const Job& job) {
+void write(const ConvertOptions& o, const Job& job) {
   const io::Checkpoint& from = job.checkpoint;
   if (!job.whole_folder) {
     io::write_atomically(o.output.path,
@@ -208,7 +208,7 @@ void write(const Options& o, const Job& job) {
   write_folder(o.output.path, files);
 }
 
-void check_output(const Options& o, const Job& job) {
+void check_output(const ConvertOptions& o, const Job& job) {
   const std::string& out = o.output.path;
   if (out.empty()) {
     if (o.dry_run) return;
@@ -228,7 +228,7 @@ const char* other_than(Pairing pairing) {
   return name_of(pairing == Pairing::halves ? Pairing::adjacent : Pairing::halves);
 }
 
-Json report(const Options& o, const Job& job) {
+Json report(const ConvertOptions& o, const Job& job) {
   const model::AttentionSizes& s = job.weights.sizes;
   Json files = Json::array();
   for (const Shard& shard : job.shards) {
@@ -282,7 +282,7 @@ void print_tensors(const Job& job) {
                    plan->starts.size(), plan->rotary_dim);
 }
 
-void print_report(const Options& o, const Job& job) {
+void print_report(const ConvertOptions& o, const Job& job) {
   const model::AttentionSizes& s = job.weights.sizes;
   if (o.dry_run) print_tensors(job);
   fmt::print("{}: {} query heads, {} key heads; {} of {} elements rotate; {} to {}\n",
@@ -303,7 +303,7 @@ void print_report(const Options& o, const Job& job) {
                internal::printable(o.output.path), name_of(job.to));
 }
 
-int run(const Options& o) {
+int run_convert(const ConvertOptions& o) {
   const Job job = plan(o);
   check_output(o, job);
   if (!o.dry_run) write(o, job);
@@ -317,8 +317,8 @@ int run(const Options& o) {
 }  // namespace
 
 Command convert_command() {
-  Command command("convert", help);
-  auto o = std::make_shared<Options>();
+  Command command("convert", convert_help);
+  auto o = std::make_shared<ConvertOptions>();
   command.required("IN", &o->in).file();
   command.required("--to", &o->to).choices({"halves", "adjacent"});
   command.flag("--dry-run", &o->dry_run);
@@ -332,7 +332,7 @@ Command convert_command() {
   command.option("--first", &o->sizes.first).at_least(0);
   command.option("--kv-lora-rank", &o->sizes.kv_lora_rank).at_least(0);
   command.option("-o", &o->output.path);
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_convert(*o); };
   return command;
 }
 

@@ -18,7 +18,7 @@ namespace {
 
 using model::Place;
 
-constexpr const char* help = R"(Usage: gnomon explain KIND [--json]
+constexpr const char* explain_help = R"(Usage: gnomon explain KIND [--json]
 
 Prints an encoding on one screen: its formula, where position enters the
 Transformer, its source, released models that use it, its cost, a picture, and
@@ -196,12 +196,12 @@ void print_picture(const EncodingMatrices& matrices) {
   print_chart(scores, in_column);
 }
 
-struct Options {
+struct ExplainOptions {
   std::string kind;
   bool json = false;
 };
 
-int run(const Options& o) {
+int run_explain(const ExplainOptions& o) {
   const EncodingMatrices matrices = encoding_matrices(o.kind, Setting{});
   const model::EncodingInfo& info = *matrices.info;
   const Cost cost = cost_of(matrices);
@@ -250,11 +250,11 @@ int run(const Options& o) {
 }  // namespace
 
 Command explain_command() {
-  Command command("explain", help);
-  auto o = std::make_shared<Options>();
+  Command command("explain", explain_help);
+  auto o = std::make_shared<ExplainOptions>();
   command.required("KIND", &o->kind);
   command.flag("--json", &o->json);
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_explain(*o); };
   return command;
 }
 

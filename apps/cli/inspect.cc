@@ -21,7 +21,7 @@
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help = R"(Usage: gnomon inspect PATH [options]
+constexpr const char* inspect_help = R"(Usage: gnomon inspect PATH [options]
        gnomon inspect --families
 
 Prints the position encoding of a released model: all parameters that follow
@@ -47,7 +47,7 @@ from its config or GGUF file, for a context length.
 Example: gnomon inspect ~/models/Llama-3.1-8B --length 131072
 )";
 
-struct Options {
+struct InspectOptions {
   std::string path, yarn_factor, part, assume_pairing, html;
   std::optional<std::int64_t> length, layer;
   bool families = false;
@@ -120,7 +120,7 @@ void print_text(const model::ModelDescription& model, std::int64_t length) {
   for (const std::string& note : model.notes) print_wrapped(note, "note: ", "      ");
 }
 
-int run(Options& o) {
+int run_inspect(InspectOptions& o) {
   if (o.families) {
     print_families();
     return 0;
@@ -157,8 +157,8 @@ int run(Options& o) {
 }  // namespace
 
 Command inspect_command() {
-  Command command("inspect", help);
-  auto o = std::make_shared<Options>();
+  Command command("inspect", inspect_help);
+  auto o = std::make_shared<InspectOptions>();
   command.option("PATH", &o->path).file().not_with({"--families"});
   command.option("--length", &o->length).at_least(1).only_with({"PATH"});
   command.option("--layer", &o->layer).at_least(0).only_with({"PATH"});
@@ -173,7 +173,7 @@ Command inspect_command() {
   command.option("--html", &o->html).file().only_with({"PATH"}).not_with({"-o"});
   command.option("-o", &o->output.path).only_with({"PATH"});
   command.flag("--families", &o->families);
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_inspect(*o); };
   return command;
 }
 

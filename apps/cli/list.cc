@@ -10,7 +10,7 @@
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help = R"(Usage: gnomon list [--json]
+constexpr const char* list_help = R"(Usage: gnomon list [--json]
 
 Prints the encodings: the name that commands accept, the title, and the place
 at which position enters the Transformer. Commands also accept titles (ALiBi,
@@ -42,7 +42,7 @@ void print_table() {
 }  // namespace
 
 Command list_command() {
-  Command command("list", help);
+  Command command("list", list_help);
   auto json = std::make_shared<bool>(false);
   command.flag("--json", json.get());
   command.run = [json] {

@@ -11,7 +11,7 @@
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help =
+constexpr const char* man_help =
     R"(Usage: gnomon man [COMMAND]
 
 Prints the manual page of a command (default: of the program) in roff.
@@ -72,40 +72,40 @@ std::string page(const std::string& name, const std::string& about, const std::s
 
 namespace {
 
-ManualPage page_of(const std::string& command, const std::string& text) {
+ManualPage manual_page(const std::string& command, const std::string& text) {
   const std::string name = "gnomon-" + command;
   return {name + ".1", page(name, summary(command), text)};
 }
 
-ManualPage page_of_program() {
+ManualPage manual_page_of_program() {
   return {"gnomon.1", page("gnomon", "positional encodings for Transformers", program_help())};
 }
 
 }  // namespace
 
 std::vector<ManualPage> manual_pages() {
-  std::vector<ManualPage> pages{page_of_program()};
+  std::vector<ManualPage> pages{manual_page_of_program()};
   for (const char* name : lab_commands)
     if (const std::string text = lab_help(name); !text.empty())
-      pages.push_back(page_of(name, text));
+      pages.push_back(manual_page(name, text));
   for (const Command& command : all_commands())
-    pages.push_back(page_of(command.name(), command.help()));
+    pages.push_back(manual_page(command.name(), command.help()));
   return pages;
 }
 
 Command man_command() {
-  Command command("man", help);
+  Command command("man", man_help);
   auto name = std::make_shared<std::string>();
   command.option("COMMAND", name.get()).choices(command_names());
   command.run = [name] {
-    ManualPage found = page_of_program();
+    ManualPage found = manual_page_of_program();
     for (const Command& one : all_commands())
-      if (one.name() == *name) found = page_of(*name, one.help());
+      if (one.name() == *name) found = manual_page(*name, one.help());
     for (const char* one : lab_commands)
       if (one == *name) {
         const std::string text = lab_help(one);
         if (text.empty()) refuse("man", "gnomon-lab must be installed", "none");
-        found = page_of(one, text);
+        found = manual_page(one, text);
       }
     fmt::print("{}", found.text);
     return 0;

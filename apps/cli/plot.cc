@@ -17,7 +17,7 @@ namespace {
 
 constexpr const char* page_of_figures = "page";
 
-constexpr const char* help =
+constexpr const char* plot_help =
     R"(Usage: gnomon plot WHAT [KIND] [options] -o FILE | --json
 
 Draws a chart as an HTML page, an image, or (.json) a Vega-Lite spec. WHAT:
@@ -44,7 +44,7 @@ Draws a chart as an HTML page, an image, or (.json) a Vega-Lite spec. WHAT:
 Example: gnomon plot wavelengths --base 500000 --length 8192 -o waves.html
 )";
 
-struct Options {
+struct PlotCommandOptions {
   PlotOptions plot;
   OutputOptions output;
   std::string figures, title;
@@ -95,7 +95,7 @@ std::string page_of(const std::string& path, const std::string& title) {
   return page.html();
 }
 
-int run(const Options& o) {
+int run_plot(const PlotCommandOptions& o) {
   const bool is_page = o.plot.what == page_of_figures;
   if (o.output.path.empty() && !o.output.json)
     refuse("plot", "-o FILE or --json must be given", "neither");
@@ -120,8 +120,8 @@ int run(const Options& o) {
 }  // namespace
 
 Command plot_command() {
-  Command command("plot", help);
-  auto o = std::make_shared<Options>();
+  Command command("plot", plot_help);
+  auto o = std::make_shared<PlotCommandOptions>();
   std::vector<std::string> names, others;
   for (const Drawing& one : drawings()) {
     names.emplace_back(one.what);
@@ -150,7 +150,7 @@ Command plot_command() {
   command.option("--title", &o->title).only_for({page_of_figures});
   command.option("-o", &o->output.path);
   command.flag("--json", &o->output.json).only_for(drawn);
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_plot(*o); };
   return command;
 }
 

@@ -19,7 +19,7 @@ namespace {
 
 using std::int64_t;
 
-constexpr const char* help =
+constexpr const char* resize_help =
     R"(Usage: gnomon resize IN --preset NAME --to SIZE [options] -o OUT
 
 Resamples a learned table [N, C] or [1, N, C] of f64, f32, f16 or bf16. IN and
@@ -41,7 +41,7 @@ OUT are .npy files, or .safetensors files of which one tensor is replaced.
 Example: gnomon resize vit.npy --preset vit --to 24x24 -o vit-384.npy
 )";
 
-struct Options {
+struct ResizeOptions {
   std::string in, preset, kernel, corners, antialias, from, to, tensor;
   std::optional<int64_t> extra_rows;
   OutputOptions output;
@@ -80,7 +80,7 @@ Names<TableResize> presets() {
           {"linear", resize_linear()}};
 }
 
-TableResize parse_resize(const Options& o) {
+TableResize parse_resize(const ResizeOptions& o) {
   TableResize resize;
   if (!o.preset.empty()) {
     resize = parse_name("preset", presets(), o.preset);
@@ -103,7 +103,8 @@ TableResize parse_resize(const Options& o) {
 
 // The size of the table: --from if it is given; otherwise a line if --to is a line, and a
 // square if --to is a grid.
-Size old_size(const Options& o, const Size& to, int64_t cells, int64_t rows, int64_t extra) {
+Size old_size(const ResizeOptions& o, const Size& to, int64_t cells, int64_t rows,
+              int64_t extra) {
   Size from{.grid = {.height = cells, .width = 1}, .is_line = true};
   if (!o.from.empty()) {
     from = parse_size(o.from);
@@ -167,7 +168,7 @@ struct Resized {
   Size from, to;
 };
 
-Resized resize_array(const Options& o, const io::Array& in) {
+Resized resize_array(const ResizeOptions& o, const io::Array& in) {
   rounded_to(in.element(), {}, {0});  // throws for other element types before the computation
   io::Array::Shape shape = in.shape();
   const std::size_t rank = shape.size();
@@ -194,7 +195,7 @@ std::string ending_of(const std::string& path) {
   refuse("resize", "IN must end in .npy or .safetensors", path);
 }
 
-int run(const Options& o) {
+int run_resize(const ResizeOptions& o) {
   const std::string ending = ending_of(o.in);
   check_ending(o.output, {ending});
   Resized resized;
@@ -240,8 +241,8 @@ int run(const Options& o) {
 }  // namespace
 
 Command resize_command() {
-  Command command("resize", help);
-  auto o = std::make_shared<Options>();
+  Command command("resize", resize_help);
+  auto o = std::make_shared<ResizeOptions>();
   command.required("IN", &o->in).file();
   command.option("--preset", &o->preset).choices(names_of(presets()));
   command.option("--kernel", &o->kernel).choices({"linear", "cubic"}).not_with({"--preset"});
@@ -255,7 +256,7 @@ Command resize_command() {
   command.option("--tensor", &o->tensor);
   command.flag("--json", &o->output.json);
   command.required("-o", &o->output.path);
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_resize(*o); };
   return command;
 }
 

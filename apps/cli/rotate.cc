@@ -17,7 +17,7 @@
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help =
+constexpr const char* rotate_help =
     R"(Usage: gnomon rotate IN.npy --positions P --config PATH [options] -o OUT.npy
        gnomon rotate IN.npy --positions P --pairing NAME [options] -o OUT.npy
 
@@ -41,7 +41,7 @@ The element type is kept: f16, f32, f64, or bfloat16 stored as uint16.
 Example: gnomon rotate q.npy --positions 0:512 --config Qwen3-8B -o rotated.npy
 )";
 
-struct Options {
+struct RotateOptions {
   std::string in, positions, pairing, angles = "exact", config, part, assume_pairing;
   Rotary rotary;
   std::optional<std::int64_t> dim, layer, length;
@@ -50,7 +50,7 @@ struct Options {
 };
 
 template <typename T>
-int rotate_array(const Options& o, const io::Array& in, const RotaryTable& table) {
+int rotate_array(const RotateOptions& o, const io::Array& in, const RotaryTable& table) {
   std::array<std::ptrdiff_t, 4> shape{1, 1, 1, 1};
   std::copy(in.shape().begin(), in.shape().end(),
             shape.begin() + static_cast<std::ptrdiff_t>(4 - in.rank()));
@@ -65,7 +65,7 @@ int rotate_array(const Options& o, const io::Array& in, const RotaryTable& table
   return 0;
 }
 
-RotaryFrequencies frequencies_of(Options& o, std::int64_t size) {
+RotaryFrequencies frequencies_of(RotateOptions& o, std::int64_t size) {
   if (o.config.empty()) {
     o.rotary.pairing = parse_pairing(o.pairing);
     o.rotary.rotary_dim = o.dim.value_or(size - o.rotary.head_offset);
@@ -99,7 +99,7 @@ RotaryFrequencies frequencies_of(Options& o, std::int64_t size) {
   return *std::move(rotary);
 }
 
-int run(Options& o) {
+int run_rotate(RotateOptions& o) {
   check_ending(o.output, {".npy"});
   if (o.config.empty() && o.pairing.empty())
     refuse("rotate", "either --config or --pairing must be given", "neither");
@@ -125,8 +125,8 @@ int run(Options& o) {
 }  // namespace
 
 Command rotate_command() {
-  Command command("rotate", help);
-  auto o = std::make_shared<Options>();
+  Command command("rotate", rotate_help);
+  auto o = std::make_shared<RotateOptions>();
   command.required("IN", &o->in).file();
   command.required("--positions", &o->positions).file();
   command.option("--config", &o->config).file();
@@ -145,7 +145,7 @@ Command rotate_command() {
   command.option("--angles", &o->angles).choices({"exact", "float32"});
   command.flag("--backward", &o->backward);
   command.required("-o", &o->output.path);
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_rotate(*o); };
   return command;
 }
 

@@ -18,7 +18,7 @@
 namespace gnomon::cli {
 namespace {
 
-constexpr const char* help =
+constexpr const char* table_help =
     R"(Usage: gnomon table KIND [options] [-o FILE]
 
   sinusoidal    [T, D]: --recipe interleaved, half-split or tensor2tensor
@@ -103,7 +103,7 @@ void put_universal(const TableOptions& o, const Sinusoidal& spec, Json facts) {
   put_array(o.output, io::Array::of(table.view()), facts);
 }
 
-int run(TableOptions& o) {
+int run_table(TableOptions& o) {
   check_ending(o.output, {".npy", ".csv", ".json"});
   constexpr std::int64_t most = std::int64_t{1} << 24;
   if (o.dim > most) refuse("table", "--dim must be at most 2^24", o.dim);
@@ -151,7 +151,7 @@ Names<SinusoidalRecipe> recipes() {
 }
 
 Command table_command() {
-  Command command("table", help);
+  Command command("table", table_help);
   auto o = std::make_shared<TableOptions>();
   command.required("KIND", &o->kind)
       .choices({"sinusoidal", "timestep", "universal", "rotary", "xpos", "axial-rotary",
@@ -204,7 +204,7 @@ Command table_command() {
                  "fourier", "laplacian", "random-walk"});
   command.option("-o", &o->output.path);
   command.flag("--json", &o->output.json);
-  command.run = [o] { return run(*o); };
+  command.run = [o] { return run_table(*o); };
   return command;
 }
 

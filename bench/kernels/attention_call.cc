@@ -11,8 +11,6 @@ namespace {
 
 using std::int64_t;
 
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
-
 template <typename T>
 double element(const Block<T, 4>& x, int64_t row, int64_t head, int64_t d) {
   return as_double(x.view(0, row, head, d));

@@ -16,8 +16,6 @@ namespace {
 
 using std::int64_t;
 
-std::size_t at(int64_t i) { return static_cast<std::size_t>(i); }
-
 // `exact`: the value of a head and a distance.
 Kernel strip_kernel(const char* kind, int64_t heads, int64_t distances,
                     std::function<StripBias()> make,

@@ -14,6 +14,8 @@
 
 namespace gnomon::bench {
 
+inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
 // Returns the product of the extents. Throws if the bytes exceed the memory of the machine.
 std::size_t elements_that_fit(const std::vector<std::int64_t>& shape, std::size_t bytes);
 

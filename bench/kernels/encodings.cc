@@ -23,8 +23,6 @@ using std::int64_t;
 
 constexpr int64_t heads = 8, size = 64, width = heads * size;
 
-std::size_t at(int64_t index) { return static_cast<std::size_t>(index); }
-
 model::Encoding usual(const model::EncodingInfo& info, int64_t tokens) {
   return info.usual({.width = width, .heads = heads, .length = tokens});
 }

@@ -47,9 +47,9 @@ Positions from_mask(nb::handle mask) {
 }
 
 // The state of pickle, which may come from a file of another user.
-using State = std::tuple<std::int64_t, std::int64_t, std::vector<std::int64_t>,
-                         std::vector<std::int32_t>>;
-Positions from_state(State& state) {
+using PositionsState = std::tuple<std::int64_t, std::int64_t, std::vector<std::int64_t>,
+                                  std::vector<std::int32_t>>;
+Positions from_state(PositionsState& state) {
   auto& [batch, tokens, ids, sequences] = state;
   if (!internal::holds(ids.size(), batch, tokens) || sequences.size() != ids.size())
     refuse("positions",
@@ -171,7 +171,9 @@ of a row have the positions 0, 1, 2, ...)")
           nb::sig("def __getstate__(self) -> tuple[int, int, list[int], list[int]]"))
       .def(
           "__setstate__",
-          [](Positions* self, State state) { new (self) Positions(from_state(state)); },
+          [](Positions* self, PositionsState state) {
+            new (self) Positions(from_state(state));
+          },
           nb::sig(
               "def __setstate__(self, state: tuple[int, int, list[int], list[int]]) -> None"));
 }

@@ -70,8 +70,9 @@ RotaryFrequencies checked(RotaryFrequencies frequencies) {
   return frequencies;
 }
 
-using State = std::tuple<std::string, std::int64_t, std::vector<double>,
-                         std::vector<std::int32_t>, double, std::vector<double>, std::int64_t>;
+using FrequenciesState =
+    std::tuple<std::string, std::int64_t, std::vector<double>, std::vector<std::int32_t>,
+               double, std::vector<double>, std::int64_t>;
 
 void rotate_arrays(nb::handle x, const RotaryTable& table, const std::string& direction,
                    nb::handle k, nb::handle out) {
@@ -216,13 +217,13 @@ table_scale: a factor on cos and sin (the attention factor of YaRN).)")
       .def(
           "__getstate__",
           [](const RotaryFrequencies& f) {
-            return State(name(f.pairing), f.head_offset, f.inv_freq, f.axes, f.table_scale,
-                         f.growth, f.centre);
+            return FrequenciesState(name(f.pairing), f.head_offset, f.inv_freq, f.axes,
+                                    f.table_scale, f.growth, f.centre);
           },
           nb::sig("def __getstate__(self) -> tuple[Any, ...]"))
       .def(
           "__setstate__",
-          [](RotaryFrequencies* self, const State& s) {
+          [](RotaryFrequencies* self, const FrequenciesState& s) {
             new (self) RotaryFrequencies(
                 checked({.pairing = chosen("rotary", "pairing", std::get<0>(s), pairings),
                          .head_offset = std::get<1>(s),

@@ -84,6 +84,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gnomon {
 
+#undef GNOMON_EXPORT
 #define GNOMON_EXPORT(T, Name)                                      \
   HWY_EXPORT(AddRow##Name);                                         \
   HWY_EXPORT(SumRow##Name);                                         \
@@ -97,13 +98,13 @@ GNOMON_EXPORT(BFloat16, BF16)
 
 using std::int64_t;
 
-constexpr int64_t grain_elements = 1 << 14;  // minimum work of a parallel piece
+constexpr int64_t table_grain = 1 << 14;     // minimum work of a parallel piece
 constexpr int64_t piece_elements = 1 << 18;  // maximum work of a parallel piece
 constexpr int64_t block_elements = 1 << 16;  // 256 KB of the table, which fit a second-level
                                              // cache
 
 int64_t grain(int64_t channels) {
-  return std::max<int64_t>(1, grain_elements / std::max<int64_t>(1, channels));
+  return std::max<int64_t>(1, table_grain / std::max<int64_t>(1, channels));
 }
 
 std::string shape(int64_t rows, int64_t columns) {

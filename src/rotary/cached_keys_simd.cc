@@ -39,6 +39,7 @@ HWY_AFTER_NAMESPACE();
 namespace gnomon {
 namespace {
 
+#undef GNOMON_EXPORT
 #define GNOMON_EXPORT(T, U, Name) \
   HWY_EXPORT(Copy##Name);         \
   auto copy_kernel(const T*, const U*) { return &GNOMON_DISPATCH(Copy##Name); }

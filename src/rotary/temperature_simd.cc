@@ -65,7 +65,7 @@ auto kernel(const double*) { return &GNOMON_DISPATCH(ScaleF64); }
 auto kernel(const Half*) { return &GNOMON_DISPATCH(ScaleF16); }
 auto kernel(const BFloat16*) { return &GNOMON_DISPATCH(ScaleBF16); }
 
-constexpr std::int64_t grain_elements = 1 << 15;  // least elements per thread
+constexpr std::int64_t temperature_grain = 1 << 15;  // least elements per thread
 
 void check(const QueryTemperature& temperature) {
   if (!std::isfinite(temperature.beta) || temperature.beta < 0)
@@ -118,7 +118,7 @@ void scale(View<T, 4> q, const QueryTemperature& temperature, const Positions& p
   const std::vector<double> all = factors(temperature, positions);
   const auto scale_row = kernel(q.data());
   const std::int64_t grain =
-      std::max<std::int64_t>(1, grain_elements / std::max<std::int64_t>(1, heads * size));
+      std::max<std::int64_t>(1, temperature_grain / std::max<std::int64_t>(1, heads * size));
   parallel_for(rows * tokens, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       const std::int64_t b = token / tokens, t = token % tokens;

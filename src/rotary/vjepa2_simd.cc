@@ -19,7 +19,8 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-constexpr std::int64_t chunk = 256;  // elements converted to the accumulator at a time; even
+constexpr std::int64_t vjepa2_chunk =
+    256;  // elements converted to the accumulator at a time; even
 
 // Transforms pairs x[e], x[e + 1] by their two angles u and v: cos u, cos v and sin u, sin v.
 // kBackward: sin u and sin v are swapped and negated.
@@ -61,9 +62,9 @@ void RotateHead(T* HWY_RESTRICT x, const float* HWY_RESTRICT cos, const float* H
   if constexpr (std::is_same_v<T, A>) {
     RotateElements<kBackward>(x, cos, sin, elements);
   } else {
-    HWY_ALIGN A wide[chunk];
-    for (std::int64_t begin = 0; begin < elements; begin += chunk) {
-      const std::int64_t count = HWY_MIN(chunk, elements - begin);
+    HWY_ALIGN A wide[vjepa2_chunk];
+    for (std::int64_t begin = 0; begin < elements; begin += vjepa2_chunk) {
+      const std::int64_t count = HWY_MIN(vjepa2_chunk, elements - begin);
       FromElements(x + begin, count, wide);
       RotateElements<kBackward>(wide, cos + begin, sin + begin, count);
       ToElements(wide, A(1), count, x + begin);
@@ -103,7 +104,7 @@ GNOMON_EXPORT(Half, F16)
 GNOMON_EXPORT(BFloat16, BF16)
 #undef GNOMON_EXPORT
 
-constexpr std::int64_t grain_elements = 1 << 15;  // least elements per thread
+constexpr std::int64_t vjepa2_grain = 1 << 15;  // least elements per thread
 
 template <typename T>
 void check(const View<T, 4>& x, const Vjepa2Table& table) {
@@ -129,7 +130,7 @@ void multiply_heads(View<T, 4> x, const Vjepa2Table& table, Kernel multiply) {
   const View<const float, 3> cos = table.cos(), sin = table.sin();
   const std::int64_t elements = cos.extent(2);
   const std::int64_t grain =
-      std::max<std::int64_t>(1, grain_elements / std::max<std::int64_t>(1, heads * elements));
+      std::max<std::int64_t>(1, vjepa2_grain / std::max<std::int64_t>(1, heads * elements));
   parallel_for(x.extent(0) * tokens, grain, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token) {
       const std::int64_t b = token / tokens, t = token % tokens;

@@ -1,6 +1,17 @@
 # The library: everything in src/, one folder per module, one target per component (gnomon_core is
 # gnomon::core), and the target gnomon, which links all of them.
 
+# Writes a source that compiles several kernels (*_simd.cc) for each instruction set at once: parsing Highway
+# takes longer than most of them. A kernel includes foreach_target.h, which has an effect only in this source.
+function(gnomon_kernel_group source)
+  set(include "#undef HWY_TARGET_INCLUDE\n#define HWY_TARGET_INCLUDE \"${source}\"\n")
+  set(text "${include}#include \"hwy/foreach_target.h\"\n\n#include \"hwy/highway.h\"\n")
+  foreach(kernel IN LISTS ARGN)
+    string(APPEND text "#include \"${kernel}\"\n")
+  endforeach()
+  file(CONFIGURE OUTPUT "${source}" CONTENT "${text}${include}" @ONLY)
+endfunction()
+
 # Declares <library>_<component> with the sources of its modules. The arguments after the name are libraries
 # that its sources use but its headers do not.
 function(gnomon_component library component)
@@ -10,7 +21,7 @@ function(gnomon_component library component)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/${module}/*.cc")
     list(APPEND sources ${found})
     # A module is compiled in groups of at most 15 files, because headers and the same templates take longer
-    # than the files. Kernels (*_simd.cc) are compiled alone: they include themselves.
+    # than the files.
     list(FILTER found EXCLUDE REGEX "_simd[.]cc$")
     set(count 0)
     foreach(source IN LISTS found)
@@ -19,6 +30,23 @@ function(gnomon_component library component)
       set_source_files_properties("${source}" PROPERTIES UNITY_GROUP ${module}_${group})
     endforeach()
   endforeach()
+  # Kernels are compiled in groups of at most 5, rotations and angles alone.
+  set(kernels ${sources})
+  list(FILTER kernels INCLUDE REGEX "_simd[.]cc$")
+  list(FILTER kernels EXCLUDE REGEX "/(rotate_[a-z0-9]+|angles)_simd[.]cc$")
+  if(kernels)
+    list(REMOVE_ITEM sources ${kernels})
+  endif()
+  set(count 0)
+  while(kernels)
+    list(SUBLIST kernels 0 5 group)
+    list(REMOVE_ITEM kernels ${group})
+    set(source "${CMAKE_CURRENT_BINARY_DIR}/kernels/${component}_${count}_simd.cc")
+    gnomon_kernel_group("${source}" ${group})
+    set_property(SOURCE "${source}" PROPERTY COMPILE_OPTIONS ${gnomon_kernel_options})
+    list(APPEND sources "${source}")
+    math(EXPR count "${count} + 1")
+  endwhile()
   add_library(${target} ${sources})
   target_compile_features(${target} PUBLIC cxx_std_20)
   target_include_directories(${target} PUBLIC
@@ -36,7 +64,10 @@ function(gnomon_component library component)
     CXX_VISIBILITY_PRESET default VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   gnomon_warnings(${target})
-  gnomon_precompile(${target} PRIVATE ${gnomon_standard_headers})
+  list(LENGTH sources count)
+  if(count GREATER 15)  # a header for one or two groups takes longer to precompile than it saves
+    gnomon_precompile(${target} PRIVATE ${gnomon_standard_headers})
+  endif()
   target_link_libraries(${library} INTERFACE ${target})
 endfunction()
 
@@ -77,13 +108,21 @@ function(gnomon_library library)
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
     target_compile_options(${library}_core PRIVATE -march=armv8-a+crypto)
   endif()
-  target_sources(${library}_core PRIVATE bindings/c/core.cc bindings/c/layer.cc)
+  if(GNOMON_C)
+    target_sources(${library}_core PRIVATE bindings/c/core.cc bindings/c/layer.cc)
+  endif()
   if(graph IN_LIST gnomon_built AND library STREQUAL "gnomon")
     gnomon_component(gnomon graph $<BUILD_INTERFACE:Spectra::Spectra>)
+    target_compile_options(gnomon_graph PRIVATE $<$<CONFIG:Release>:-O2>)
   endif()
   if(model IN_LIST gnomon_built)
     gnomon_component(${library} model $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
-    target_sources(${library}_model PRIVATE bindings/c/model.cc)
+    if(GNOMON_C)
+      target_sources(${library}_model PRIVATE bindings/c/model.cc)
+    endif()
+    # Reads files and lowers specs: -O1 compiles in three quarters of the time of -O3. GCC 12 then warns falsely
+    # of std::optional.
+    target_compile_options(${library}_model PRIVATE $<$<CONFIG:Release>:-O1 -Wno-maybe-uninitialized>)
   endif()
   if(report IN_LIST gnomon_built)
     gnomon_component(${library} report $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
@@ -106,17 +145,19 @@ if(GNOMON_SANITIZE AND EXISTS /proc/cpuinfo)
 endif()
 # Compiled alone, so that the Python module can replace its object by one with another executor.
 set_source_files_properties(src/core/parallel.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+# Under the address sanitizer, checks of the scope of every vector of a kernel take up to eight times as
+# long to compile as the kernel.
+set(gnomon_kernel_options -fno-sanitize-address-use-after-scope)
+# The same for undefined behaviour in the sanitized library of `make test`, below.
+if(NOT GNOMON_SANITIZE)
+  list(APPEND gnomon_kernel_options -fno-sanitize=undefined)
+endif()
 # The error terms of angles require that each product and each sum is rounded.
 set_source_files_properties(src/core/angles_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
-# Under the address sanitizer, checks of the scope of every vector of a kernel take up to eight times as
-# long to compile as the kernel.
-file(GLOB_RECURSE kernels CONFIGURE_DEPENDS src/*_simd.cc)
-set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize-address-use-after-scope)
-# The same for undefined behaviour in the sanitized library of `make test`, below.
-if(NOT GNOMON_SANITIZE)
-  set_property(SOURCE ${kernels} APPEND PROPERTY COMPILE_OPTIONS -fno-sanitize=undefined)
-endif()
+file(GLOB rotations CONFIGURE_DEPENDS src/rotary/rotate_*_simd.cc)
+set_property(SOURCE ${rotations} src/core/angles_simd.cc APPEND PROPERTY COMPILE_OPTIONS
+             ${gnomon_kernel_options})
 
 # All remaining instruction sets are compiled, even if the compiler's options guarantee better ones.
 # Otherwise ARM would have no portable kernels to compare with.
@@ -150,7 +191,6 @@ if(GNOMON_TESTS AND NOT GNOMON_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
       -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized -O$<STREQUAL:${component},core>)  # -O0 or -O1
   endforeach()
   # The kernels of rotations take seven times as long to compile with -O1, and their tests are short.
-  file(GLOB rotations CONFIGURE_DEPENDS src/rotary/rotate_*_simd.cc)
   set_property(SOURCE ${rotations} APPEND PROPERTY COMPILE_OPTIONS
                "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,gnomon_sanitized_core>:-O0>")
   target_compile_options(gnomon_sanitized_core PRIVATE -march=native -ffp-contract=off)
