@@ -25,6 +25,7 @@ PACKAGES = (
     "diffusers",
     "rotary-embedding-torch",
     "onnx",
+    "onnxscript",
     "ray",
     "altair",
     "vl-convert-python",

@@ -371,10 +371,10 @@ def is_learned(texts: str) -> bool:
 
 def sinusoid(positions: Tensor, texts: str) -> Tensor:
     """The operator `sinusoid`: rows of a sinusoidal encoding, float32 [..., C]."""
+    width = width_of(texts)  # refuses other encodings
     at = positions.detach().to("cpu", torch.float64).reshape(-1)
     plan = _core.lower(mixture_of(texts)[0], at, visibility="causal")
-    return _plans.numbers(plan.table, "float32", positions.device).view(
-        *positions.shape, width_of(texts))
+    return _plans.numbers(plan.table, "float32", positions.device).view(*positions.shape, width)
 
 
 def add_position(x: Tensor, parameters: Sequence[Tensor], positions: Tensor | None,
