@@ -11,6 +11,7 @@ from torch.nn.functional import dropout, scaled_dot_product_attention
 
 import gnomon
 import gnomon.torch as gt
+from gnomon.torch import flex
 
 ROPE = gnomon.Rotary(rotary_dim=8, pairing="halves")
 T5 = gnomon.T5Bias(heads=4, direction="causal", buckets=8, max_distance=16)
@@ -240,3 +241,23 @@ def test_autocast_is_that_of_scaled_dot_product_attention():
 def test_errors(options, message):
     with pytest.raises(ValueError, match=message):
         gt.attention(*inputs(), **options)
+
+
+def test_more_queries_than_keys_need_no_order_or_positions() -> None:
+    q, k = torch.randn(2, 2, 5, 16), torch.randn(2, 2, 3, 16)
+    expected = torch.nn.functional.scaled_dot_product_attention(q, k, k)
+    for run in (gnomon.torch.attention, flex.attend):
+        out = run(q, k, k, visibility="bidirectional")
+        torch.testing.assert_close(out, expected, rtol=0, atol=1e-6)
+        for options in ({"visibility": "causal"}, {"visibility": "bidirectional", "left": 1},
+                        {"visibility": "bidirectional", "encoding": gnomon.Alibi(heads=2)}):
+            with pytest.raises(ValueError, match="more queries than keys, 3, got 5"):
+                run(q, k, k, **options)
+
+
+def test_frequencies_and_tables_are_refused_by_attention() -> None:
+    spec = gnomon.Rotary(rotary_dim=16, pairing="halves")
+    q = torch.randn(1, 2, 5, 16)
+    for given in (gnomon.rotary_frequencies(spec), gnomon.RotaryTable(spec, 5)):
+        with pytest.raises(ValueError, match="with gnomon.torch.rotate first"):
+            gnomon.torch.attention(q, q, q, given)

@@ -180,6 +180,12 @@ class AttentionArguments(NamedTuple):
     cap: float | None
     length: int
 
+    @property
+    def unordered(self) -> bool:
+        """Whether the result does not depend on the order of tokens: no position and no window."""
+        return (self.encoding == "[]" and self.visibility == "bidirectional"
+                and self.left is self.right is None and self.sequences is None)
+
     def plan(self, q: Tensor, k: Tensor, parameters: Sequence[Tensor],
              sinks: Tensor | None) -> Plan:
         """Returns the plan of the call. Refuses devices other than the CPU."""
@@ -197,7 +203,11 @@ class AttentionArguments(NamedTuple):
                                 self.right, self.softmax_scale, self.cap, self.length)
 
     def check(self, batch: int, queries: int, keys: int) -> None:
-        """Refuses positions and sequences of another number of tokens."""
+        """Refuses positions and sequences of another number of tokens, or of no known order."""
+        if queries > keys and not self.unordered and (self.query_positions is None or (
+                self.sequences is not None and self.query_sequences is None)):
+            raise ValueError("[attention] query_positions and query_sequences must be given if "
+                             f"there are more queries than keys, {keys}, got {queries}")
         if self.query_sequences is not None and self.sequences is None:
             raise ValueError("[attention] sequences must be given with query_sequences, got None")
         names = "query_positions", "positions", "query_sequences", "sequences"
@@ -214,11 +224,10 @@ class AttentionArguments(NamedTuple):
         """Returns positions of queries and keys, then sequences of both."""
         given = self[:4]
         if given == (None, None, None, None):
-            return given
+            if queries <= keys:
+                return given
+            return torch.arange(queries, device="cpu"), torch.arange(keys, device="cpu"), None, None
         query_at, at, query_of, of = given
-        if queries > keys and (query_at is None or (of is not None and query_of is None)):
-            raise ValueError("[attention] query_positions and query_sequences must be given if "
-                             f"there are more queries than keys, {keys}, got {queries}")
         if at is None:
             some = next(one for one in given if one is not None)
             at = torch.arange(keys, device=some.device)

@@ -119,9 +119,12 @@ def texts_of(encoding: Any) -> Texts:
     """Returns the text that identifies a spec, several specs, or None (no position)."""
     if encoding is None:
         return "[]"
-    if isinstance(encoding, (list, tuple)):
-        return "[" + ", ".join([text_of(one) for one in encoding]) + "]"
-    return "[" + text_of(encoding) + "]"
+    several = encoding if isinstance(encoding, (list, tuple)) else (encoding,)
+    if any(isinstance(one, (RotaryFrequencies, RotaryTable)) for one in several):
+        raise ValueError("[torch] encoding must be a spec; rotate q and k by frequencies or a table "
+                         "with gnomon.torch.rotate first, got "
+                         + ", ".join(type(one).__name__ for one in several))
+    return "[" + ", ".join([text_of(one) for one in several]) + "]"
 
 
 _FREQUENCIES = '{"kind": "frequencies", '

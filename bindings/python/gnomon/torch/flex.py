@@ -267,7 +267,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
         queries = keys[..., S - T:] if query_positions is None else \
             _integers(query_positions, device)
     AttentionArguments(*(None if one is None else _integers(one, device) for one in (
-        query_positions, positions, query_sequences, sequences)), "", True, visibility, left, right,
+        query_positions, positions, query_sequences, sequences)),
+        "" if mixture else "[]", True, visibility, left, right,
         None, None, 0).check(q.shape[0], T, S)
     of_queries = None
     if sequences is not None:
