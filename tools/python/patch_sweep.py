@@ -58,7 +58,7 @@ def listed(names: list[str]) -> str:
                          break_long_words=False, break_on_hyphens=False)
 
 
-def table(path: pathlib.Path) -> str:
+def table(path: pathlib.Path, note: str) -> str:
     """Returns the page docs/python/patch_types.md."""
     results = [Result(**json.loads(line)) for line in path.read_text().splitlines()]
     by: dict[str, list[Result]] = {}
@@ -89,7 +89,7 @@ def table(path: pathlib.Path) -> str:
         "| check of an equal type | types |", "|---|--:|",
         *(f"| {text} | {checks[name]} |" for name, text in CHECKS.items()), "",
         "Checks that the unpatched model does not pass (a static cache, a compilation without "
-        "graph breaks) are not made.", "", "## Equal", "",
+        "graph breaks) are not made.", *([note] if note else []), "", "## Equal", "",
         listed([one.model_type for one in equal]), "",
         f"Of these, {len(rotation)} keep the rotation of transformers (`report.left` names it): "
         "M-RoPE, two axes, complex numbers,", "or another order of the pairs:", "",
@@ -111,9 +111,10 @@ def main() -> None:
     parser.add_argument("--compiled", action="store_true")
     parser.add_argument("--results", type=pathlib.Path, default=pathlib.Path("patch_sweep.jsonl"))
     parser.add_argument("--table", type=pathlib.Path)
+    parser.add_argument("--note", default="", help="a sentence below the checks of the table")
     arguments = parser.parse_args()
     if arguments.table:
-        print(table(arguments.table), end="")
+        print(table(arguments.table, arguments.note), end="")
     else:
         sweep(arguments.types or described(), arguments.compiled, arguments.results)
 

@@ -18,7 +18,7 @@ COMPLETE = (
     "gpt_neox gpt2 gptj codegen olmo olmo2 olmoe starcoder2 granite granitemoe smollm3 gpt_oss "
     "cohere cohere2 glm glm4 stablelm exaone4 ernie4_5 nanochat falcon mpt bloom opt t5 mt5 umt5 "
     "bert roberta distilbert electra modernbert modernbert-decoder vit siglip_vision_model "
-    "bart whisper"
+    "bart whisper clip_text_model moonshine"
 ).split()
 # Model types that keep the rotation of transformers.
 ROTATED = "llama4_text deepseek_v2 deepseek_v3 qwen2_vl_text gemma4_text".split()

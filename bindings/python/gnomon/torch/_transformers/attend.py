@@ -302,7 +302,10 @@ def attention_forward(mean: bool, module: nn.Module, query: Tensor, key: Tensor,
             attention_mask = None if not isinstance(attention_mask, Mask) else Mask(
                 rules, query.shape[0], key.shape[2], attention_mask.dense, mean,
                 attention_mask.dtype, query.device)
-        causal = getattr(module, "is_causal", True) if is_causal is None else is_causal
+        causal = getattr(module, "is_causal", True)
+        # Moonshine passes False if there is a causal mask.
+        if is_causal is not None and (rules is None or is_causal or not rules.causal):
+            causal = is_causal
         if rules is None or (skipped and bool(causal) != rules.causal and query.shape[2] > 1):
             rules, attention_mask = _default_rules(not mean and causal, query, key), None
         if not query.dtype == key.dtype == value.dtype:  # torch.autocast
