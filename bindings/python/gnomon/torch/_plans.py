@@ -120,10 +120,9 @@ def texts_of(encoding: Any) -> Texts:
     if encoding is None:
         return "[]"
     several = encoding if isinstance(encoding, (list, tuple)) else (encoding,)
-    if any(isinstance(one, (RotaryFrequencies, RotaryTable)) for one in several):
-        raise ValueError("[torch] encoding must be a spec; rotate q and k by frequencies or a table "
-                         "with gnomon.torch.rotate first, got "
-                         + ", ".join(type(one).__name__ for one in several))
+    if any(isinstance(one, RotaryFrequencies) for one in several):
+        raise ValueError("[torch] encoding must be a spec; rotate q and k by frequencies with "
+                         "gnomon.torch.rotate first, got RotaryFrequencies")
     return "[" + ", ".join([text_of(one) for one in several]) + "]"
 
 
