@@ -66,7 +66,8 @@ def table(path: pathlib.Path, note: str) -> str:
         by.setdefault(one.status, []).append(one)
     equal = by.get("equal", [])
     fallback = [one for one in equal if any("[patch]" in each for each in one.left)]
-    rotation = [one for one in equal if any("[patch]" not in each for each in one.left)]
+    rotation = [one for one in equal if any("[patch]" not in each and "own code" not in each
+                                            for each in one.left)]
     checks = Counter(check for one in equal for check in one.checks)
     reasons: dict[str, list[str]] = {}
     for one in by.get("refused", []):

@@ -225,3 +225,12 @@ def test_falcon_with_alibi(implementation: str, side: str) -> None:
     if side == "left":
         assert torch.equal(patched.generate(**arguments, **options),
                            model.generate(**arguments, **options))
+
+
+def test_report_names_attention_with_own_code() -> None:
+    config = transformers.LongT5Config(d_model=16, d_kv=8, num_heads=2, num_layers=1, d_ff=16,
+                                       vocab_size=97, local_radius=4, decoder_start_token_id=0)
+    model = transformers.LongT5ForConditionalGeneration(config)
+    report = gnomon.torch.patch(model)
+    assert any("LongT5LocalAttention of transformers (its own code)" in one for one in report.left)
+    assert "not replaced: encoder" in str(report)

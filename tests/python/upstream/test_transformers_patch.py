@@ -17,7 +17,7 @@ COMPLETE = (
     "llama mistral mixtral qwen2 qwen2_moe qwen3 qwen3_moe gemma gemma2 gemma3_text phi phi3 "
     "gpt_neox gpt2 gptj codegen olmo olmo2 olmoe starcoder2 granite granitemoe smollm3 gpt_oss "
     "cohere cohere2 glm glm4 stablelm exaone4 ernie4_5 nanochat falcon mpt bloom opt t5 mt5 umt5 "
-    "bert roberta distilbert electra modernbert modernbert-decoder vit siglip_vision_model "
+    "bert roberta distilbert electra modernbert modernbert-decoder vit clip_vision_model "
     "bart whisper clip_text_model moonshine"
 ).split()
 # Model types that keep the rotation of transformers.

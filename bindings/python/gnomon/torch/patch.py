@@ -91,8 +91,8 @@ def patch(model: nn.Module, *, check: bool = False, tokens: int = 64, seed: int 
     masks are rules, not tensors. Rotary tables are exact, from `gnomon.model.from_pretrained`.
     ALiBi and T5's bias enter attention as slopes and as a strip by distance: no [H, T, S] tensor.
     Masks that Gnomon cannot express, `output_attentions` and attention dropout in training run on
-    transformers' own code, with a warning. A rotation of another form stays that of transformers;
-    the report names it.
+    transformers' own code, with a warning. A rotation of another form, and attention with own code
+    beside that of the interface, stay those of transformers; the report names them.
 
     Raises ValueError if the model is not supported, is not on the CPU, is patched already, or
     has frequencies that are not those of its config.
@@ -109,11 +109,12 @@ def patch(model: nn.Module, *, check: bool = False, tokens: int = 64, seed: int 
     if devices:
         raise ValueError("[patch] the model must be on the CPU (on other devices: "
                          f"gnomon.torch.flex), got {', '.join(sorted(devices))}")
-    attentions = rotations.attentions(model, biases.KNOWN)
+    attentions, others = rotations.attentions(model, biases.KNOWN)
     describe = rotations.descriptions(model, attentions)
     before = _logits(model, tokens, seed) if check else None
     register_attention()
     change = changes.Change()
+    change.left += [(name, f"{cls} of transformers (its own code)") for name, cls in others]
     try:
         rotations.patch_rotations(model, describe, change)
         biases.patch_tables(model, change)

@@ -39,18 +39,23 @@ def _calls_interface(cls: type) -> bool:
                if inspect.isfunction(one) and hasattr(inspect.unwrap(one), "__code__"))
 
 
-def attentions(model: nn.Module, known: tuple[type, ...]) -> list[tuple[str, nn.Module]]:
-    """Returns the attention modules that Gnomon can compute, by name. Refuses a model without."""
+def attentions(model: nn.Module, known: tuple[type, ...],
+               ) -> tuple[list[tuple[str, nn.Module]], list[tuple[str, str]]]:
+    """Returns the attention modules that Gnomon can compute, by name, and the classes of others.
+
+    Refuses a model without.
+    """
     found = []
-    others = set()
+    others = []
     for name, module in model.named_modules():
         if isinstance(module, known) or _calls_interface(type(module)):
             found.append((name, module))
         elif type(module).__name__.endswith("Attention") and not any(
                 _calls_interface(type(one)) for one in module.modules()):
-            others.add(type(module).__name__)
+            others.append((name, type(module).__name__))
     if not found:
-        own = f"the own code of {', '.join(sorted(others))}" if others else "no attention"
+        names = ", ".join(sorted({cls for _, cls in others}))
+        own = f"the own code of {names}" if others else "no attention"
         raise ValueError(f"[patch] the attention of {model.config.model_type} must call the "
                          f"attention interface of transformers, got {own}")
     for name, module in found:
@@ -60,7 +65,7 @@ def attentions(model: nn.Module, known: tuple[type, ...]) -> list[tuple[str, nn.
         if unknown:
             raise ValueError(f"[patch] the attention of {name} ({type(module).__name__}) must have "
                              f"the arguments of softmax attention, got {', '.join(unknown)}")
-    return found
+    return found, others
 
 
 def descriptions(model: nn.Module, found: list[tuple[str, nn.Module]]) -> Any:
