@@ -118,6 +118,35 @@ SAMPLES["attention_backward"] = [
     lambda make=make: backward_sample(make()) for make in SAMPLES["attention"]]
 
 
+# Those of gnomon.torch.patch.
+gt.register_attention()
+MASK = torch.tensor([[False, True, True, True, True], [True] * 5])
+
+
+def patched_inputs(parameters=(), spec=None, sinks=None, padding=None, blind=0):
+    q, k, v = leaf(2, 4, 5, 8), leaf(2, 2, 5, 8), leaf(2, 2, 5, 6)
+    return (q, k, v, list(parameters), sinks, padding, None, None, None, 0,
+            spec.to_json() if spec else "", False, True, True, None, None, None, None, blind)
+
+
+def patched_backward(sample):
+    q, k, v, parameters, sinks, *rest = sample
+    args = [one.detach() if isinstance(one, torch.Tensor) else one
+            for one in (q, k, v, [one.detach() for one in parameters], sinks)]
+    out, lse = OPS.patched_attention(*args, *rest)
+    return torch.randn_like(out), *args, out, lse, *rest
+
+
+SAMPLES["rotary_factors"] = [lambda: (torch.arange(10).view(2, 5), ROPE.to_json(), 4)]
+SAMPLES["patched_attention"] = [
+    lambda: patched_inputs(),
+    lambda: patched_inputs(trained(T5), T5, leaf(4)),
+    lambda: patched_inputs(padding=MASK, blind=1),
+]
+SAMPLES["patched_attention_backward"] = [
+    lambda make=make: patched_backward(make()) for make in SAMPLES["patched_attention"]]
+
+
 @pytest.mark.parametrize("name, make", [(name, make) for name, all_of in SAMPLES.items()
                                         for make in all_of])
 def test_opcheck(name, make):

@@ -30,19 +30,6 @@ EAGER_NAME = "gnomon_eager"  # they give the mean of all values, as in the eager
 # -- Queries that see no key -------------------------------------------------------------------
 
 
-def _uniform(q: Tensor, k: Tensor, v: Tensor, scale: float | None, cap: float | None) -> Tensor:
-    """Returns the attention with equal weights, whose gradients are those of its scores.
-
-    transformers adds the lowest number to all scores of such a query. The scores vanish, but
-    their gradients do not.
-    """
-    groups = q.shape[1] // k.shape[1]
-    scores = q @ repeat_kv(k, groups).mT * (q.shape[-1] ** -0.5 if scale is None else scale)
-    if cap is not None:
-        scores = cap * torch.tanh(scores / cap)
-    return torch.softmax(scores - scores.detach(), -1) @ repeat_kv(v, groups)
-
-
 def _fill_blind(out: Tensor, blind: Tensor, v: Tensor) -> None:
     """Writes the mean of all values to the queries that see no key. out: [B, H, T, Dv]."""
     mean = v.mean(2, keepdim=True).repeat_interleave(out.shape[1] // v.shape[1], 1)
@@ -51,14 +38,26 @@ def _fill_blind(out: Tensor, blind: Tensor, v: Tensor) -> None:
 
 def _add_blind(blind: Tensor, grad: Tensor, inputs: Sequence[Tensor], sums: Sequence[Tensor],
                scale: float | None, cap: float | None) -> None:
-    """Adds the gradients of the queries that see no key to those of q, k and v."""
+    """Adds the gradients of the queries that see no key to those of q, k and v.
+
+    transformers adds the lowest number to all scores of such a query. The scores vanish and the
+    weights are equal, but the scores have gradients.
+    """
     rows = blind.any(0).nonzero()[:, 0]
-    with torch.enable_grad():
-        q, k, v = (one.detach().requires_grad_() for one in inputs)
-        out = _uniform(q[:, :, rows], k, v, scale, cap)
-        own = torch.autograd.grad(out, (q, k, v), grad[:, :, rows] * blind[:, None, rows, None])
-    for to, one in zip(sums, own):
-        to.add_(one)
+    kind = torch.float64 if grad.dtype == torch.float64 else torch.float32
+    q, k, v = (one.detach().to(kind) for one in inputs)
+    groups, keys = q.shape[1] // k.shape[1], k.shape[2]
+    q, k, v = q[:, :, rows], repeat_kv(k, groups), repeat_kv(v, groups)
+    scale = q.shape[-1] ** -0.5 if scale is None else scale
+    of_out = grad[:, :, rows].to(kind) * blind[:, None, rows, None] / keys
+    of_scores = of_out @ v.mT
+    of_scores = (of_scores - of_scores.mean(-1, keepdim=True)) * scale
+    if cap is not None:
+        of_scores = of_scores * (1 - torch.tanh(q @ k.mT * scale / cap) ** 2)
+    sums[0].index_add_(2, rows, (of_scores @ k).to(grad.dtype))
+    of_values = of_out.sum(2, keepdim=True).expand(v.shape)
+    for to, one in zip(sums[1:], (of_scores.mT @ q, of_values)):
+        to.add_(one.unflatten(1, (-1, groups)).sum(2))
 
 
 # -- The attention of rules --------------------------------------------------------------------
