@@ -84,7 +84,7 @@ def run(name, condition):
         torch.testing.assert_close(got.double(), torch.autograd.grad((want * factors).sum(), y)[0],
                                    atol=1e-5, rtol=1e-5)
     elif "positions" in condition:
-        at = {"surplus": torch.arange(9), "missing": torch.arange(3), "fractional": AT.float(),
+        at = {"surplus": torch.arange(9), "missing": torch.arange(3), "fractional": AT.double(),
               "positions": AT.to("meta")}[condition.split()[0]]
         check(name, call(x, at), x)
     elif condition == "layout tokens_heads":

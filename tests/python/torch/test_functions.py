@@ -120,17 +120,16 @@ def test_rotate_step_by_step_has_the_bits_of_the_whole():
 
 def test_fractional_positions():
     at = torch.tensor([[0.0, 0.5, 1.25, -3.75, 1e5 + 0.125], [4.5] * 5], dtype=torch.float64)
-    for positions in (at, at.float()):
-        for dtype in (torch.float64, torch.float32, torch.bfloat16):
-            x = torch.randn(2, 3, 5, 8).to(dtype)
-            got = gt.rotate(x, ROPE, positions)
-            assert got.dtype == dtype
-            close = 1e-9 if dtype == torch.float64 else 3 * tolerance(dtype)
-            torch.testing.assert_close(got.double(), tokens_first(x, at), atol=close, rtol=0)
-            y = x.clone()
-            assert gt.rotate(y, ROPE, positions, inplace=True) is y and torch.equal(y, got)
+    for dtype in (torch.float64, torch.float32, torch.bfloat16):
+        x = torch.randn(2, 3, 5, 8).to(dtype)
+        got = gt.rotate(x, ROPE, at)
+        assert got.dtype == dtype
+        close = 1e-9 if dtype == torch.float64 else 3 * tolerance(dtype)
+        torch.testing.assert_close(got.double(), tokens_first(x, at), atol=close, rtol=0)
+        y = x.clone()
+        assert gt.rotate(y, ROPE, at, inplace=True) is y and torch.equal(y, got)
     x = torch.randn(2, 3, 5, 8)
-    torch.testing.assert_close(gt.rotate(x, ROPE, torch.arange(5.0)), gt.rotate(x, ROPE))
+    torch.testing.assert_close(gt.rotate(x, ROPE, torch.arange(5.0).double()), gt.rotate(x, ROPE))
     q, k = gt.Rotary(rotary_dim=8, pairing="halves").rotate(x[:, :, 3:], x, at)
     torch.testing.assert_close(q, gt.rotate(x, ROPE, at)[:, :, 3:])
     compiled = torch.compile(lambda x, at: gt.rotate(x, ROPE, at), fullgraph=True,
@@ -253,8 +252,8 @@ def test_rotate_on_meta_and_fake_tensors():
     (lambda x: rotate(x, gnomon.RotaryTable(ROPE, 5), 1), "positions must be None"),
     (lambda x: rotate(x, T5), "encoding must be rotary"),
     (lambda x: rotate(x, 3), "encoding must be a spec.*got int"),
-    (lambda x: rotate(x, ROPE, torch.ones(5).half()), "must be integers, float32 or .*16"),
-    (lambda x: rotate(x, gnomon.usual("rotary-axial", width=32, heads=4, length=8), torch.ones(5)),
+    (lambda x: rotate(x, ROPE, torch.ones(5)), "must be integers or float64 .*float32"),
+    (lambda x: rotate(x, gnomon.usual("rotary-axial", width=32, heads=4, length=8), torch.ones(5).double()),
      "positions must be a tuple of 2"),
     (lambda x: rotate(x, ROPE, torch.ones(5, dtype=torch.cfloat)), "positions must be .*complex64"),
     (lambda x: gt.XPos(rotary_dim=8, pairing="halves").rotate(x, x, torch.ones(3)),
@@ -315,12 +314,12 @@ def test_add_position_at_fractional_positions(recipe):
         torch.testing.assert_close(got.double(), x.double() + table, atol=2 * tolerance(dtype),
                                    rtol=1e-2 if dtype == torch.bfloat16 else 0)
         assert torch.equal(torch.autograd.grad(got.sum(), x)[0], torch.ones_like(x))
-    both = gt.add_position(x, spec, positions=at.float().expand(2, 3))
+    both = gt.add_position(x, spec, positions=at.expand(2, 3))
     assert torch.equal(both, got)
     y = x.detach().float()
     assert torch.equal(torch.vmap(lambda y: gt.add_position(y, spec, positions=at))(y),
                        gt.add_position(y, spec, positions=at))
-    assert torch.equal(gt.add_position(y, spec, positions=torch.arange(3.0)),
+    assert torch.equal(gt.add_position(y, spec, positions=torch.arange(3.0).double()),
                        gt.add_position(y, spec))
     module = gt.PositionEncoding(spec)
     assert torch.equal(module.embed(y, positions=at), gt.add_position(y, spec, positions=at))
@@ -370,7 +369,7 @@ def test_add_position_errors():
     x = torch.randn(2, 5, 8)
     with pytest.raises(ValueError, match="must be added to the embeddings, got .* scores"):
         gt.add_position(x, gnomon.Alibi(heads=4))
-    for positions, message in ((torch.ones(5), "must have a sinusoidal encoding, got learned"),
+    for positions, message in ((torch.ones(5).double(), "must have a sinusoidal encoding, got learned"),
                                (torch.arange(9), "9|positions"), (torch.arange(3), "3|positions")):
         with pytest.raises(ValueError, match=message):
             gt.add_position(x, gnomon.Learned(rows=16, width=8), [torch.randn(16, 8)],

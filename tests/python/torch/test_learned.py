@@ -30,7 +30,7 @@ def test_mixed_frequencies_are_those_of_timm(indexing):
                                   grid_indexing=indexing)
     x = torch.randn(2, heads, height * width, 8)
     rows = theirs.get_embed([height, width])
-    at = theirs.t_x, theirs.t_y
+    at = theirs.t_x.double(), theirs.t_y.double()
     for layer in range(depth):
         ours = gt.LearnedRotary(8, pairing="adjacent", axes=2, heads=heads)
         with torch.no_grad():
@@ -66,14 +66,14 @@ def test_the_first_frequencies_are_those_of_the_spec():
     rope = gnomon.Rotary(rotary_dim=8, pairing="halves", head_offset=2)
     module = gt.LearnedRotary(8, pairing="halves", head_offset=2, dtype=torch.float64)
     x = torch.randn(2, 3, 6, 12)
-    for at in (None, 100_000, torch.tensor([5, 0, 3, 1, 1, 9]), torch.rand(2, 6)):
+    for at in (None, 100_000, torch.tensor([5, 0, 3, 1, 1, 9]), torch.rand(2, 6).double()):
         q, k = module.rotate(x[:, :, 4:], x, at)
         torch.testing.assert_close(k, gt.rotate(x, rope, at), atol=1e-6, rtol=0)
         torch.testing.assert_close(q, k[:, :, 4:], atol=1e-6, rtol=0)
     swapped = module.rotate(*(x.transpose(1, 2),) * 2, layout="tokens_heads")[0]
     torch.testing.assert_close(swapped.transpose(1, 2), gt.rotate(x, rope), atol=1e-6, rtol=0)
     axes = gt.LearnedRotary(8, pairing="halves", axes=2, dtype=torch.float64)
-    at = torch.arange(6), torch.zeros(6)
+    at = torch.arange(6), torch.zeros(6).double()
     even = tokens_first(x.double(), at[0])
     got = axes.rotate(x.double(), x.double(), at)[0]
     torch.testing.assert_close(got[..., [0, 2, 4, 6]], even[..., [0, 2, 4, 6]])
@@ -91,7 +91,7 @@ def test_gradients():
     inputs = x, frequencies, at[0]
     assert torch.autograd.gradcheck(run, inputs, check_forward_ad=True)
     assert torch.autograd.gradgradcheck(run, inputs)
-    single = [one.detach().float() for one in inputs]
+    single = [x.detach().float(), frequencies.detach().float(), at[0].detach()]
     compiled = torch.compile(run, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(*single), run(*single))
     mapped = torch.vmap(run, (None, 0, None))(x, torch.stack([frequencies, 2 * frequencies]), at[0])

@@ -47,12 +47,18 @@ def cos_sin(encoding: str, length: int, positions: Sequence[Tensor],
     return angle.cos() * factor, angle.sin() * factor
 
 
+def check_precision(operation: str, positions: Tensor) -> None:
+    """Refuses fractional positions that were rounded before they arrived."""
+    if (positions.is_floating_point() or positions.is_complex()) and (
+            positions.dtype != torch.float64):
+        raise ValueError(f"[{operation}] positions must be integers or float64 (float32 rounds "
+                         f"positions above 2^24; use .double()), got {positions.dtype}")
+
+
 def on_device(x: Tensor, positions: Sequence[Tensor]) -> list[Tensor]:
     """Returns positions, also fractional ones, on the device of x."""
     for one in positions:
-        if one.dtype in (torch.float16, torch.bfloat16) or one.is_complex():
-            raise ValueError("[rotate] positions must be integers, float32 or float64 (16 bits "
-                             f"round positions above 256), got {one.dtype}")
+        check_precision("rotate", one)
         if one.is_meta and not x.is_meta:
             raise ValueError("[rotate] positions must have values, got a tensor on the device meta")
     return [one.to(x.device) for one in positions]
@@ -330,13 +336,11 @@ def _softmax(scores: Tensor, v: Tensor, sinks: Tensor | None,
 
 
 def add_fractional(x: Tensor, texts: str, positions: Tensor) -> Tensor:
-    """Returns x plus a sinusoid at fractional positions, float32 or float64 [T] or [B, T]."""
+    """Returns x plus a sinusoid at fractional positions, float64 [T] or [B, T]."""
     if positions.requires_grad:
         raise ValueError("[add_position] positions must not require a gradient, got a tensor that "
                          "does")
-    if positions.dtype in (torch.float16, torch.bfloat16):
-        raise ValueError("[add_position] positions must be integers, float32 or float64 (16 bits "
-                         f"round positions above 256), got {positions.dtype}")
+    check_precision("add_position", positions)
     if x.dim() not in (2, 3) or positions.dim() not in (1, 2) or (
             positions.shape[-1] != x.shape[-2]
             or (positions.dim() == 2 and positions.shape[0] not in (1, *x.shape[:-2]))):

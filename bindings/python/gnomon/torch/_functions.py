@@ -167,7 +167,7 @@ def rotate(x: Tensor, encoding: RotaryLike, positions: PositionsLike = None, *,
     encoding: a rotary spec, RotaryFrequencies, or a prepared RotaryTable of T tokens.
     positions: None (0 to T - 1), the position of the first token, integers [T] or [B, T], or a
         tuple of them, one for each position axis (M-RoPE: t, h, w). None with a RotaryTable.
-        float32 or float64 tensors are fractional positions; the result is differentiable in them.
+        float64 tensors are fractional positions; the result is differentiable in them.
     inverse: rotates by the opposite angle.
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
     inplace: changes x and returns it. x must not require a gradient.
@@ -252,7 +252,7 @@ def add_position(x: Tensor, encoding: Encoding | Sequence[Encoding],
     encoding: a spec of an embedding (gnomon.Sinusoidal, gnomon.Learned, ...).
     parameters: the trained matrices, in the order of spec.parameters(). Computed in float32, or
         in float64 for a Learned table if x and the table are float64 (eager mode).
-    offset: the position of the first token. positions: instead, integers [T] or [B, T]; float32 or
+    offset: the position of the first token. positions: instead, integers [T] or [B, T];
         float64 for fractional positions of a Sinusoidal (time steps).
 
     Returns a contiguous tensor of the shape and type of x. Differentiable once in the parameters,

@@ -23,7 +23,7 @@ def rotate_by_frequencies(x: Tensor, frequencies: Tensor, positions: PositionsLi
     frequencies: radians per position, float32 or float64: [R/2], or [A, H or 1, R/2] for A position
         axes, whose angles are added (mixed: Heo et al. 2024).
     positions: None (0 to T - 1), the position of the first token, [T] or [B, T], integers or
-        fractional (float32, float64), or a tuple of A of them.
+        fractional (float64), or a tuple of A of them.
     pairing: 'halves' (i, i + R/2) or 'adjacent' (2i, 2i + 1).
 
     Differentiable in x, frequencies and fractional positions, to any order. Angles are computed in
