@@ -6,10 +6,12 @@ import numpy as np
 import onnx
 import onnx.backend.test.case.node as node_cases
 import pytest
+import torch
 from onnx.backend.test.case.node.attention import Attention
 from onnx.reference import ReferenceEvaluator
 
 import gnomon
+import gnomon.torch
 
 # Inputs 0 to 6 of the node: Q, K, V, attn_mask, past_key, past_value, nonpad_kv_seqlen.
 MASK, PAST, LENGTHS = 3, 4, 6
@@ -17,8 +19,25 @@ ATTRIBUTES = {
     "scale", "softcap", "is_causal", "q_num_heads", "kv_num_heads", "left_window_size",
     "right_window_size",
 }
+MASKED_ATTRIBUTES = {"scale", "softcap", "is_causal", "q_num_heads", "kv_num_heads",
+                     "qk_matmul_output_mode"}
 # More valid queries than keys: rows that see nothing before the first key.
 OTHER = {"test_attention_4d_causal_nonpad_negative_offset_structural_empty"}
+
+
+def masked_cases() -> dict[str, node_cases.TestCase]:
+    """Cases with attn_mask, without lengths, windows, or a past with more new keys than queries."""
+    found = {}
+    for case in node_cases._NodeTestCases:
+        node = case.model.graph.node[0]
+        if node.op_type != "Attention" or not node.input[MASK : MASK + 1] or not node.input[MASK]:
+            continue
+        facts = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+        shifted = node.input[PAST : PAST + 1] and node.input[PAST] and facts.get("is_causal")
+        lengths = node.input[LENGTHS : LENGTHS + 1] and node.input[LENGTHS]
+        if facts.keys() <= MASKED_ATTRIBUTES and not lengths and not shifted:
+            found[case.name] = case
+    return found
 
 
 def attention_cases() -> dict[str, node_cases.TestCase]:
@@ -34,11 +53,11 @@ def attention_cases() -> dict[str, node_cases.TestCase]:
     return found
 
 
-CASES = attention_cases()
+CASES, MASKED = attention_cases(), masked_cases()
 
 
 def test_the_cases_are_there() -> None:
-    assert len(CASES) >= 38
+    assert len(CASES) >= 38 and len(MASKED) >= 39
 
 
 def by_tokens(x: np.ndarray, heads: int | None) -> np.ndarray:
@@ -46,6 +65,33 @@ def by_tokens(x: np.ndarray, heads: int | None) -> np.ndarray:
     if x.ndim == 4:
         return x.transpose(0, 2, 1, 3)
     return x.reshape(*x.shape[:2], heads, -1)
+
+
+@pytest.mark.parametrize("name", MASKED)
+def test_attention_with_a_mask(name: str) -> None:
+    case = MASKED[name]
+    node = case.model.graph.node[0]
+    facts = {one.name: onnx.helper.get_attribute_value(one) for one in node.attribute}
+    given = iter(case.data_sets[0][0])
+    inputs = [next(given) if one else None for one in node.input] + [None] * 7
+    rough = inputs[0].dtype != np.float32
+    inputs = [one.astype(np.float32) if one is not None and one.dtype != bool else one
+              for one in inputs]
+    q = by_tokens(inputs[0], facts.get("q_num_heads"))
+    k, v = (by_tokens(one, facts.get("kv_num_heads")) for one in inputs[1:3])
+    if inputs[PAST] is not None:
+        past = [by_tokens(one, None) for one in inputs[PAST : PAST + 2]]
+        k, v = (np.concatenate(both, 1) for both in zip(past, (k, v), strict=True))
+    mask, causal = inputs[MASK], facts.get("is_causal", 0) == 1
+    if causal:  # query i is aligned with key i; no query sees the other keys
+        k, v, mask = k[:, : q.shape[1]], v[:, : q.shape[1]], mask[..., : q.shape[1]]
+    out = gnomon.torch.attention(
+        *(torch.from_numpy(np.ascontiguousarray(one)) for one in (q, k, v)),
+        attn_mask=torch.from_numpy(np.ascontiguousarray(mask)), layout="tokens_heads",
+        visibility="causal" if causal else "bidirectional",
+        softmax_scale=facts.get("scale"), cap=facts.get("softcap") or None)
+    want = by_tokens(case.data_sets[0][1][0], facts.get("q_num_heads")).astype(np.float32)
+    np.testing.assert_allclose(out, want, rtol=0, atol=8e-3 if rough else 2e-6)
 
 
 @pytest.mark.parametrize("name", CASES)
