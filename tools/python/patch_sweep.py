@@ -15,6 +15,7 @@ import argparse
 import dataclasses
 import json
 import pathlib
+import resource
 import signal
 import sys
 import textwrap
@@ -39,6 +40,8 @@ def timed_out(*_: Any) -> None:
 
 def sweep(types: list[str], compiled: bool, path: pathlib.Path) -> None:
     torch.set_num_threads(1)
+    # Inputs of some models are large: an error instead of a killed process.
+    resource.setrlimit(resource.RLIMIT_AS, (16 << 30, resource.getrlimit(resource.RLIMIT_AS)[1]))
     signal.signal(signal.SIGALRM, timed_out)
     with path.open("w") as file:
         for one in types:
@@ -85,8 +88,8 @@ def table(path: pathlib.Path, note: str) -> str:
           for name in ("equal", "different", "refused", "not run")), "",
         "*equal*: the patched model has the outputs of the unpatched one (largest difference 2e-5 "
         "of the largest output).",
-        "*refused*: `patch` raises a `ValueError` that names the reason. *not run*: the sweep makes no model or input that",
-        "the unpatched model takes.", "",
+        "*refused*: `patch` raises a `ValueError` that names the reason. *not run*: the sweep makes "
+        "no model or input that", "the unpatched model takes.", "",
         "| check of an equal type | types |", "|---|--:|",
         *(f"| {text} | {checks[name]} |" for name, text in CHECKS.items()), "",
         "Checks that the unpatched model does not pass (a static cache, a compilation without "

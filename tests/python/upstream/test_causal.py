@@ -90,5 +90,5 @@ def test_alignment(name: str) -> None:
 
 
 def test_more_queries_than_keys_are_refused() -> None:
-    with pytest.raises(ValueError, match="keys must be at least the number of queries, 5, got 3"):
+    with pytest.raises(ValueError, match="more queries than keys, 3, got 5"):
         gnomon.torch.attention(KEY, QUERY, QUERY)
