@@ -10,7 +10,6 @@ from typing import Any
 
 import pytest
 import torch
-import transformers
 from patch_models import DECODERS, MODELS, TOLERANCE, inputs, logits, make, pair, same, tokens
 
 import gnomon.torch

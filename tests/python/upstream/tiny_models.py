@@ -296,17 +296,16 @@ def candidates(model: Any, batch: int, tokens: int, seed: int, padded: bool,
 def inputs_of(model: Any, batch: int = 2, tokens: int = 13, seed: int = 0,
               padded: bool = False) -> dict[str, Any]:
     """Returns the first arguments that a model takes. Raises the first error if there are none."""
-    first: Exception = NotImplementedError("no input is known")
-    found = False
+    first: Exception | None = None
     for arguments in candidates(model, batch, tokens, seed, padded):
         try:
             with torch.no_grad():
                 outputs_of(model, arguments)
         except Exception as error:
-            first, found = (first, True) if found else (error, True)
+            first = first or error
             continue
         return arguments
-    raise first
+    raise first or LookupError("no input is known")
 
 
 def outputs_of(model: Any, arguments: dict[str, Any]) -> dict[str, Tensor]:

@@ -182,7 +182,6 @@ def _bias(name: str, one: Tensor | None, q: Tensor, k: Tensor, by_heads: bool) -
 
 def _mask(mask: Tensor | None, q: Tensor, k: Tensor, by_heads: bool) -> Tensor | None:
     if mask is not None and mask.dtype == torch.bool:
-        kind = torch.float64 if q.dtype == torch.float64 else torch.float32
         mask = torch.zeros(mask.shape, dtype=torch.float32, device=mask.device).masked_fill(
             ~mask, -math.inf)
     return _bias("attn_mask", mask, q, k, by_heads)

@@ -17,8 +17,6 @@ import torch
 from torch import Tensor, nn
 from transformers.integrations.sdpa_attention import repeat_kv, sdpa_attention_forward
 
-from gnomon import _core
-
 from .. import _kernels, _plans
 from .._registry import Operator, call, register
 from .masks import Bias, Mask, Rules, dense, recovered
