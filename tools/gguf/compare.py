@@ -51,7 +51,7 @@ def tensor_of(parameter: str, layer: int, part: str, tensors: dict[str, np.ndarr
         "query_norm.bias": [f"{block}.{layer}.attn_q_norm.bias"],
         "key_norm.weight": [f"{block}.{layer}.attn_k_norm.weight"],
         "key_norm.bias": [f"{block}.{layer}.attn_k_norm.bias"],
-        "table": [f"{block}.{layer}.attn_rel_b.weight", f"{block}.0.attn_rel_b.weight"],
+        "buckets": [f"{block}.{layer}.attn_rel_b.weight", f"{block}.0.attn_rel_b.weight"],
     }
     for name in names.get(parameter, []):
         if name in tensors:
@@ -71,8 +71,6 @@ def matrix(parameter: Any, layer: int, part: str, tensors: dict[str, np.ndarray]
     if found.size != parameter.rows * parameter.columns:
         raise ValueError(f"{parameter.name} has {parameter.rows} x {parameter.columns} elements, "
                          f"but the tensor of layer {layer} has {found.shape}")
-    if parameter.name == "table" and found.shape == (parameter.columns, parameter.rows):
-        found = found.T
     return np.ascontiguousarray(found.reshape(parameter.rows, parameter.columns))
 
 
@@ -99,23 +97,21 @@ def compare(path: pathlib.Path, runs: Sequence[Any], tensors: dict[str, np.ndarr
     except ValueError as error:
         return Result("refused", detail=sentence(error, path))
     worst, where, refused = 0.0, "", ""
-    described = {(one.part, one.index) for one in model.layers if one.heads}
+    layers = {(one.part, one.index): one for one in model.layers if one.heads}
+    described = set(layers)
     for part, site, tokens, length in runs:
         place = f"{part} {site.layer}".strip()
-        if (part, site.layer) not in described:
+        if (part, site.layer) not in layers:
             return Result("differ", np.inf, f"layer {place}: Gnomon describes no attention",
                           model.notes)
         described.discard((part, site.layer))
+        if unsupported := layers[part, site.layer].unsupported:
+            refused = refused or unsupported
+            continue
         try:
             got = attend(model, part, site, tokens, length, tensors)
         except ValueError as error:
-            text = sentence(error, path)
-            layer = next(one for one in model.layers
-                         if (one.part, one.index) == (part, site.layer))
-            if layer.unsupported:
-                refused = refused or text
-                continue
-            return Result("differ", np.inf, f"layer {place}: {text}", model.notes)
+            return Result("differ", np.inf, f"layer {place}: {sentence(error, path)}", model.notes)
         if got.shape != site.out.shape:
             return Result("differ", np.inf, f"layer {place}: output {got.shape}, but "
                           f"{site.out.shape} in llama.cpp", model.notes)
@@ -191,7 +187,9 @@ class Pool:
 
 def row(case: Any, result: Result) -> str:
     error = f"{result.error:.1e}" if result.outcome in ("agree", "differ") else ""
-    return f"{case.architecture:16} {case.name:32} {result.outcome:8} {error:8} {result.detail}"
+    notes = "; notes: " + "; ".join(result.notes) if result.outcome == "differ" else ""
+    return (f"{case.architecture:16} {case.name:28} {result.outcome:8} {error:8} "
+            f"{result.detail}{notes}")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -205,6 +203,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
                              "int32 as i[0, 1]; runs one case instead of the known ones")
     parser.add_argument("--factors", action="append", default=[],
                         help="with --set: write the tensors of this name (rope_freqs)")
+    parser.add_argument("--sweep", action="store_true",
+                        help="every change of cases.SWEEP for every architecture (minutes)")
     parser.add_argument("--graph", action="store_true", help="list the graph of the first case")
     parser.add_argument("--table", type=pathlib.Path, help="write the results to this page")
     options = parser.parse_args(arguments)
@@ -216,7 +216,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = [cases.Case(name, " ".join(options.set), keys, tuple(options.factors))
                   for name in options.arch]
     else:
-        chosen = [one for one in cases.all_cases()
+        chosen = [one for one in (cases.sweep() if options.sweep else cases.all_cases())
                   if (not options.arch or one.architecture in options.arch)
                   and (options.case or "") in one.name]
     if not chosen:

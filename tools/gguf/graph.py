@@ -116,25 +116,27 @@ class Recorder:
 
 def absorbed(query: Node, key: Node, up: Node) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Returns q, k, v of latent attention. The graph has its up-projections in q and `up`."""
-    (content, turned), (latent, turned_key) = joined(query).source[:2], joined(key).source[:2]
+    content, turned = parts(query)
+    latent, turned_key = parts(key)
     while content.op != "MUL_MAT":
         content = content.source[0]
     down, nope = content.source[:2]  # [H, latent, nope], [H, T, nope]
     heads, tokens = nope.shape[1:3]
     small = known(latent).reshape(tokens, -1)
-    rotated = raw(turned).reshape(tokens, heads, -1)
-    q = np.concatenate([raw(nope)[0].transpose(1, 0, 2), rotated], 2)
-    shared = np.broadcast_to(raw(turned_key).reshape(tokens, 1, -1), rotated.shape)
-    k = np.concatenate([np.einsum("hrd,tr->thd", known(down)[0], small), shared], 2)
+    q = raw(nope)[0].transpose(1, 0, 2)
+    k = np.einsum("hrd,tr->thd", known(down)[0], small)
+    if turned and turned_key:  # one rotated key for all heads
+        rotated = raw(turned).reshape(tokens, heads, -1)
+        shared = np.broadcast_to(raw(turned_key).reshape(tokens, 1, -1), rotated.shape)
+        q, k = np.concatenate([q, rotated], 2), np.concatenate([k, shared], 2)
     return q, k, np.einsum("hdr,tr->thd", known(up)[0], small)
 
 
-def joined(node: Node) -> Node:
-    while node.op != "CONCAT":
-        if not node.source:
-            raise ValueError("latent attention without a joined query and key")
+def parts(node: Node) -> tuple[Node, Node | None]:
+    """Returns the parts without and with rotation of a latent query or key."""
+    while node.op in (*VIEWS, "CONT"):
         node = node.source[0]
-    return node
+    return (node.source[0], node.source[1]) if node.op == "CONCAT" else (node, None)
 
 
 def known(node: Node) -> np.ndarray:
