@@ -74,13 +74,17 @@ def matrix(parameter: Any, layer: int, part: str, tensors: dict[str, np.ndarray]
     return np.ascontiguousarray(found.reshape(parameter.rows, parameter.columns))
 
 
-def attend(model: Any, part: str, site: Any, tokens: Any, length: int,
+def attend(model: Any, layer: Any, site: Any, tokens: Any, length: int,
            tensors: dict[str, np.ndarray]) -> np.ndarray:
     """Returns the attention of a layer, from q, k and v of llama.cpp."""
     import gnomon
 
+    part = layer.part
     parameters = [matrix(one, site.layer, part, tensors)
                   for one in model.parameters(site.layer, part)]
+    if isinstance(tokens, tuple):  # positions on axes; llama.cpp has a fourth one, always 0
+        axes = {axis for one in layer.position for axis in getattr(one, "axes", ())}
+        tokens = (*tokens, *[np.zeros_like(tokens[0])] * (max(axes, default=0) - 2))
     plan = model.lower(site.layer, tokens, part=part, parameters=parameters, length=length)
     q, k, v = (np.ascontiguousarray(one[None]) for one in (site.q, site.k, site.v))
     gnomon.prepare(q, k, v, plan)
@@ -105,11 +109,12 @@ def compare(path: pathlib.Path, runs: Sequence[Any], tensors: dict[str, np.ndarr
             return Result("differ", np.inf, f"layer {place}: Gnomon describes no attention",
                           model.notes)
         described.discard((part, site.layer))
-        if unsupported := layers[part, site.layer].unsupported:
-            refused = refused or unsupported
+        layer = layers[part, site.layer]
+        if layer.unsupported:
+            refused = refused or layer.unsupported
             continue
         try:
-            got = attend(model, part, site, tokens, length, tensors)
+            got = attend(model, layer, site, tokens, length, tensors)
         except ValueError as error:
             return Result("differ", np.inf, f"layer {place}: {sentence(error, path)}", model.notes)
         if got.shape != site.out.shape:
@@ -144,7 +149,7 @@ def run_case(case: Any, message: str = "") -> Result:
     if message:
         llama_cpp.report_aborts(message)
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "model.gguf"
+        path = pathlib.Path(folder) / "model-00001-of-00002.gguf"
         try:
             tensors = case.write(path, tiny)
             runs = cases.record(path, case, llama_cpp, graph)
