@@ -109,7 +109,6 @@ YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
         "rope.scaling.original_context_length": 64}
 SLIDING = {"attention.sliding_window": 7}
 SWEEP: dict[str, Mapping[str, Any]] = {
-    "": {},
     "linear scaling": {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0},
     "scale_linear": {"rope.scale_linear": 4.0},
     "scaling none": {"rope.scaling.type": "none", "rope.scaling.factor": 4.0},
@@ -169,16 +168,27 @@ SWEEP: dict[str, Mapping[str, Any]] = {
 }
 
 
+# Changes that also add tensors of frequency factors: the tensors, and the keys.
+FACTORS: dict[str, tuple[str, Mapping[str, Any]]] = {
+    "rope_freqs": ("rope_freqs", {}),
+    "long factors": ("rope_factors", {"rope.scaling.original_context_length": 64,
+                                      "rope.scaling.attn_factor": 1.2}),
+    "short factors": ("rope_factors", {"rope.scaling.original_context_length": 1024,
+                                       "rope.scaling.attn_factor": 1.2}),
+}
+
+
+def changes() -> set[str]:
+    """Returns the names of the cases of the sweep."""
+    return set(SWEEP) | set(FACTORS)
+
+
 def sweep() -> list[Case]:
-    """Returns every change of SWEEP for every architecture."""
-    found = [Case(name, change, keys) for change, keys in SWEEP.items()
-             for name in architectures.KEYS]
-    found += [Case(name, "rope_freqs", factors=("rope_freqs",)) for name in architectures.KEYS]
-    found += [Case(name, f"rope_factors, {original}", factors=("rope_factors",),
-                   keys={"rope.scaling.original_context_length": original,
-                         "rope.scaling.attn_factor": 1.2})
-              for original in (64, 1024) for name in architectures.KEYS]
-    return found
+    """Returns every change of keys for every architecture."""
+    return [Case(name, change, keys) for name in architectures.KEYS
+            for change, keys in SWEEP.items()] + [
+        Case(name, change, keys, (tensors,)) for name in architectures.KEYS
+        for change, (tensors, keys) in FACTORS.items()]
 
 
 def special() -> list[Case]:
@@ -232,14 +242,13 @@ def special() -> list[Case]:
         Case("llama", "two sequences", sequences=2),
         Case("gemma3", "two sequences", SLIDING, sequences=2),
         Case("bert", "two sequences", sequences=2),
-        *(Case(name, "axes", keys, axes=True) for name, keys in (
-            ("qwen2vl", {}), ("qwen3vl", {}), ("qwen3vl", released), ("qwen3vlmoe", released),
-            ("qwen35", {}), ("paddleocr", {}),
-            ("glm4", {"rope.dimension_sections": [2, 3, 3, 0]}),
-            ("glm4moe", {"rope.dimension_sections": [2, 3, 3, 0]}),
-            ("hunyuan_vl", {"rope.dimension_sections": [2, 3, 3, 0]}),
-            ("hunyuan_vl", {"rope.dimension_sections": [2, 2, 2, 2]}))),
-        Case("qwen3vl", "released sections", released),
+        *(Case(name, "positions on axes", axes=True)
+          for name in ("qwen2vl", "qwen3vl", "qwen35", "paddleocr")),
+        *(Case(name, "positions on axes, sections", {"rope.dimension_sections": [2, 3, 3, 0]},
+               axes=True) for name in ("glm4", "glm4moe", "hunyuan_vl", "bailingmoe3")),
+        *(Case(name, "positions on axes, pairs left over", released, axes=True)
+          for name in ("qwen3vl", "qwen3vlmoe")),
+        Case("qwen3vl", "pairs left over", released),
         Case("hunyuan_vl", "sections, alpha", {"rope.dimension_sections": [2, 2, 2, 2],
                                                "rope.scaling.alpha": 1000.0}),
         # Windows and chunks of a fixed size.
@@ -251,5 +260,6 @@ def special() -> list[Case]:
     ]
 
 
-def all_cases() -> list[Case]:
+def single() -> list[Case]:
+    """Returns a case of each architecture, and the special ones."""
     return [Case(name) for name in architectures.KEYS] + special()

@@ -1,6 +1,7 @@
 """Compares the GGUF reader of Gnomon with llama.cpp, on tiny random files.
 
-    python tools/gguf/compare.py                          # all cases
+    python tools/gguf/compare.py                          # cases of single architectures
+    python tools/gguf/compare.py --sweep                  # also changes of keys for each of them
     python tools/gguf/compare.py --arch gemma3 --set attention.sliding_window=8
     python tools/gguf/compare.py --table docs/model/gguf_compared.md
 
@@ -209,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--factors", action="append", default=[],
                         help="with --set: write the tensors of this name (rope_freqs)")
     parser.add_argument("--sweep", action="store_true",
-                        help="every change of cases.SWEEP for every architecture (minutes)")
+                        help="also every change of cases.SWEEP for every architecture")
     parser.add_argument("--graph", action="store_true", help="list the graph of the first case")
     parser.add_argument("--table", type=pathlib.Path, help="write the results to this page")
     options = parser.parse_args(arguments)
@@ -221,7 +222,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = [cases.Case(name, " ".join(options.set), keys, tuple(options.factors))
                   for name in options.arch]
     else:
-        chosen = [one for one in (cases.sweep() if options.sweep else cases.all_cases())
+        known = cases.single() + (cases.sweep() if options.sweep else [])
+        chosen = [one for one in known
                   if (not options.arch or one.architecture in options.arch)
                   and (options.case or "") in one.name]
     if not chosen:
@@ -239,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.table:
         import table
 
-        table.write(options.table, list(zip(chosen, results)))
+        table.write(options.table, list(zip(chosen, results)), cases.changes())
     return 0
 
 
