@@ -204,7 +204,6 @@ def special() -> list[Case]:
         Case("gemma3", "62 layers", SLIDING | {"block_count": 62, "attention.key_length": 24,
                                                "attention.value_length": 24}),
         Case("stablelm", "no norms", without=("attn_q_norm", "attn_k_norm")),
-        Case("chameleon", "no norms", without=("attn_q_norm", "attn_k_norm")),
         Case("mpt", "alibi and clipping", {"attention.max_alibi_bias": 8.0,
                                            "attention.clamp_kqv": 0.5}),
         Case("falcon", "one key head", {"attention.head_count_kv": 1}),
@@ -223,7 +222,9 @@ def special() -> list[Case]:
         Case("gemma4", "key heads by layer", {"attention.head_count_kv": [2, 2, 1, 2]}),
         Case("gemma4", "equal sizes", {"attention.key_length_swa": 32, "rope.dimension_count_swa":
                                        32, "attention.value_length_swa": 32}),
-        Case("gemma4", "shared keys", {"attention.shared_kv_layers": 2}),
+        Case("gemma4", "shared keys", {
+            "attention.shared_kv_layers": 2,
+            "attention.sliding_window_pattern": [True, False, True, False]}),
         Case("olmo2", "window, yarn, pattern", SLIDING | YARN | {
             "rope.scaling.attn_factor": 1.2,
             "attention.sliding_window_pattern": [True, True, True, False]}),

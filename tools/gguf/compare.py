@@ -166,6 +166,11 @@ class Pool:
 
     def __init__(self) -> None:
         os.environ["GGML_NO_BACKTRACE"] = "1"  # a backtrace starts a debugger
+        # The server imports the modules once; it finds them through the environment.
+        paths = [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        self._context = multiprocessing.get_context("forkserver")
+        self._context.set_forkserver_preload(["cases", "graph", "tiny", "gnomon.model"])
         self._folder = tempfile.TemporaryDirectory()
         self._message = pathlib.Path(self._folder.name) / "abort"
         self._process: ProcessPoolExecutor | None = None
@@ -180,8 +185,7 @@ class Pool:
 
     def run(self, case: Any) -> Result:
         if self._process is None:
-            spawn = multiprocessing.get_context("spawn")
-            self._process = ProcessPoolExecutor(1, spawn)
+            self._process = ProcessPoolExecutor(1, self._context)
         self._message.unlink(missing_ok=True)
         try:
             return self._process.submit(run_case, case, str(self._message)).result()

@@ -134,7 +134,7 @@ def absorbed(query: Node, key: Node, up: Node) -> tuple[np.ndarray, np.ndarray, 
 
 def parts(node: Node) -> tuple[Node, Node | None]:
     """Returns the parts without and with rotation of a latent query or key."""
-    while node.op in (*VIEWS, "CONT"):
+    while node.op in (*VIEWS, "CONT", "MUL"):  # MUL: the scale by position
         node = node.source[0]
     return (node.source[0], node.source[1]) if node.op == "CONCAT" else (node, None)
 
