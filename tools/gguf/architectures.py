@@ -56,7 +56,7 @@ HYPER = {"hyper_connection.count": 4, "hyper_connection.sinkhorn_iterations": 2,
          "hyper_connection.epsilon": 1e-6, "hyper_connection.low_rank": 8,
          "hyper_connection.magnitude": 2.0}
 
-PLAIN = ("llama deci falcon gpt2 mpt baichuan starcoder refact neo-bert eurobert bloom stablelm "
+PLAIN = ("llama deci falcon gpt2 mpt starcoder refact neo-bert eurobert bloom stablelm "
          "qwen qwen2 qwen3 phi2 phi3 plamo plamo3 codeshell orion internlm2 minicpm gemma gemma2 "
          "gemma3 starcoder2 xverse command-r olmo olmo2 openelm chatglm glm4 bitnet jais jais2 "
          "nemotron exaone exaone4 arcee ernie4_5 hunyuan-dense hunyuan_vl smollm3 dream llada "
@@ -70,6 +70,7 @@ WITH_EXPERTS = ("grok qwen2moe qwen3moe phimoe arctic deepseek glm4moe bailingmo
 KEYS: dict[str, dict[str, Any]] = {name: {} for name in PLAIN}
 KEYS |= {name: MOE for name in WITH_EXPERTS}
 KEYS |= {
+    "baichuan": {"block_count": 32},  # the number of layers selects the encoding
     "llama4": MOE | {"attention.key_length": 16},
     "gptneox": EQUAL | {"use_parallel_residual": True},
     "bert": TOKEN_TYPES, "nomic-bert": TOKEN_TYPES, "jina-bert-v3": TOKEN_TYPES,

@@ -110,8 +110,14 @@ class Recorder:
         if not node.name.startswith("cache_"):
             return None
         # A row of the cache has other extents in each view; its first element has one address.
-        return next(one.source[0] for one in reversed(self.nodes)
+        rows = next(one.source[0] for one in reversed(self.nodes)
                     if one.op == "SET_ROWS" and one.address == node.address)
+        owner = rows
+        while owner.op in VIEWS:
+            owner = owner.source[0]
+        # Values are padded to the size of the layer with the most key heads.
+        padded = owner.op == "PAD" and node.name.startswith("cache_v")
+        return owner.source[0] if padded else rows
 
 
 def absorbed(query: Node, key: Node, up: Node) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
