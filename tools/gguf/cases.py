@@ -34,10 +34,16 @@ class Case:
     axes: bool = False
     tolerance: float = 2e-5
 
-    def write(self, path: pathlib.Path, tiny: Any) -> dict[str, np.ndarray]:
+    def all_keys(self) -> dict[str, Any]:
         keys = architectures.keys(self.architecture) | dict(self.keys)
-        keys = {name: value for name, value in keys.items() if value is not None}
+        return {name: value for name, value in keys.items() if value is not None}
 
+    def layers_run(self) -> int:
+        """Returns the number of layers without those that predict several tokens ahead."""
+        keys = self.all_keys()
+        return keys["block_count"] - keys.get("nextn_predict_layers", 0)
+
+    def write(self, path: pathlib.Path, tiny: Any) -> dict[str, np.ndarray]:
         def keep(name: str) -> bool:
             absent = (*self.without, *architectures.ABSENT.get(self.architecture, ()))
             needed = (*self.factors, *architectures.NEEDED.get(self.architecture, ()))
@@ -45,7 +51,7 @@ class Case:
                 return False
             return not tiny.optional(name) or any(part in name for part in needed)
 
-        return tiny.write(path, self.architecture, keys, keep, self.shards > 1)
+        return tiny.write(path, self.architecture, self.all_keys(), keep, self.shards > 1)
 
 
 def record(path: pathlib.Path, case: Case, llama_cpp: Any, graph: Any) -> list[Any]:
@@ -82,9 +88,7 @@ def record(path: pathlib.Path, case: Case, llama_cpp: Any, graph: Any) -> list[A
                 llama_cpp.run(context, tokens, places, sequences, encode)
                 part = "encoder" if encode else "decoder" if two else ""
                 # Other attentions: to the encoder, and the selector of adapters after the layers.
-                count = architectures.keys(case.architecture)["block_count"]
-                count = case.keys.get("block_count", count)
-                found = [one for one in recorder.attentions() if one.layer < count
+                found = [one for one in recorder.attentions() if one.layer < case.layers_run()
                          and (one.cached or not two or encode)]
                 runs += [(part, one, given, length) for one in found]
     return runs
