@@ -19,11 +19,12 @@ import json
 import multiprocessing
 import os
 import pathlib
+import queue
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any
@@ -165,31 +166,18 @@ def run_case(case: Any, message: str = "") -> Result:
         return compare(path, runs, tensors, case.tolerance, case.layers_run())
 
 
-class Pool:
+class Runner:
     """Runs cases in a process of its own, which is started again after a crash of llama.cpp."""
 
-    def __init__(self) -> None:
-        os.environ["GGML_NO_BACKTRACE"] = "1"  # a backtrace starts a debugger
-        # The server imports the modules once; it finds them through the environment.
-        paths = [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH")]
-        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+    def __init__(self, message: pathlib.Path) -> None:
+        self._message = message
         self._context = multiprocessing.get_context("forkserver")
+        # The server imports the modules once.
         self._context.set_forkserver_preload(["cases", "graph", "tiny", "gnomon.model"])
-        self._folder = tempfile.TemporaryDirectory()
-        self._message = pathlib.Path(self._folder.name) / "abort"
         self._process: ProcessPoolExecutor | None = None
 
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._process:
-            self._process.shutdown()
-        self._folder.cleanup()
-
     def run(self, case: Any) -> Result:
-        if self._process is None:
-            self._process = ProcessPoolExecutor(1, self._context)
+        self._process = self._process or ProcessPoolExecutor(1, self._context)
         self._message.unlink(missing_ok=True)
         try:
             return self._process.submit(run_case, case, str(self._message)).result()
@@ -197,6 +185,47 @@ class Pool:
             self._process = None
             why = self._message.read_text() if self._message.exists() else "no message"
             return Result("not run", detail=f"llama.cpp aborts: {why}")
+
+    def close(self) -> None:
+        if self._process:
+            self._process.shutdown()
+
+
+class Pool:
+    """Runs cases in several processes."""
+
+    def __init__(self, jobs: int = 1) -> None:
+        os.environ["GGML_NO_BACKTRACE"] = "1"  # a backtrace starts a debugger
+        # The server finds the modules through the environment.
+        paths = [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        self._folder = tempfile.TemporaryDirectory()
+        folder = pathlib.Path(self._folder.name)
+        self._all = [Runner(folder / f"abort{job}") for job in range(jobs)]
+        self._free: queue.SimpleQueue[Runner] = queue.SimpleQueue()
+        for one in self._all:
+            self._free.put(one)
+        self._threads = ThreadPoolExecutor(jobs)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        for one in self._all:
+            one.close()
+        self._folder.cleanup()
+
+    def run(self, case: Any) -> Result:
+        runner = self._free.get()
+        try:
+            return runner.run(case)
+        finally:
+            self._free.put(runner)
+
+    def map(self, cases: Iterable[Any]) -> Iterator[Result]:
+        """Returns the results in the order of the cases."""
+        return self._threads.map(self.run, cases)
 
 
 def row(case: Any, result: Result) -> str:
@@ -219,6 +248,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="with --set: write the tensors of this name (rope_freqs)")
     parser.add_argument("--sweep", action="store_true",
                         help="also every change of cases.SWEEP for every architecture")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--graph", action="store_true", help="list the graph of the first case")
     parser.add_argument("--table", type=pathlib.Path, help="write the results to this page")
     options = parser.parse_args(arguments)
@@ -240,10 +270,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(cases.listing(chosen[0])))
         return 0
     results = []
-    with Pool() as pool:
-        for case in chosen:
-            results.append(pool.run(case))
-            print(row(case, results[-1]), flush=True)
+    with Pool(options.jobs) as pool:
+        for case, result in zip(chosen, pool.map(chosen)):
+            results.append(result)
+            print(row(case, result), flush=True)
     totals = collections.Counter(one.outcome for one in results)
     print(", ".join(f"{outcome} {count}" for outcome, count in sorted(totals.items())))
     if options.table:
