@@ -10,10 +10,18 @@ import re
 from typing import Any
 
 # llama.cpp refuses the keys or aborts.
-NOT_RUN: list[tuple[str, str, str]] = [
-]
+NOT_RUN: list[tuple[str, str, str]] = []
 # Gnomon refuses the file.
 REFUSED: list[tuple[str, str, str]] = [
+    ("deepseek32|glm-dsa|glm5-next|hy_v4|minimax-m3", ".*",
+     "an indexer that selects the keys of each query"),
+    ("dots3note", ".*", "partly normalised latent keys, and an indexer"),
+    ("deepseek4", ".*", "the architecture deepseek4 is not read: compressed keys"),
+    ("gemma3n", ".*", "keys and values of an earlier layer"),
+    ("gemma4", "shared keys|shared_kv_layers", "keys and values of an earlier layer"),
+    ("dbrx", ".*", "clipped queries, keys and values"),
+    (".*", "clamp|alibi and clipping", "clipped queries, keys and values"),
+    (".*", "rope_freqs and yarn", "rope_freqs.weight together with yarn is not understood"),
 ]
 
 

@@ -73,8 +73,11 @@ class Recorder:
 
     def attentions(self) -> Iterator[Attention]:
         for node in self.nodes:
-            if node.op == "SOFT_MAX" and node.name.startswith("kq_soft_max-"):
-                yield self._attention(node)
+            # A layer without key heads may have an empty softmax.
+            if node.op == "SOFT_MAX" and node.name.startswith("kq_soft_max-") and all(node.shape):
+                found = self._attention(node)
+                if found.k.size:
+                    yield found
 
     def _attention(self, softmax: Node) -> Attention:
         scores = softmax.source[0]

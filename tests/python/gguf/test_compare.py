@@ -28,6 +28,12 @@ def pool() -> Iterator[compare.Pool]:
         yield pool
 
 
+@pytest.fixture(scope="module")
+def results(pool: compare.Pool) -> list[Any]:
+    """Futures of the single cases, which several processes run."""
+    return [pool.submit(case) for case in cases.single()]
+
+
 def deviation(case: cases.Case, result: Any) -> str:
     """Returns how a result differs from the expected outcome, or ''."""
     outcome, text = expected.outcome(case)
@@ -36,9 +42,11 @@ def deviation(case: cases.Case, result: Any) -> str:
     return f"{compare.row(case, result)} (expected: {outcome} {text})"
 
 
-@pytest.mark.parametrize("case", cases.single(), ids=lambda one: f"{one.architecture} {one.name}")
-def test_case(case: cases.Case, pool: compare.Pool) -> None:
-    assert not deviation(case, pool.run(case))
+@pytest.mark.parametrize(
+    ("number", "case"), enumerate(cases.single()),
+    ids=[f"{one.architecture} {one.name}".strip() for one in cases.single()])
+def test_case(number: int, case: cases.Case, results: list[Any]) -> None:
+    assert not deviation(case, results[number].result())
 
 
 @pytest.mark.parametrize("architecture", architectures.KEYS)
