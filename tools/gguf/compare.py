@@ -61,15 +61,12 @@ def tensor_of(parameter: str, layer: int, part: str, tensors: dict[str, np.ndarr
     return None
 
 
-def matrix(parameter: Any, layer: int, part: str, tensors: dict[str, np.ndarray]) -> Any:
+def matrix(parameter: Any, layer: int, part: str, tensors: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns a parameter of a layer, as `Model.lower` takes it."""
     found = tensor_of(parameter.name, layer, part, tensors)
-    if found is None:
-        if parameter.name.endswith(".bias"):
-            return np.zeros((parameter.rows, parameter.columns), np.float32)
-        if parameter.name.endswith(".weight"):
-            return np.ones((parameter.rows, parameter.columns), np.float32)
-        # A table of positions is added to the embeddings, not in attention.
-        return np.zeros((parameter.rows, parameter.columns), np.float32)
+    if found is None:  # a norm without bias, or a table, which is added to the embeddings
+        value = 1 if parameter.name.endswith(".weight") else 0
+        return np.full((parameter.rows, parameter.columns), value, np.float32)
     if found.size != parameter.rows * parameter.columns:
         raise ValueError(f"{parameter.name} has {parameter.rows} x {parameter.columns} elements, "
                          f"but the tensor of layer {layer} has {found.shape}")
@@ -81,13 +78,13 @@ def attend(model: Any, layer: Any, site: Any, tokens: Any, length: int,
     """Returns the attention of a layer, from q, k and v of llama.cpp."""
     import gnomon
 
-    part = layer.part
-    parameters = [matrix(one, site.layer, part, tensors)
-                  for one in model.parameters(site.layer, part)]
+    parameters = [matrix(one, site.layer, layer.part, tensors)
+                  for one in model.parameters(site.layer, layer.part)]
     if isinstance(tokens, tuple):  # positions on axes; llama.cpp has a fourth one, always 0
         axes = {axis for one in layer.position for axis in getattr(one, "axes", ())}
         tokens = (*tokens, *[np.zeros_like(tokens[0])] * (max(axes, default=0) - 2))
-    plan = model.lower(site.layer, tokens, part=part, parameters=parameters, length=length)
+    plan = model.lower(site.layer, tokens, part=layer.part, parameters=parameters,
+                       length=length)
     q, k, v = (np.ascontiguousarray(one[None]) for one in (site.q, site.k, site.v))
     gnomon.prepare(q, k, v, plan)
     return gnomon.attention(q, k, v, plan)[0]
@@ -126,9 +123,9 @@ def compare(path: pathlib.Path, runs: Sequence[Any], tensors: dict[str, np.ndarr
             return Result("differ", np.inf, f"layer {place}: output {got.shape}, but "
                           f"{site.out.shape} in llama.cpp", model.notes)
         error = float(np.abs(got - site.out).max() / max(1.0, np.abs(site.out).max()))
-        if not error <= worst:
-            worst, where = error, f"layer {place}"
-    if not worst <= tolerance:
+        if not error <= worst:  # also if it is NaN
+            worst, where = (error if error >= 0 else np.inf), f"layer {place}"
+    if worst > tolerance:
         return Result("differ", worst, where, model.notes)
     if refused:
         return Result("refused", worst, refused, model.notes)
