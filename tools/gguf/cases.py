@@ -69,7 +69,7 @@ def record(path: pathlib.Path, case: Case, llama_cpp: Any, graph: Any) -> list[A
         with llama_cpp.context_of(model, max(case.tokens, architectures.LENGTH), recorder,
                                   n_seq_max=case.sequences) as context:
             length = library.llama_n_ctx(context)
-            tokens = rng.integers(3, size, case.tokens)
+            tokens: Any = rng.integers(3, size, case.tokens)
             places: Any = np.arange(case.tokens)
             given: Any = case.tokens
             sequences = np.arange(case.tokens) * case.sequences // case.tokens

@@ -87,7 +87,7 @@ def attend(model: Any, layer: Any, site: Any, tokens: Any, length: int,
                        length=length)
     q, k, v = (np.ascontiguousarray(one[None]) for one in (site.q, site.k, site.v))
     gnomon.prepare(q, k, v, plan)
-    return gnomon.attention(q, k, v, plan)[0]
+    return np.asarray(gnomon.attention(q, k, v, plan))[0]
 
 
 def compare(path: pathlib.Path, runs: Sequence[Any], tensors: dict[str, np.ndarray],
@@ -122,9 +122,9 @@ def compare(path: pathlib.Path, runs: Sequence[Any], tensors: dict[str, np.ndarr
         if got.shape != site.out.shape:
             return Result("differ", np.inf, f"layer {place}: output {got.shape}, but "
                           f"{site.out.shape} in llama.cpp", model.notes)
-        error = float(np.abs(got - site.out).max() / max(1.0, np.abs(site.out).max()))
-        if not error <= worst:  # also if it is NaN
-            worst, where = (error if error >= 0 else np.inf), f"layer {place}"
+        far = float(np.abs(got - site.out).max() / max(1.0, np.abs(site.out).max()))
+        if not far <= worst:  # also if it is NaN
+            worst, where = (far if far >= 0 else np.inf), f"layer {place}"
     if worst > tolerance:
         return Result("differ", worst, where, model.notes)
     if refused:
