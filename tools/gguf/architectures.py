@@ -79,7 +79,7 @@ KEYS |= {
     "olmoe": MOE | EQUAL, "dots1": MOE | EQUAL, "deepseek2-ocr": MOE | EQUAL,
     "chameleon": EQUAL | {"vocab_size": 10240}, "paddleocr": SECTIONS,
     "qwen2vl": SECTIONS, "qwen3vl": INTERLEAVED, "qwen3vlmoe": INTERLEAVED | MOE,
-    "qwen3tts": SECTIONS | {"vocab_size": 3072},
+    "qwen3tts": INTERLEAVED | {"vocab_size": 3072},
     "qwen3next": SSM | MOE | {"full_attention_interval": 2},
     "qwen35": SSM | INTERLEAVED | {"full_attention_interval": 2},
     "qwen35moe": SSM | INTERLEAVED | MOE | {"full_attention_interval": 2},

@@ -10,10 +10,10 @@ from typing import Any
 
 INTRODUCTION = """# GGUF files compared with llama.cpp
 
-`tools/gguf/compare.py` makes tiny random F32 files of each architecture of llama.cpp. llama.cpp runs a
-file, without flash attention and with an F32 KV cache. q, k and v are taken from its graph before their
-norms and rotations. Gnomon [reads](gguf_model.md) the same file, and its plans compute the attention
-from these q, k and v. The attention outputs of all layers and positions are compared.
+`tools/gguf/compare.py` makes tiny random F32 files of each architecture of llama.cpp. llama.cpp
+runs a file, without flash attention and with an F32 KV cache. q, k and v are taken from its graph
+before their norms and rotations. Gnomon [reads](gguf_model.md) the same file, and its plans compute
+the attention from these q, k and v. The attention outputs of all layers and positions are compared.
 
 ```sh
 python tools/gguf/compare.py --sweep --table docs/model/gguf_compared.md   # wrote this page
