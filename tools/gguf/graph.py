@@ -98,8 +98,12 @@ class Recorder:
                  else raw(key)[0].transpose(1, 0, 2))
             v = (raw(value_rows).reshape(-1, key_heads, value.shape[2]) if value_rows
                  else raw(value)[0].transpose(2, 0, 1))
-        return Attention(int(softmax.name.rsplit("-", 1)[1]), q, k, v,
-                         known(out)[0].transpose(1, 0, 2), key_rows is not None)
+        layer = int(softmax.name.rsplit("-", 1)[1])
+        # MiMo-V2 scales the values, llama.cpp the output of the projection.
+        scale = next((np.array(one.parameters[:1], np.int32).view(np.float32)[0]
+                      for one in self.nodes if one.name == f"attn_out_scaled-{layer}"), 1)
+        return Attention(layer, q, k, v, known(out)[0].transpose(1, 0, 2) * scale,
+                         key_rows is not None)
 
     def _product(self, node: Node) -> Node | None:
         """Returns the product that has `node` as its right factor."""
