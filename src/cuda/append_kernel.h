@@ -51,28 +51,55 @@ struct Places {
   }
 };
 
-// Rounds to the type of the cache; only E4M3 has a scale.
+// Rounds values of one head to the type of the cache. Only E4M3 has a scale: values are divided
+// by it, and rounded.
 template <typename U>
-GNOMON_DEVICE U to_cache(float value, float scale) {
-  if constexpr (std::is_same_v<U, Float8>)
-    return from_float<U>(value / scale);
-  else
-    return from_float<U>(value);
-}
+struct ToCache {
+  float scale;
 
-template <typename T, typename U, Pairing pairing, int width>
+  template <int width>
+  GNOMON_DEVICE Vector<U, width> operator()(const float (&values)[width]) const {
+    if constexpr (!std::is_same_v<U, Float8>) {
+      return rounded<U>(values);
+    } else {
+      float quotients[width];
+      if (std::fabs(scale) > 0x1p-40f && std::fabs(scale) < 0x1p40f) {
+        const float inverse = 1.0f / scale;
+        GNOMON_UNROLL
+        for (int i = 0; i < width; ++i) quotients[i] = divided(values[i], inverse);
+      } else {
+        GNOMON_UNROLL
+        for (int i = 0; i < width; ++i) quotients[i] = values[i] / scale;
+      }
+      return to_float8(quotients);
+    }
+  }
+
+ private:
+  // value / scale: a product with the inverse, and a correction by the remainder, which rounds
+  // correctly (Markstein 1990). Infinity has no remainder. A remainder below the normal numbers
+  // belongs to a quotient that E4M3 rounds to 0.
+  GNOMON_DEVICE float divided(float value, float inverse) const {
+    const float quotient = value * inverse;
+    const float corrected = std::fma(std::fma(-quotient, scale, value), inverse, quotient);
+    return std::fabs(quotient) < 0x1p60f ? corrected : quotient;
+  }
+};
+
+template <typename T, typename U, Pairing pairing, int width, int group>
 struct AppendKernel {
   static constexpr bool synchronizes = true;
-  static constexpr int max_threads = 256;
-  Heads<T> q;        // elements that rotate
-  Heads<const T> k;  // all elements
+  static constexpr int max_threads = 256, blocks_at_once = 3;  // at most 80 registers
+  Heads<T> q;                                                  // elements that rotate
+  Heads<const T> k;                                            // all elements
   Heads<const T> v;
   Pages<U> keys, values;
   Places places;
-  SharedAngles angles;
+  AnyAngles angles;
   std::uint32_t tokens, tokens_per_row;
   std::int32_t tokens_per_block;
   std::int32_t pairs, head_offset, head_dim, value_dim;
+  std::int32_t q_groups, k_groups;  // groups of heads
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
@@ -80,79 +107,80 @@ struct AppendKernel {
     const int count = least(tokens_per_block, static_cast<int>(tokens - first));
     angles.prepare(context, first, count, tokens_per_row, pairs);
     const int vectors = pairs / width;
-    const int of_q = q.count * vectors, of_k = k.count * vectors;
-    const int still = (head_dim - 2 * pairs) / width, of_still = k.count * still;
-    const int value_vectors = value_dim / width, of_v = v.count * value_vectors;
+    const int of_q = q_groups * vectors, of_k = k_groups * vectors;
+    const int still = (head_dim - 2 * pairs) / width, of_still = k_groups * still;
+    const int value_vectors = value_dim / width, of_v = v.count ? k_groups * value_vectors : 0;
     const int per_token = of_q + of_k + of_still + of_v;
     GNOMON_NO_UNROLL
     for (int item = context.thread(); item < count * per_token; item += context.threads()) {
       const int t = item / per_token;
       int i = item - t * per_token;
       const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
-      const float* const cosines = context.template shared<float>() + t * pairs;
-      if (i < of_q) {
-        const int head = i / vectors, pair = (i - head * vectors) * width;
-        T* const x = q.first + token.row * q.row + token.index * q.token + head * q.head;
-        rotate_item(x, x, cosines, count * pairs, pair, 1.0f);
-        continue;
-      }
-      const Places::CacheEntry place = places.of(token);
-      if (place.block < 0) continue;
-      i -= of_q;
-      if (i < of_k) {
-        const int head = i / vectors, pair = (i - head * vectors) * width;
-        const T* const x =
-            k.first + token.row * k.row + token.index * k.token + head * k.head + head_offset;
-        U* const to = keys.at(place.block, place.entry, head) + head_offset;
-        rotate_item(x, to, cosines, count * pairs, pair, keys.scale(head));
-      } else if ((i -= of_k) < of_still) {
-        const int head = i / still;
-        int element = (i - head * still) * width;
+      if (i < of_q + of_k) {
+        rotate_item(context, token, i, vectors, t * pairs, count * pairs);
+      } else if ((i -= of_q + of_k) < of_still) {
+        const int some = i / still;
+        int element = (i - some * still) * width;
         if (element >= head_offset) element += 2 * pairs;
-        const T* const x =
-            k.first + token.row * k.row + token.index * k.token + head * k.head + element;
-        copy_item(x, keys.at(place.block, place.entry, head) + element, keys.scale(head));
+        copy_item(k, keys, token, some * group, element);
       } else {
         i -= of_still;
-        const int head = i / value_vectors, element = (i - head * value_vectors) * width;
-        const T* const x =
-            v.first + token.row * v.row + token.index * v.token + head * v.head + element;
-        copy_item(x, values.at(place.block, place.entry, head) + element, values.scale(head));
+        const int some = i / value_vectors;
+        copy_item(v, values, token, some * group, (i - some * value_vectors) * width);
       }
     }
   }
 
  private:
-  template <typename To>
-  GNOMON_DEVICE void rotate_item(const T* from, To* to, const float* cosines, int sines,
-                                 int pair, float scale) const {
-    const int at = pairing == Pairing::halves ? pair : 2 * pair;
-    const int other = at + (pairing == Pairing::halves ? pairs : width);
-    auto a = load<T, width>(from + at), b = load<T, width>(from + other);
-    if constexpr (pairing == Pairing::adjacent) split_pairs(a, b);
-    Vector<To, width> to_a, to_b;
-    GNOMON_UNROLL
-    for (int i = 0; i < width; ++i) {
-      const float x = to_float(a[i]), y = to_float(b[i]);
-      const float c = cosines[pair + i], s = cosines[sines + pair + i];
-      to_a[i] = to_cache<To>(rotated_first(x, y, c, s), scale);
-      to_b[i] = to_cache<To>(rotated_second(x, y, c, s), scale);
-    }
-    if constexpr (pairing == Pairing::adjacent) join_pairs(to_a, to_b);
-    store(to + at, to_a);
-    store(to + other, to_b);
+  using Some = Pairs<T, pairing, width, group>;
+
+  // Item i: pairs of some heads of q, or of k.
+  template <class Context>
+  GNOMON_DEVICE void rotate_item(Context& context, Token token, int i, int vectors, int at,
+                                 int sines) const {
+    const int some = i / vectors, pair = (i - some * vectors) * width;
+    const bool in_q = some < q_groups;
+    const int head = (in_q ? some : some - q_groups) * group;
+    const int heads = least(group, (in_q ? q.count : k.count) - head);
+    const int begin = Some::begin(pair);
+    T* const of_q = in_q ? q.at(token, head) + begin : nullptr;
+    const T* const x = in_q ? of_q : k.at(token, head) + head_offset + begin;
+    Some all;
+    all.load(x, in_q ? q.head : k.head, heads, pairs);
+    float c[width], s[width];
+    angles.template load<width>(context, token, at, pair, sines, c, s);
+    if (in_q)
+      return all.store(of_q, q.head, heads, pairs, c, s, [](int) { return Rounded<T>(); });
+    const Places::CacheEntry place = places.of(token);
+    if (place.block < 0) return;
+    all.store(keys.at(place.block, place.entry, head) + head_offset + begin, keys.head, heads,
+              pairs, c, s, [&](int h) { return ToCache<U>{keys.scale(head + h)}; });
   }
 
-  GNOMON_DEVICE void copy_item(const T* from, U* to, float scale) const {
-    const auto x = load<T, width>(from);
-    if constexpr (std::is_same_v<T, U>) {
-      store(to, x);
-    } else {
-      Vector<U, width> out;
-      GNOMON_UNROLL
-      for (int i = 0; i < width; ++i) out[i] = to_cache<U>(to_float(x[i]), scale);
-      store(to, out);
-    }
+  // Copies a vector of some heads.
+  GNOMON_DEVICE void copy_item(const Heads<const T>& x, const Pages<U>& pages, Token token,
+                               int head, int element) const {
+    const int heads = least(group, x.count - head);
+    const T* const from = x.at(token, head) + element;
+    Vector<T, width> all[group];
+    GNOMON_UNROLL
+    for (int h = 0; h < group; ++h)
+      if (h < heads) all[h] = load<T, width>(from + h * x.head);
+    const Places::CacheEntry place = places.of(token);
+    if (place.block < 0) return;
+    GNOMON_UNROLL
+    for (int h = 0; h < group; ++h)
+      if (h < heads) {
+        U* const to = pages.at(place.block, place.entry, head + h) + element;
+        if constexpr (std::is_same_v<T, U>) {
+          store(to, all[h]);
+        } else {
+          float numbers[width];
+          GNOMON_UNROLL
+          for (int i = 0; i < width; ++i) numbers[i] = to_float(all[h][i]);
+          store(to, ToCache<U>{pages.scale(head + h)}(numbers));
+        }
+      }
   }
 };
 

@@ -15,6 +15,7 @@ namespace {
 constexpr const char* operation = "embedding";
 constexpr std::int64_t limit = std::int64_t{1} << 31;  // limit for tokens and for rows
 constexpr std::int64_t most_per_block = 64;            // groups or rows of a block
+constexpr std::int64_t busy = 1024;                    // threads that occupy a multiprocessor
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
@@ -80,6 +81,13 @@ TypedElements<AnyType> elements_of(const ConstTensor& tensor) {
                                                      : DType::bf16};
 }
 
+// The items that a thread has at once. Few items need more threads instead of more loads per
+// thread.
+std::int32_t per_group(std::int64_t items, int most, int device) {
+  return static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(items / (busy * multiprocessors(device)), 1, most));
+}
+
 template <typename X, typename T, int width>
 void launch_add(const Tensor& x, const Embeddings& of, const ConstTensor& table,
                 const RowIds& rows, bool adds, float scale, int device, Stream stream) {
@@ -95,12 +103,7 @@ void launch_add(const Tensor& x, const Embeddings& of, const ConstTensor& table,
   kernel.vectors = static_cast<std::int32_t>(of.channel.extent / width);
   kernel.adds = adds;
   kernel.scale = scale;
-  // Few tokens need more threads instead of more loads per thread.
-  constexpr int busy = 1024;  // threads that occupy a multiprocessor
-  const std::int64_t share =
-      of.count() * kernel.vectors / (std::int64_t{busy} * multiprocessors(device));
-  kernel.tokens_per_group =
-      static_cast<std::int32_t>(std::clamp<std::int64_t>(share, 1, kernel.group));
+  kernel.tokens_per_group = per_group(of.count() * kernel.vectors, kernel.group, device);
   const std::int64_t groups =
       (of.count() + kernel.tokens_per_group - 1) / kernel.tokens_per_group;
   kernel.groups = static_cast<std::uint32_t>(groups);
@@ -134,7 +137,7 @@ struct TokenLists {
 
 template <typename G, int width>
 void launch_sum(const ConstTensor& grad, const Embeddings& of, const TokenLists& lists,
-                float scale, const Tensor& table_grad, Stream stream) {
+                float scale, const Tensor& table_grad, int device, Stream stream) {
   SumKernel<G, width> kernel{};
   kernel.grad = elements_of<G>(grad);
   kernel.grad_row = of.batch.stride;
@@ -148,18 +151,23 @@ void launch_sum(const ConstTensor& grad, const Embeddings& of, const TokenLists&
   const std::int64_t rows = axis_from_last(table_grad, 1).extent;
   kernel.table_rows = static_cast<std::uint32_t>(rows);
   kernel.vectors = static_cast<std::int32_t>(of.channel.extent / width);
-  const Division division = divide(rows, kernel.vectors, most_per_block);
-  kernel.rows_per_block = division.tokens_per_block;
+  const std::int64_t items = rows * kernel.vectors;
+  kernel.rows_per_group =
+      lists.begins && items >= busy * kernel.group * multiprocessors(device) ? kernel.group : 1;
+  const std::int64_t groups = (rows + kernel.rows_per_group - 1) / kernel.rows_per_group;
+  kernel.groups = static_cast<std::uint32_t>(groups);
+  const Division division = divide(groups, kernel.vectors, most_per_block);
+  kernel.groups_per_block = division.tokens_per_block;
   launch(kernel, {division.blocks, division.threads, 0}, stream);
 }
 
 void start_sum(const ConstTensor& grad, const Embeddings& of, const TokenLists& lists,
-               float scale, const Tensor& table_grad, Stream stream) {
+               float scale, const Tensor& table_grad, int device, Stream stream) {
   by_type(operation, "grad", grad, [&]<typename G>(G) {
     constexpr int width = 4;  // 16 bytes of table_grad, and few registers for sums
     if (in_vectors(width, grad, table_grad))
-      return launch_sum<G, width>(grad, of, lists, scale, table_grad, stream);
-    launch_sum<AnyType, 1>(grad, of, lists, scale, table_grad, stream);
+      return launch_sum<G, width>(grad, of, lists, scale, table_grad, device, stream);
+    launch_sum<AnyType, 1>(grad, of, lists, scale, table_grad, device, stream);
   });
 }
 
@@ -239,7 +247,7 @@ void add_table_backward(const ConstTensor& grad, float scale, const Tensor& tabl
   arguments.check_type("table_grad", table_grad, data_type_of<float>);
   if (of.count() == 0 || of.channel.extent == 0) return;
   const DeviceScope scope(arguments.device());
-  start_sum(grad, of, {}, scale, table_grad, stream);
+  start_sum(grad, of, {}, scale, table_grad, arguments.device(), stream);
 }
 
 std::int64_t add_rows_backward_workspace(std::int64_t tokens, std::int64_t table_rows) {
@@ -265,7 +273,7 @@ void add_rows_backward(const ConstTensor& grad, const ConstTensor& rows,
     launch_list<1>(ids, of, lists, stream);
   else
     launch_list<4>(ids, of, lists, stream);
-  start_sum(grad, of, lists, 1.0f, table_grad, stream);
+  start_sum(grad, of, lists, 1.0f, table_grad, arguments.device(), stream);
 }
 
 }  // namespace gnomon::cuda

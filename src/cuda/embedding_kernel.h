@@ -96,8 +96,9 @@ struct RowIds {
 template <typename X, typename T, int width>
 struct AddKernel {
   static constexpr bool synchronizes = false;
-  // 1024: at most 64 registers, for two blocks of 512 threads on a multiprocessor.
-  static constexpr int max_threads = sizeof(X) == 4 && sizeof(T) == 4 && width > 1 ? 1024 : 512;
+  // At most 80 registers, or 64: for 768 or 1024 threads of a multiprocessor.
+  static constexpr int max_threads = 256;
+  static constexpr int blocks_at_once = sizeof(X) == 4 && sizeof(T) == 4 && width > 1 ? 4 : 3;
   static constexpr int group = width * sizeof(T) > 16 ? 2 : 4;
   TypedElements<X> x;
   std::int64_t x_row, x_token;  // strides
@@ -169,11 +170,15 @@ struct AddKernel {
 
 // table_grad[r] += scale * the sum of the gradients of its tokens, in double and in their
 // order. The tokens of row r: [begins[r], begins[r + 1]) of a list, or (b, r) for all b.
+//
+// A work item is `width` channels of some rows. The rows of a vocabulary have few tokens: those
+// with one or two are summed at once.
 template <typename G, int width>
 struct SumKernel {
   static constexpr bool synchronizes = false;
-  static constexpr int max_threads = 512;
+  static constexpr int max_threads = 256, blocks_at_once = 2;
   static constexpr std::uint32_t depth = 8;  // loads in flight
+  static constexpr int group = 2;
   TypedElements<G> grad;
   std::int64_t grad_row, grad_token;  // strides
   const std::int64_t* offsets;        // [B T] of tokens, in elements; or null
@@ -182,25 +187,71 @@ struct SumKernel {
   TypedElements<float> table_grad;
   std::int64_t table_row;  // stride
   double scale;
-  std::uint32_t table_rows;
-  std::int32_t rows_per_block;
+  std::uint32_t table_rows, groups;
+  std::int32_t rows_per_group, groups_per_block;
   std::int32_t vectors;  // C / width
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
-    const auto first = static_cast<std::uint32_t>(context.block() * rows_per_block);
-    const int count = least(rows_per_block, static_cast<int>(table_rows - first));
+    const auto first = static_cast<std::uint32_t>(context.block() * groups_per_block);
+    const int count = least(groups_per_block, static_cast<int>(groups - first));
     GNOMON_NO_UNROLL
     for (int item = context.thread(); item < count * vectors; item += context.threads()) {
-      const int r = item / vectors;
-      sum(first + static_cast<std::uint32_t>(r), (item - r * vectors) * width);
+      const int g = item / vectors, channel = (item - g * vectors) * width;
+      const std::uint32_t row =
+          (first + static_cast<std::uint32_t>(g)) * static_cast<std::uint32_t>(rows_per_group);
+      const auto some = least(static_cast<std::uint32_t>(rows_per_group), table_rows - row);
+      const std::uint32_t most = begins && some == group ? sum_short(row, channel) : 0;
+      GNOMON_NO_UNROLL
+      for (std::uint32_t r = 0; r < some; ++r) sum(row + r, channel, most);
     }
   }
 
-  GNOMON_DEVICE void sum(std::uint32_t row, int channel) const {
+  // Sums those of `group` rows that have one or two tokens. Returns 2.
+  GNOMON_DEVICE std::uint32_t sum_short(std::uint32_t row, int channel) const {
+    std::uint32_t limits[group + 1];
+    GNOMON_UNROLL
+    for (int r = 0; r <= group; ++r) limits[r] = static_cast<std::uint32_t>(begins[row + r]);
+    std::int64_t at[group][2];
+    bool is_short[group];
+    GNOMON_UNROLL
+    for (int r = 0; r < group; ++r) {
+      is_short[r] = limits[r + 1] - limits[r] - 1 < 2;
+      if (!is_short[r]) continue;
+      at[r][0] = offsets[limits[r]];
+      at[r][1] = offsets[limits[r + 1] - 1];
+    }
+    typename TypedElements<G>::Stored some[group][2][width];
+    float grads[group][width];
+    GNOMON_UNROLL
+    for (int r = 0; r < group; ++r) {
+      if (!is_short[r]) continue;
+      GNOMON_UNROLL
+      for (int j = 0; j < 2; ++j) grad.load(channel + at[r][j], some[r][j]);
+      table_grad.load((row + r) * table_row + channel, grads[r]);
+    }
+    GNOMON_UNROLL
+    for (int r = 0; r < group; ++r) {
+      if (!is_short[r]) continue;
+      const bool two = limits[r + 1] - limits[r] == 2;
+      GNOMON_UNROLL
+      for (int c = 0; c < width; ++c) {
+        double one = 0;
+        one += static_cast<double>(grad.value(some[r][0][c]));
+        // A sum keeps its bits if -0 is added.
+        one += static_cast<double>(two ? grad.value(some[r][1][c]) : -0.0f);
+        grads[r][c] = static_cast<float>(static_cast<double>(grads[r][c]) + scale * one);
+      }
+      table_grad.store((row + r) * table_row + channel, grads[r]);
+    }
+    return 2;
+  }
+
+  // Sums a row of more than `least_tokens` tokens.
+  GNOMON_DEVICE void sum(std::uint32_t row, int channel, std::uint32_t least_tokens) const {
     const auto begin = static_cast<std::uint32_t>(begins ? begins[row] : 0),
                end = static_cast<std::uint32_t>(begins ? begins[row + 1] : batch);
-    if (begin == end) return;
+    if (end - begin <= least_tokens) return;
     const std::int64_t first = channel + (begins ? 0 : row * grad_token);
     double sums[width];
     GNOMON_UNROLL

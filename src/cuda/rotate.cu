@@ -131,7 +131,7 @@ void rotate_pair_at(const char* name, const QueryKey& x, const ConstTensor& posi
 }
 
 template <typename T, Pairing pairing, int width>
-void launch_to(const ConstTensor& x, const Tensor& out, const SharedAngles& angles,
+void launch_to(const ConstTensor& x, const Tensor& out, const AnyAngles& angles,
                const TokenShape& rows, std::int64_t offset, std::int64_t pairs,
                Direction direction, int device, Stream stream) {
   RotateToKernel<T, pairing, width> kernel{};
@@ -146,13 +146,12 @@ void launch_to(const ConstTensor& x, const Tensor& out, const SharedAngles& angl
   kernel.sign = direction == Direction::forward ? 1.0f : -1.0f;
   const std::int64_t items = kernel.x.count * (kernel.head_dim - pairs) / width;
   if (kernel.tokens == 0 || items == 0) return;
-  const Division division =
-      divide(kernel.tokens, items, std::clamp<std::int64_t>(shared_floats / 2 / pairs, 1, 64));
+  const Division division = divide(kernel.tokens, items, most_tokens(angles, pairs));
   kernel.tokens_per_block = division.tokens_per_block;
   const DeviceScope scope(device);
   launch(kernel,
          {division.blocks, division.threads,
-          static_cast<std::size_t>(8 * pairs * division.tokens_per_block)},
+          shared_bytes(angles, pairs, division.tokens_per_block)},
          stream);
 }
 
@@ -169,13 +168,13 @@ void rotate_to(const ConstTensor& x, const Tensor& out, Pairing pairing, std::in
   for (std::int32_t axis = 0; axis < x.rank; ++axis)
     if (out.extent(axis) != x.extent(axis))
       arguments.refuse_shape("out", "of the shape of x", out);
-  const SharedAngles angles = check_angles(arguments, rows);
+  const AnyAngles angles = check_angles(arguments, rows);
   const std::int64_t rest = axis_from_last(x, 0).extent - 2 * pairs;
   const int width = width_of({&x, &out}, pairs, offset);
   by_type(operation, "x", x, [&]<typename T>(T) {
     constexpr int whole = 16 / sizeof(T);
     const auto go = [&]<Pairing p>() {
-      if (width == whole && rest % whole == 0)
+      if (width == whole && rest % whole == 0 && in_vectors(angles))
         return launch_to<T, p, whole>(x, out, angles, rows, offset, pairs, direction,
                                       arguments.device(), stream);
       launch_to<T, p, 1>(x, out, angles, rows, offset, pairs, direction, arguments.device(),
@@ -364,7 +363,7 @@ void rotate(const ConstTensor& x, const Rotation& rotation, Direction direction,
       x, out, rotation.pairing, rotation.head_offset, axis_from_last(rotation.cos, 0).extent,
       direction,
       [&](Arguments& arguments, const TokenShape& rows) {
-        return SharedAngles{check_table(arguments, rotation, rows), {}, 1};
+        return AnyAngles{check_table(arguments, rotation, rows), {}, 1};
       },
       stream);
 }
@@ -375,7 +374,7 @@ void rotate_at(const ConstTensor& x, const ConstTensor& positions,
   rotate_to(
       x, out, host.pairing, host.head_offset, host.rotary_dim() / 2, direction,
       [&](Arguments& arguments, const TokenShape& rows) {
-        return SharedAngles{{}, check_positions(arguments, positions, frequencies, rows), 0};
+        return AnyAngles{{}, check_positions(arguments, positions, frequencies, rows), 0};
       },
       stream);
 }

@@ -113,8 +113,9 @@ struct ComputedAngles {
   }
 };
 
-// cos and sin of the tokens of a block in shared memory, from a table or computed.
-struct SharedAngles {
+// cos and sin of the tokens of a block: loaded from a table, or computed in shared memory.
+struct AnyAngles {
+  static constexpr bool in_shared = true;
   TableAngles table;
   ComputedAngles computed;
   std::int32_t from_table;
@@ -122,17 +123,15 @@ struct SharedAngles {
   template <class Context>
   GNOMON_DEVICE void prepare(Context& context, std::uint32_t first, int count,
                              std::uint32_t tokens_per_row, int pairs) const {
-    if (!from_table) return computed.prepare(context, first, count, tokens_per_row, pairs);
-    float* const cosines = context.template shared<float>();
-    for (int i = context.thread(); i < count * pairs; i += context.threads()) {
-      const int t = i / pairs;
-      const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
-      float c[1], s[1];
-      table.load<1>(context, token, 0, i - t * pairs, 0, c, s);
-      cosines[i] = c[0];
-      cosines[count * pairs + i] = s[0];
-    }
-    context.barrier();
+    if (!from_table) computed.prepare(context, first, count, tokens_per_row, pairs);
+  }
+  template <int width, class Context>
+  GNOMON_DEVICE void load(Context& context, Token of, int at, int pair, int sines,
+                          float (&c)[width], float (&s)[width]) const {
+    if (from_table)
+      table.load<width>(context, of, at, pair, sines, c, s);
+    else
+      computed.load<width>(context, of, at, pair, sines, c, s);
   }
 };
 
@@ -171,6 +170,69 @@ GNOMON_DEVICE void join_pairs(Vector<T, width>& a, Vector<T, width>& b) {
   b = high;
 }
 
+// Rounds each value once.
+template <typename T, int width>
+GNOMON_DEVICE Vector<T, width> rounded(const float (&values)[width]) {
+  Vector<T, width> all;
+  GNOMON_UNROLL
+  for (int i = 0; i < width; ++i) all[i] = from_float<T>(values[i]);
+  return all;
+}
+template <typename T>
+struct Rounded {
+  template <int width>
+  GNOMON_DEVICE Vector<T, width> operator()(const float (&values)[width]) const {
+    return rounded<T>(values);
+  }
+};
+
+// `width` pairs of up to `group` heads, in registers. A caller loads them before cos, sin and
+// places, so that all loads are under way at once.
+template <typename T, Pairing pairing, int width, int group>
+struct Pairs {
+  Vector<T, width> xs[group], ys[group];
+
+  // The element of the first pair in a head, and the distance to the second vector.
+  static GNOMON_DEVICE int begin(int pair) {
+    return pairing == Pairing::halves ? pair : 2 * pair;
+  }
+  static GNOMON_DEVICE int other(int pairs) {
+    return pairing == Pairing::halves ? pairs : width;
+  }
+
+  GNOMON_DEVICE void load(const T* from, std::int64_t stride, int heads, int pairs) {
+    GNOMON_UNROLL
+    for (int h = 0; h < group; ++h)
+      if (h < heads) {
+        xs[h] = gnomon::cuda::load<T, width>(from + h * stride);
+        ys[h] = gnomon::cuda::load<T, width>(from + h * stride + other(pairs));
+      }
+  }
+
+  // Writes the rotated pairs. rounding_of(h): rounds `width` floats of head h to U.
+  template <typename U, typename RoundingOf>
+  GNOMON_DEVICE void store(U* to, std::int64_t stride, int heads, int pairs,
+                           const float (&c)[width], const float (&s)[width],
+                           const RoundingOf& rounding_of) {
+    GNOMON_UNROLL
+    for (int h = 0; h < group; ++h)
+      if (h < heads) {
+        if constexpr (pairing == Pairing::adjacent) split_pairs(xs[h], ys[h]);
+        float first[width], second[width];
+        GNOMON_UNROLL
+        for (int i = 0; i < width; ++i) {
+          const float x = to_float(xs[h][i]), y = to_float(ys[h][i]);
+          first[i] = rotated_first(x, y, c[i], s[i]);
+          second[i] = rotated_second(x, y, c[i], s[i]);
+        }
+        const auto round = rounding_of(h);
+        Vector<U, width> a = round(first), b = round(second);
+        if constexpr (pairing == Pairing::adjacent) join_pairs(a, b);
+        gnomon::cuda::store(to + h * stride, a);
+        gnomon::cuda::store(to + h * stride + other(pairs), b);
+      }
+  }
+};
 template <typename T, Pairing pairing, int width, int group, class Angles>
 struct RotateKernel {
   static constexpr bool synchronizes = Angles::in_shared;
@@ -199,37 +261,16 @@ struct RotateKernel {
       const int head = (in_q ? some : some - q_groups) * group;
       const int heads = least(group, (in_q ? q.count : k.count) - head);
       const std::int64_t stride = in_q ? q.head : k.head;
-      T* const a = (in_q ? q.first : k.first) + token.row * (in_q ? q.row : k.row) +
+      T* const x = (in_q ? q.first : k.first) + token.row * (in_q ? q.row : k.row) +
                    token.index * (in_q ? q.token : k.token) + head * stride +
-                   (pairing == Pairing::halves ? pair : 2 * pair);
-      T* const b = a + (pairing == Pairing::halves ? pairs : width);
-
+                   Pairs<T, pairing, width, group>::begin(pair);
+      Pairs<T, pairing, width, group> values;
+      values.load(x, stride, heads, pairs);
       float c[width], s[width];
       angles.template load<width>(context, token, t * pairs, pair, count * pairs, c, s);
       GNOMON_UNROLL
       for (int i = 0; i < width; ++i) s[i] *= sign;
-
-      Vector<T, width> xs[group], ys[group];
-      GNOMON_UNROLL
-      for (int h = 0; h < group; ++h)
-        if (h < heads) {
-          xs[h] = load<T, width>(a + h * stride);
-          ys[h] = load<T, width>(b + h * stride);
-        }
-      GNOMON_UNROLL
-      for (int h = 0; h < group; ++h)
-        if (h < heads) {
-          if constexpr (pairing == Pairing::adjacent) split_pairs(xs[h], ys[h]);
-          GNOMON_UNROLL
-          for (int i = 0; i < width; ++i) {
-            const float x = to_float(xs[h][i]), y = to_float(ys[h][i]);
-            xs[h][i] = from_float<T>(rotated_first(x, y, c[i], s[i]));
-            ys[h][i] = from_float<T>(rotated_second(x, y, c[i], s[i]));
-          }
-          if constexpr (pairing == Pairing::adjacent) join_pairs(xs[h], ys[h]);
-          store(a + h * stride, xs[h]);
-          store(b + h * stride, ys[h]);
-        }
+      values.store(x, stride, heads, pairs, c, s, [](int) { return Rounded<T>(); });
     }
   }
 };
@@ -242,7 +283,7 @@ struct RotateToKernel {
   static constexpr int max_threads = 256;
   Heads<const T> x;  // all elements
   Heads<T> out;
-  SharedAngles angles;
+  AnyAngles angles;
   std::uint32_t tokens, tokens_per_row;
   std::int32_t tokens_per_block;
   std::int32_t pairs, head_offset, head_dim;
@@ -269,21 +310,14 @@ struct RotateToKernel {
         continue;
       }
       const int pair = i * width;
-      const int at = head_offset + (pairing == Pairing::halves ? pair : 2 * pair);
-      const int other = at + (pairing == Pairing::halves ? pairs : width);
-      auto a = load<T, width>(from + at), b = load<T, width>(from + other);
-      if constexpr (pairing == Pairing::adjacent) split_pairs(a, b);
-      const float* const cosines = context.template shared<float>() + t * pairs + pair;
+      const int at = head_offset + Pairs<T, pairing, width, 1>::begin(pair);
+      Pairs<T, pairing, width, 1> values;
+      values.load(from + at, 0, 1, pairs);
+      float c[width], s[width];
+      angles.template load<width>(context, token, t * pairs, pair, count * pairs, c, s);
       GNOMON_UNROLL
-      for (int j = 0; j < width; ++j) {
-        const float c = cosines[j], s = sign * cosines[count * pairs + j];
-        const float first_x = to_float(a[j]), second_x = to_float(b[j]);
-        a[j] = from_float<T>(rotated_first(first_x, second_x, c, s));
-        b[j] = from_float<T>(rotated_second(first_x, second_x, c, s));
-      }
-      if constexpr (pairing == Pairing::adjacent) join_pairs(a, b);
-      store(to + at, a);
-      store(to + other, b);
+      for (int j = 0; j < width; ++j) s[j] *= sign;
+      values.store(to + at, 0, 1, pairs, c, s, [](int) { return Rounded<T>(); });
     }
   }
 };
