@@ -59,8 +59,10 @@ Places check_places(Arguments& arguments, const PagedCache& cache, const ConstTe
   places.row = row_stride(of_tokens);
   places.token = axis_from_last(of_tokens, 0).stride;
   places.blocks = cache.keys.extent(0);
-  places.entries = cache.keys.extent(1);
-  if (places.entries == 0) arguments.refuse_shape("keys", "of at least one entry", cache.keys);
+  const std::int64_t entries = cache.keys.extent(1);
+  if (entries == 0 || entries >> 31)
+    arguments.refuse_shape("keys", "of 1 to 2^31 - 1 entries", cache.keys);
+  places.entries = Divisor(entries);
   if (!by_table) return places;
   arguments.check("block_table", cache.block_table, 2, data_type_of<std::int32_t>);
   places.block_table = data<const std::int32_t>(cache.block_table);
@@ -132,31 +134,36 @@ void launch_kernel(const Append& call, Stream stream) {
   if (call.q.shape) kernel.q = heads_of<T>(call.q, call.head_offset);
   kernel.k = heads_of<const T>(call.k, 0);
   kernel.keys = pages_of<U>(call.cache.keys, call.cache.key_scales);
+  const std::int64_t vectors = call.pairs / width,
+                     still = axis_from_last(call.k, 0).extent / width - 2 * vectors;
+  std::int64_t value_vectors = 0;
   if (call.v.shape) {
     kernel.v = heads_of<const T>(call.v, 0);
     kernel.values = pages_of<U>(call.cache.values, call.cache.value_scales);
-    kernel.value_dim = static_cast<std::int32_t>(axis_from_last(call.v, 0).extent);
+    value_vectors = axis_from_last(call.v, 0).extent / width;
   }
   kernel.places = call.places;
   kernel.angles = call.angles;
-  kernel.tokens = static_cast<std::uint32_t>(call.rows.batch * call.rows.tokens);
-  kernel.tokens_per_row = static_cast<std::uint32_t>(call.rows.tokens);
   kernel.pairs = static_cast<std::int32_t>(call.pairs);
   kernel.head_offset = static_cast<std::int32_t>(call.head_offset);
-  kernel.head_dim = static_cast<std::int32_t>(axis_from_last(call.k, 0).extent);
+  const std::int32_t k_groups = (kernel.k.count + group - 1) / group;
   kernel.q_groups = (kernel.q.count + group - 1) / group;
-  kernel.k_groups = (kernel.k.count + group - 1) / group;
-  const std::int64_t items =
-      (kernel.q_groups * call.pairs +
-       kernel.k_groups * (kernel.head_dim - call.pairs + kernel.value_dim)) /
-      width;
+  kernel.of_pairs = static_cast<std::int32_t>((kernel.q_groups + k_groups) * vectors);
+  kernel.of_still = static_cast<std::int32_t>(k_groups * still);
+  const std::int64_t items = kernel.of_pairs + kernel.of_still + k_groups * value_vectors;
+  kernel.tokens = static_cast<std::uint32_t>(call.rows.batch * call.rows.tokens);
   if (kernel.tokens == 0 || items == 0) return;
-  const Division division = divide(kernel.tokens, items, most_tokens(call.angles, call.pairs));
-  kernel.tokens_per_block = division.tokens_per_block;
+  kernel.tokens_per_row = Divisor(call.rows.tokens);
+  kernel.per_token = Divisor(items);
+  kernel.vectors = Divisor(std::max<std::int64_t>(vectors, 1));
+  kernel.still = Divisor(std::max<std::int64_t>(still, 1));
+  kernel.value_vectors = Divisor(std::max<std::int64_t>(value_vectors, 1));
+  kernel.division =
+      divide(kernel.tokens, items, most_tokens(call.angles, call.pairs), call.device);
   const DeviceScope scope(call.device);
   launch(kernel,
-         {division.blocks, division.threads,
-          shared_bytes(call.angles, call.pairs, division.tokens_per_block)},
+         {kernel.division.blocks, kernel.division.threads,
+          shared_bytes(call.angles, call.pairs, kernel.division.tokens_per_block)},
          stream);
 }
 
@@ -165,11 +172,11 @@ void by_pairing(const Append& call, Stream stream) {
   constexpr int whole = 16 / sizeof(T);
   const bool vectors = fits(call, whole);
   // Few tokens need more threads instead of more loads of each thread, as for rotations.
-  constexpr int most_group = 2, busy = 1024;
+  constexpr int most_group = 2;
   const std::int64_t heads = axis_from_last(call.k, 1).extent * (call.v.shape ? 2 : 1) +
                              (call.q.shape ? axis_from_last(call.q, 1).extent : 0);
   const bool many = call.rows.batch * call.rows.tokens * heads * (call.pairs / whole) >=
-                    std::int64_t{busy} * most_group * multiprocessors(call.device);
+                    busy * most_group * multiprocessors(call.device);
   const auto go = [&]<Pairing pairing>() {
     if (!vectors) return launch_kernel<T, U, pairing, 1, 1>(call, stream);
     if (many) return launch_kernel<T, U, pairing, whole, most_group>(call, stream);

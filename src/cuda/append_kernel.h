@@ -30,7 +30,8 @@ struct Places {
   const std::int32_t* sequences;  // or null
   std::int64_t sequence_row, sequence_token;
   std::int64_t of_row, of_index;  // null `sequences`: row x of_row + index x of_index
-  std::int64_t blocks, entries, sequence_count, blocks_per_sequence;
+  std::int64_t blocks, sequence_count, blocks_per_sequence;
+  Divisor entries;  // of a block
 
   // The block and the entry of a token; block -1: not written.
   struct CacheEntry {
@@ -39,7 +40,10 @@ struct Places {
   GNOMON_DEVICE CacheEntry of(Token of_token) const {
     const std::int64_t at = of_tokens[of_token.row * row + of_token.index * token];
     if (at < 0) return {-1, 0};
-    const std::int64_t page = at / entries, entry = at - page * entries;
+    // A division of 64 bits takes longer than a rotation.
+    const std::int64_t page =
+        at >> 31 ? at / entries.value : entries.quotient(static_cast<std::uint32_t>(at));
+    const std::int64_t entry = at - page * entries.value;
     if (!block_table) return {page < blocks ? page : -1, entry};
     const std::int64_t sequence =
         sequences ? sequences[of_token.row * sequence_row + of_token.index * sequence_token]
@@ -71,7 +75,7 @@ struct ToCache {
         GNOMON_UNROLL
         for (int i = 0; i < width; ++i) quotients[i] = values[i] / scale;
       }
-      return to_float8(quotients);
+      return rounded<Float8>(quotients);
     }
   }
 
@@ -96,37 +100,36 @@ struct AppendKernel {
   Pages<U> keys, values;
   Places places;
   AnyAngles angles;
-  std::uint32_t tokens, tokens_per_row;
-  std::int32_t tokens_per_block;
-  std::int32_t pairs, head_offset, head_dim, value_dim;
-  std::int32_t q_groups, k_groups;  // groups of heads
+  std::uint32_t tokens;
+  Divisor tokens_per_row;
+  Division division;
+  // Vectors of the pairs, of the other elements, and of the values of a head.
+  Divisor per_token, vectors, still, value_vectors;
+  std::int32_t pairs, head_offset;
+  std::int32_t q_groups, of_pairs, of_still;  // groups of heads, and items of a token
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
-    const auto first = static_cast<std::uint32_t>(context.block() * tokens_per_block);
-    const int count = least(tokens_per_block, static_cast<int>(tokens - first));
+    const std::uint32_t first = division.first_token(context);
+    const int count = least(division.tokens_per_block, static_cast<int>(tokens - first));
     angles.prepare(context, first, count, tokens_per_row, pairs);
-    const int vectors = pairs / width;
-    const int of_q = q_groups * vectors, of_k = k_groups * vectors;
-    const int still = (head_dim - 2 * pairs) / width, of_still = k_groups * still;
-    const int value_vectors = value_dim / width, of_v = v.count ? k_groups * value_vectors : 0;
-    const int per_token = of_q + of_k + of_still + of_v;
+    const int items = per_token.times(count), step = division.step(context);
     GNOMON_NO_UNROLL
-    for (int item = context.thread(); item < count * per_token; item += context.threads()) {
-      const int t = item / per_token;
-      int i = item - t * per_token;
+    for (int item = division.first_item(context); item < items; item += step) {
+      const int t = per_token.quotient(item);
+      int i = item - per_token.times(t);
       const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
-      if (i < of_q + of_k) {
-        rotate_item(context, token, i, vectors, t * pairs, count * pairs);
-      } else if ((i -= of_q + of_k) < of_still) {
-        const int some = i / still;
-        int element = (i - some * still) * width;
+      if (i < of_pairs) {
+        rotate_item(context, token, i, t * pairs, count * pairs);
+      } else if ((i -= of_pairs) < of_still) {
+        const int some = still.quotient(i);
+        int element = (i - still.times(some)) * width;
         if (element >= head_offset) element += 2 * pairs;
         copy_item(k, keys, token, some * group, element);
       } else {
         i -= of_still;
-        const int some = i / value_vectors;
-        copy_item(v, values, token, some * group, (i - some * value_vectors) * width);
+        const int some = value_vectors.quotient(i);
+        copy_item(v, values, token, some * group, (i - value_vectors.times(some)) * width);
       }
     }
   }
@@ -136,9 +139,9 @@ struct AppendKernel {
 
   // Item i: pairs of some heads of q, or of k.
   template <class Context>
-  GNOMON_DEVICE void rotate_item(Context& context, Token token, int i, int vectors, int at,
+  GNOMON_DEVICE void rotate_item(Context& context, Token token, int i, int at,
                                  int sines) const {
-    const int some = i / vectors, pair = (i - some * vectors) * width;
+    const int some = vectors.quotient(i), pair = (i - vectors.times(some)) * width;
     const bool in_q = some < q_groups;
     const int head = (in_q ? some : some - q_groups) * group;
     const int heads = least(group, (in_q ? q.count : k.count) - head);

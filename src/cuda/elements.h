@@ -78,26 +78,12 @@ GNOMON_DEVICE T from_float(float value) {
   }
 }
 
-// Rounds floats to E4M3; on a device, two by one instruction.
-template <int width>
-GNOMON_DEVICE Vector<Float8, width> to_float8(const float (&values)[width]) {
-  Vector<Float8, width> all;
+// Rounds each value once.
+template <typename T, int width>
+GNOMON_DEVICE Vector<T, width> rounded(const float (&values)[width]) {
+  Vector<T, width> all;
   GNOMON_UNROLL
-  for (int i = 0; i < width; i += 2) {
-    if constexpr (width == 1) {
-      all[0] = from_float<Float8>(values[0]);
-    } else {
-#if defined(__CUDA_ARCH__)
-      const __nv_fp8x2_storage_t two = __nv_cvt_float2_to_fp8x2(
-          make_float2(values[i], values[i + 1]), __NV_SATFINITE, __NV_E4M3);
-      all[i].bits = static_cast<std::uint8_t>(two);
-      all[i + 1].bits = static_cast<std::uint8_t>(two >> 8);
-#else
-      all[i] = from_float<Float8>(values[i]);
-      all[i + 1] = from_float<Float8>(values[i + 1]);
-#endif
-    }
-  }
+  for (int i = 0; i < width; ++i) all[i] = from_float<T>(values[i]);
   return all;
 }
 

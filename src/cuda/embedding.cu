@@ -15,7 +15,6 @@ namespace {
 constexpr const char* operation = "embedding";
 constexpr std::int64_t limit = std::int64_t{1} << 31;  // limit for tokens and for rows
 constexpr std::int64_t most_per_block = 64;            // groups or rows of a block
-constexpr std::int64_t busy = 1024;                    // threads that occupy a multiprocessor
 
 std::string text(std::int64_t number) { return std::to_string(number); }
 
@@ -98,18 +97,18 @@ void launch_add(const Tensor& x, const Embeddings& of, const ConstTensor& table,
   kernel.table = elements_of<T>(table);
   kernel.table_row = axis_from_last(table, 1).stride;
   kernel.rows = rows;
-  kernel.batch = static_cast<std::uint32_t>(of.batch.extent);
+  kernel.batch = Divisor(of.batch.extent);
   kernel.tokens = static_cast<std::uint32_t>(of.count());
-  kernel.vectors = static_cast<std::int32_t>(of.channel.extent / width);
+  const std::int64_t vectors = of.channel.extent / width;
+  kernel.vectors = Divisor(vectors);
   kernel.adds = adds;
   kernel.scale = scale;
-  kernel.tokens_per_group = per_group(of.count() * kernel.vectors, kernel.group, device);
+  kernel.tokens_per_group = per_group(of.count() * vectors, kernel.group, device);
   const std::int64_t groups =
       (of.count() + kernel.tokens_per_group - 1) / kernel.tokens_per_group;
   kernel.groups = static_cast<std::uint32_t>(groups);
-  const Division division = divide(groups, kernel.vectors, most_per_block);
-  kernel.groups_per_block = division.tokens_per_block;
-  launch(kernel, {division.blocks, division.threads, 0}, stream);
+  kernel.division = divide(groups, vectors, most_per_block, device);
+  launch(kernel, {kernel.division.blocks, kernel.division.threads, 0}, stream);
 }
 
 void start_add(const char* name, const Tensor& x, const Embeddings& of,
@@ -150,21 +149,26 @@ void launch_sum(const ConstTensor& grad, const Embeddings& of, const TokenLists&
   kernel.scale = scale;
   const std::int64_t rows = axis_from_last(table_grad, 1).extent;
   kernel.table_rows = static_cast<std::uint32_t>(rows);
-  kernel.vectors = static_cast<std::int32_t>(of.channel.extent / width);
-  const std::int64_t items = rows * kernel.vectors;
+  const std::int64_t vectors = of.channel.extent / width;
+  kernel.vectors = Divisor(vectors);
+  const std::int64_t items = rows * vectors;
   kernel.rows_per_group =
       lists.begins && items >= busy * kernel.group * multiprocessors(device) ? kernel.group : 1;
   const std::int64_t groups = (rows + kernel.rows_per_group - 1) / kernel.rows_per_group;
   kernel.groups = static_cast<std::uint32_t>(groups);
-  const Division division = divide(groups, kernel.vectors, most_per_block);
-  kernel.groups_per_block = division.tokens_per_block;
-  launch(kernel, {division.blocks, division.threads, 0}, stream);
+  kernel.division = divide(groups, vectors, most_per_block, device);
+  launch(kernel, {kernel.division.blocks, kernel.division.threads, 0}, stream);
 }
 
 void start_sum(const ConstTensor& grad, const Embeddings& of, const TokenLists& lists,
                float scale, const Tensor& table_grad, int device, Stream stream) {
   by_type(operation, "grad", grad, [&]<typename G>(G) {
-    constexpr int width = 4;  // 16 bytes of table_grad, and few registers for sums
+    // Loads of 16 bytes, if there are enough items for all threads.
+    constexpr int whole = 16 / sizeof(G), width = 4;
+    const std::int64_t items = axis_from_last(table_grad, 1).extent * of.channel.extent / whole;
+    if (whole > width && in_vectors(whole, grad, table_grad) &&
+        items >= busy * multiprocessors(device))
+      return launch_sum<G, whole>(grad, of, lists, scale, table_grad, device, stream);
     if (in_vectors(width, grad, table_grad))
       return launch_sum<G, width>(grad, of, lists, scale, table_grad, device, stream);
     launch_sum<AnyType, 1>(grad, of, lists, scale, table_grad, device, stream);
@@ -179,7 +183,7 @@ void launch_list(const RowIds& rows, const Embeddings& of, const TokenLists& lis
   kernel.grad_row = of.batch.stride;
   kernel.grad_token = of.token.stride;
   kernel.tokens = static_cast<std::uint32_t>(of.count());
-  kernel.tokens_per_row = static_cast<std::uint32_t>(of.token.extent);
+  kernel.tokens_per_row = Divisor(of.token.extent);
   kernel.contiguous = of.batch.extent == 1 || rows.row == of.token.extent * rows.token;
   kernel.offsets = lists.offsets;
   kernel.begins = lists.begins;

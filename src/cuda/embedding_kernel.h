@@ -39,10 +39,10 @@ struct TypedElements {
   GNOMON_DEVICE void store(std::int64_t at, const float (&values)[width]) const {
     GNOMON_UNROLL
     for (int i = 0; i < width; i += step<width>) {
-      Vector<T, step<width>> some;
+      float some[step<width>];
       GNOMON_UNROLL
-      for (int j = 0; j < step<width>; ++j) some[j] = from_float<T>(values[i + j]);
-      gnomon::cuda::store(data + at + i, some);
+      for (int j = 0; j < step<width>; ++j) some[j] = values[i + j];
+      gnomon::cuda::store(data + at + i, rounded<T>(some));
     }
   }
 };
@@ -96,29 +96,32 @@ struct RowIds {
 template <typename X, typename T, int width>
 struct AddKernel {
   static constexpr bool synchronizes = false;
-  // At most 80 registers, or 64: for 768 or 1024 threads of a multiprocessor.
+  // At most 64 registers for a copy of floats: 1024 threads of a multiprocessor.
   static constexpr int max_threads = 256;
-  static constexpr int blocks_at_once = sizeof(X) == 4 && sizeof(T) == 4 && width > 1 ? 4 : 3;
+  static constexpr int blocks_at_once = sizeof(X) == 4 && sizeof(T) == 4 && width > 1 ? 4 : 2;
   static constexpr int group = width * sizeof(T) > 16 ? 2 : 4;
   TypedElements<X> x;
   std::int64_t x_row, x_token;  // strides
   TypedElements<T> table;
   std::int64_t table_row;  // stride
   RowIds rows;
-  std::uint32_t batch, tokens;  // B, B T
+  Divisor batch;         // B
+  std::uint32_t tokens;  // B T
   std::uint32_t groups;
-  std::int32_t tokens_per_group, groups_per_block;
-  std::int32_t vectors;  // C / width
-  std::int32_t adds;     // 0: assigns
+  std::int32_t tokens_per_group;
+  Division division;  // of groups
+  Divisor vectors;    // C / width
+  std::int32_t adds;  // 0: assigns
   float scale;
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
-    const auto first = static_cast<std::uint32_t>(context.block() * groups_per_block);
-    const int count = least(groups_per_block, static_cast<int>(groups - first));
+    const std::uint32_t first = division.first_token(context);
+    const int count = least(division.tokens_per_block, static_cast<int>(groups - first));
+    const int items = vectors.times(count), step = division.step(context);
     GNOMON_NO_UNROLL
-    for (int item = context.thread(); item < count * vectors; item += context.threads()) {
-      const int g = item / vectors, channel = (item - g * vectors) * width;
+    for (int item = division.first_item(context); item < items; item += step) {
+      const int g = vectors.quotient(item), channel = (item - vectors.times(g)) * width;
       const std::uint32_t begin = (first + static_cast<std::uint32_t>(g)) *
                                   static_cast<std::uint32_t>(tokens_per_group);
       const auto some = least(static_cast<std::uint32_t>(tokens_per_group), tokens - begin);
@@ -135,7 +138,7 @@ struct AddKernel {
   // that a group has few rows of the table.
   template <int some>
   GNOMON_DEVICE void add(std::uint32_t begin, int channel) const {
-    std::uint32_t t = begin / batch, b = begin - t * batch;
+    std::uint32_t t = batch.quotient(begin), b = begin - t * batch.value;
     std::int64_t to[some], from[some];
     bool exists[some];  // whether the row is one of the table
     GNOMON_UNROLL
@@ -144,7 +147,7 @@ struct AddKernel {
       exists[i] = rows.contain(row);
       from[i] = (exists[i] ? row : 0) * table_row + channel;
       to[i] = b * x_row + t * x_token + channel;
-      if (++b < batch) continue;
+      if (++b < batch.value) continue;
       b = 0;
       ++t;
     }
@@ -177,7 +180,7 @@ template <typename G, int width>
 struct SumKernel {
   static constexpr bool synchronizes = false;
   static constexpr int max_threads = 256, blocks_at_once = 2;
-  static constexpr std::uint32_t depth = 8;  // loads in flight
+  static constexpr std::uint32_t depth = width == 8 ? 3 : 4;  // loads in flight
   static constexpr int group = 2;
   TypedElements<G> grad;
   std::int64_t grad_row, grad_token;  // strides
@@ -188,16 +191,18 @@ struct SumKernel {
   std::int64_t table_row;  // stride
   double scale;
   std::uint32_t table_rows, groups;
-  std::int32_t rows_per_group, groups_per_block;
-  std::int32_t vectors;  // C / width
+  std::int32_t rows_per_group;
+  Division division;  // of groups
+  Divisor vectors;    // C / width
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
-    const auto first = static_cast<std::uint32_t>(context.block() * groups_per_block);
-    const int count = least(groups_per_block, static_cast<int>(groups - first));
+    const std::uint32_t first = division.first_token(context);
+    const int count = least(division.tokens_per_block, static_cast<int>(groups - first));
+    const int items = vectors.times(count), step = division.step(context);
     GNOMON_NO_UNROLL
-    for (int item = context.thread(); item < count * vectors; item += context.threads()) {
-      const int g = item / vectors, channel = (item - g * vectors) * width;
+    for (int item = division.first_item(context); item < items; item += step) {
+      const int g = vectors.quotient(item), channel = (item - vectors.times(g)) * width;
       const std::uint32_t row =
           (first + static_cast<std::uint32_t>(g)) * static_cast<std::uint32_t>(rows_per_group);
       const auto some = least(static_cast<std::uint32_t>(rows_per_group), table_rows - row);
@@ -313,12 +318,13 @@ struct ListKernel {
   static constexpr int depth = 4;                  // loads in flight
   static_assert(words == 1 || words == 4);
   RowIds rows;
-  std::int64_t grad_row, grad_token;     // strides
-  std::uint32_t tokens, tokens_per_row;  // B T, T
-  std::uint32_t tokens_per_warp;         // a multiple of 32
-  std::int32_t contiguous;               // 1: ids are a sequence of one stride
-  std::int64_t* offsets;                 // [B T] of the tokens, in elements of the gradient
-  std::int32_t* begins;                  // [N + 1]
+  std::int64_t grad_row, grad_token;  // strides
+  std::uint32_t tokens;               // B T
+  Divisor tokens_per_row;             // T
+  std::uint32_t tokens_per_warp;      // a multiple of 32
+  std::int32_t contiguous;            // 1: ids are a sequence of one stride
+  std::int64_t* offsets;              // [B T] of the tokens, in elements of the gradient
+  std::int32_t* begins;               // [N + 1]
 
   // Tokens of one warp, by row of the tile.
   struct Tokens {

@@ -55,12 +55,9 @@ inline std::size_t shared_bytes(const AnyAngles& angles, std::int64_t pairs, int
 int width_of(std::initializer_list<const ConstTensor*> tensors, std::int64_t pairs,
              std::int64_t head_offset);
 
-// How the items of all tokens are divided: blocks of `threads`, each with some tokens.
-struct Division {
-  std::int64_t blocks = 0;
-  int threads = 0, tokens_per_block = 0;
-};
+constexpr std::int64_t busy = 1024;  // threads that occupy a multiprocessor
+
 // items: those of one token. most_tokens: limit of a block, at least 1.
-Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_tokens);
+Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_tokens, int device);
 
 }  // namespace gnomon::cuda

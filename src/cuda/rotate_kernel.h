@@ -29,11 +29,37 @@ struct Heads {
     return first + of.row * row + of.index * token + h * head;
   }
 };
-// token: number among all rows. 32 bits: a division of 64 bits takes longer than a rotation.
-GNOMON_DEVICE Token token_of(std::uint32_t token, std::uint32_t tokens_per_row) {
-  const std::uint32_t row = token / tokens_per_row;
-  return {row, token - row * tokens_per_row};
+// token: number among all rows.
+GNOMON_DEVICE Token token_of(std::uint32_t token, const Divisor& tokens_per_row) {
+  const std::uint32_t row = tokens_per_row.quotient(token);
+  return {row, token - row * tokens_per_row.value};
 }
+
+// How the items of all tokens are divided: blocks of `threads`, each with some tokens. Of few
+// tokens, each is divided among `parts` blocks.
+struct Division {
+  std::int64_t blocks = 0;
+  int threads = 0;
+  std::int32_t tokens_per_block = 1;
+  Divisor parts;
+
+  // The first token of a block, and its part of the items.
+  template <class Context>
+  GNOMON_DEVICE std::uint32_t first_token(const Context& context) const {
+    return parts.quotient(static_cast<std::uint32_t>(context.block())) *
+           static_cast<std::uint32_t>(tokens_per_block);
+  }
+  template <class Context>
+  GNOMON_DEVICE int first_item(const Context& context) const {
+    const auto block = static_cast<std::uint32_t>(context.block());
+    const auto part = static_cast<int>(block - parts.quotient(block) * parts.value);
+    return part * context.threads() + context.thread();
+  }
+  template <class Context>
+  GNOMON_DEVICE int step(const Context& context) const {
+    return parts.times(context.threads());
+  }
+};
 
 // cos and sin of tokens from a table, or, with positions, from rows of a table.
 struct TableAngles {
@@ -45,7 +71,7 @@ struct TableAngles {
   std::int64_t rows;  // N
 
   template <class Context>
-  GNOMON_DEVICE void prepare(Context&, std::uint32_t, int, std::uint32_t, int) const {}
+  GNOMON_DEVICE void prepare(Context&, std::uint32_t, int, const Divisor&, int) const {}
 
   template <int width, class Context>
   GNOMON_DEVICE void load(Context&, Token of, int, int pair, int, float (&c)[width],
@@ -86,7 +112,7 @@ struct ComputedAngles {
 
   template <class Context>
   GNOMON_DEVICE void prepare(Context& context, std::uint32_t first, int count,
-                             std::uint32_t tokens_per_row, int pairs) const {
+                             const Divisor& tokens_per_row, int pairs) const {
     float* const cosines = context.template shared<float>();
     for (int i = context.thread(); i < count * pairs; i += context.threads()) {
       const int t = i / pairs, pair = i - t * pairs;
@@ -122,7 +148,7 @@ struct AnyAngles {
 
   template <class Context>
   GNOMON_DEVICE void prepare(Context& context, std::uint32_t first, int count,
-                             std::uint32_t tokens_per_row, int pairs) const {
+                             const Divisor& tokens_per_row, int pairs) const {
     if (!from_table) computed.prepare(context, first, count, tokens_per_row, pairs);
   }
   template <int width, class Context>
@@ -170,14 +196,6 @@ GNOMON_DEVICE void join_pairs(Vector<T, width>& a, Vector<T, width>& b) {
   b = high;
 }
 
-// Rounds each value once.
-template <typename T, int width>
-GNOMON_DEVICE Vector<T, width> rounded(const float (&values)[width]) {
-  Vector<T, width> all;
-  GNOMON_UNROLL
-  for (int i = 0; i < width; ++i) all[i] = from_float<T>(values[i]);
-  return all;
-}
 template <typename T>
 struct Rounded {
   template <int width>
@@ -239,23 +257,24 @@ struct RotateKernel {
   static constexpr int max_threads = 256, blocks_at_once = 3;  // at most 80 registers
   Heads<T> q, k;
   Angles angles;
-  std::uint32_t tokens;          // B T
-  std::uint32_t tokens_per_row;  // T
-  std::int32_t tokens_per_block;
-  std::int32_t pairs;             // R/2
-  std::int32_t q_groups, groups;  // groups of heads: of q, and of both
-  float sign;                     // -1: inverse
+  std::uint32_t tokens;    // B T
+  Divisor tokens_per_row;  // T
+  Division division;
+  Divisor per_token, vectors;  // items of a token, vectors of a head
+  std::int32_t pairs;          // R/2
+  std::int32_t q_groups;       // groups of heads of q
+  float sign;                  // -1: inverse
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
-    const auto first = static_cast<std::uint32_t>(context.block() * tokens_per_block);
-    const int count = least(tokens_per_block, static_cast<int>(tokens - first));
+    const std::uint32_t first = division.first_token(context);
+    const int count = least(division.tokens_per_block, static_cast<int>(tokens - first));
     angles.prepare(context, first, count, tokens_per_row, pairs);
-    const int vectors = pairs / width, per_token = groups * vectors;
+    const int items = per_token.times(count), step = division.step(context);
     GNOMON_NO_UNROLL
-    for (int item = context.thread(); item < count * per_token; item += context.threads()) {
-      const int t = item / per_token, rest = item - t * per_token;
-      const int some = rest / vectors, pair = (rest - some * vectors) * width;
+    for (int item = division.first_item(context); item < items; item += step) {
+      const int t = per_token.quotient(item), rest = item - per_token.times(t);
+      const int some = vectors.quotient(rest), pair = (rest - vectors.times(some)) * width;
       const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
       const bool in_q = some < q_groups;
       const int head = (in_q ? some : some - q_groups) * group;
@@ -284,22 +303,24 @@ struct RotateToKernel {
   Heads<const T> x;  // all elements
   Heads<T> out;
   AnyAngles angles;
-  std::uint32_t tokens, tokens_per_row;
-  std::int32_t tokens_per_block;
-  std::int32_t pairs, head_offset, head_dim;
+  std::uint32_t tokens;
+  Divisor tokens_per_row;
+  Division division;
+  Divisor per_token, per_head;
+  std::int32_t pairs, head_offset;
   float sign;
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
-    const auto first = static_cast<std::uint32_t>(context.block() * tokens_per_block);
-    const int count = least(tokens_per_block, static_cast<int>(tokens - first));
+    const std::uint32_t first = division.first_token(context);
+    const int count = least(division.tokens_per_block, static_cast<int>(tokens - first));
     angles.prepare(context, first, count, tokens_per_row, pairs);
-    const int vectors = pairs / width, per_head = vectors + (head_dim - 2 * pairs) / width;
-    const int per_token = x.count * per_head;
+    const int vectors = pairs / width;
+    const int items = per_token.times(count), step = division.step(context);
     GNOMON_NO_UNROLL
-    for (int item = context.thread(); item < count * per_token; item += context.threads()) {
-      const int t = item / per_token, rest = item - t * per_token;
-      const int head = rest / per_head, i = rest - head * per_head;
+    for (int item = division.first_item(context); item < items; item += step) {
+      const int t = per_token.quotient(item), rest = item - per_token.times(t);
+      const int head = per_head.quotient(rest), i = rest - per_head.times(head);
       const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
       const T* const from = x.at(token, head);
       T* const to = out.at(token, head);
