@@ -148,10 +148,10 @@ struct AppendKernel {
     const int begin = Some::begin(pair);
     T* const of_q = in_q ? q.at(token, head) + begin : nullptr;
     const T* const x = in_q ? of_q : k.at(token, head) + head_offset + begin;
-    Some all;
-    all.load(x, in_q ? q.head : k.head, heads, pairs);
     float c[width], s[width];
     angles.template load<width>(context, token, at, pair, sines, c, s);
+    Some all;
+    all.load(x, in_q ? q.head : k.head, heads, pairs);
     if (in_q)
       return all.store(of_q, q.head, heads, pairs, c, s, [](int) { return Rounded<T>(); });
     const Places::CacheEntry place = places.of(token);

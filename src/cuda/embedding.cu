@@ -156,8 +156,19 @@ void launch_sum(const ConstTensor& grad, const Embeddings& of, const TokenLists&
       lists.begins && items >= busy * kernel.group * multiprocessors(device) ? kernel.group : 1;
   const std::int64_t groups = (rows + kernel.rows_per_group - 1) / kernel.rows_per_group;
   kernel.groups = static_cast<std::uint32_t>(groups);
-  kernel.division = divide(groups, vectors, most_per_block, device);
-  launch(kernel, {kernel.division.blocks, kernel.division.threads, 0}, stream);
+  Division division = divide(groups, vectors, most_per_block, device);
+  if (kernel.rows_per_group > 1) {  // each block waits for the tokens of its rows only once
+    division.parts = Divisor(1);
+    division.tokens_per_block = std::max(division.tokens_per_block, 8);
+    division.blocks = (groups + division.tokens_per_block - 1) / division.tokens_per_block;
+  }
+  kernel.division = division;
+  const auto of_block =
+      static_cast<std::size_t>(division.tokens_per_block * kernel.rows_per_group);
+  launch(kernel,
+         {division.blocks, division.threads,
+          2 * of_block * sizeof(std::int64_t) + (of_block + 1) * sizeof(std::int32_t)},
+         stream);
 }
 
 void start_sum(const ConstTensor& grad, const Embeddings& of, const TokenLists& lists,

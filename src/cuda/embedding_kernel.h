@@ -34,6 +34,16 @@ struct TypedElements {
     }
   }
   GNOMON_DEVICE float value(T stored) const { return to_float(stored); }
+  template <int width>
+  GNOMON_DEVICE void copy(std::int64_t at, const T (&values)[width]) const {
+    GNOMON_UNROLL
+    for (int i = 0; i < width; i += step<width>) {
+      Vector<T, step<width>> some;
+      GNOMON_UNROLL
+      for (int j = 0; j < step<width>; ++j) some[j] = values[i + j];
+      gnomon::cuda::store(data + at + i, some);
+    }
+  }
   // Rounds each value once.
   template <int width>
   GNOMON_DEVICE void store(std::int64_t at, const float (&values)[width]) const {
@@ -96,9 +106,9 @@ struct RowIds {
 template <typename X, typename T, int width>
 struct AddKernel {
   static constexpr bool synchronizes = false;
-  // At most 64 registers for a copy of floats: 1024 threads of a multiprocessor.
+  // At most 80 registers for floats: 768 threads of a multiprocessor.
   static constexpr int max_threads = 256;
-  static constexpr int blocks_at_once = sizeof(X) == 4 && sizeof(T) == 4 && width > 1 ? 4 : 2;
+  static constexpr int blocks_at_once = sizeof(X) == 4 && sizeof(T) == 4 && width > 1 ? 3 : 2;
   static constexpr int group = width * sizeof(T) > 16 ? 2 : 4;
   TypedElements<X> x;
   std::int64_t x_row, x_token;  // strides
@@ -160,6 +170,11 @@ struct AddKernel {
     }
     GNOMON_UNROLL
     for (int i = 0; i < some; ++i) {
+      if constexpr (std::is_same_v<X, T> && !std::is_same_v<T, AnyType>)
+        if (!adds && exists[i]) {
+          x.copy(to[i], ts[i]);
+          continue;
+        }
       float sums[width];
       GNOMON_UNROLL
       for (int c = 0; c < width; ++c) {
@@ -178,7 +193,7 @@ struct AddKernel {
 // with one or two are summed at once.
 template <typename G, int width>
 struct SumKernel {
-  static constexpr bool synchronizes = false;
+  static constexpr bool synchronizes = true;
   static constexpr int max_threads = 256, blocks_at_once = 2;
   static constexpr std::uint32_t depth = width == 8 ? 3 : 4;  // loads in flight
   static constexpr int group = 2;
@@ -199,46 +214,74 @@ struct SumKernel {
   GNOMON_DEVICE void operator()(Context& context) const {
     const std::uint32_t first = division.first_token(context);
     const int count = least(division.tokens_per_block, static_cast<int>(groups - first));
+    const auto per_group = static_cast<std::uint32_t>(rows_per_group);
+    const std::uint32_t first_row = first * per_group;
+    const Rows rows =
+        rows_of(context, first_row,
+                static_cast<int>(least(static_cast<std::uint32_t>(count) * per_group,
+                                       table_rows - first_row)));
     const int items = vectors.times(count), step = division.step(context);
     GNOMON_NO_UNROLL
     for (int item = division.first_item(context); item < items; item += step) {
       const int g = vectors.quotient(item), channel = (item - vectors.times(g)) * width;
-      const std::uint32_t row =
-          (first + static_cast<std::uint32_t>(g)) * static_cast<std::uint32_t>(rows_per_group);
-      const auto some = least(static_cast<std::uint32_t>(rows_per_group), table_rows - row);
-      const std::uint32_t most = begins && some == group ? sum_short(row, channel) : 0;
+      const int row = g * rows_per_group;
+      const int some = least(rows_per_group, static_cast<int>(table_rows - first_row) - row);
+      const std::uint32_t most =
+          begins && some == group ? sum_short(rows, first_row, row, channel) : 0;
       GNOMON_NO_UNROLL
-      for (std::uint32_t r = 0; r < some; ++r) sum(row + r, channel, most);
+      for (int r = row; r < row + some; ++r) sum(rows, first_row, r, channel, most);
     }
   }
 
+  // The tokens of the rows of a block, in shared memory: a block waits for them once, and not
+  // once for each row.
+  struct Rows {
+    const std::int64_t* offsets;  // [rows, 2] of the first and the last token
+    const std::int32_t* begins;   // [rows + 1]
+  };
+  template <class Context>
+  GNOMON_DEVICE Rows rows_of(Context& context, std::uint32_t first, int count) const {
+    auto* const ends = context.template shared<std::int64_t>();
+    auto* const limits =
+        reinterpret_cast<std::int32_t*>(ends + 2 * division.tokens_per_block * rows_per_group);
+    if (begins)
+      for (int i = context.thread(); i <= count; i += context.threads())
+        limits[i] = begins[first + static_cast<std::uint32_t>(i)];
+    context.barrier();
+    if (begins)
+      for (int i = context.thread(); i < 2 * count; i += context.threads()) {
+        const int begin = limits[i / 2], end = limits[i / 2 + 1];
+        if (begin < end) ends[i] = offsets[i % 2 ? end - 1 : begin];
+      }
+    context.barrier();
+    return {ends, limits};
+  }
+
   // Sums those of `group` rows that have one or two tokens. Returns 2.
-  GNOMON_DEVICE std::uint32_t sum_short(std::uint32_t row, int channel) const {
-    std::uint32_t limits[group + 1];
-    GNOMON_UNROLL
-    for (int r = 0; r <= group; ++r) limits[r] = static_cast<std::uint32_t>(begins[row + r]);
-    std::int64_t at[group][2];
-    bool is_short[group];
+  GNOMON_DEVICE std::uint32_t sum_short(const Rows& rows, std::uint32_t first_row, int row,
+                                        int channel) const {
+    int tokens[group];
+    std::int64_t to[group];
     GNOMON_UNROLL
     for (int r = 0; r < group; ++r) {
-      is_short[r] = limits[r + 1] - limits[r] - 1 < 2;
-      if (!is_short[r]) continue;
-      at[r][0] = offsets[limits[r]];
-      at[r][1] = offsets[limits[r + 1] - 1];
+      tokens[r] = rows.begins[row + r + 1] - rows.begins[row + r];
+      to[r] = (first_row + static_cast<std::uint32_t>(row + r)) * table_row + channel;
     }
+    const auto is_short = [&](int r) { return tokens[r] == 1 || tokens[r] == 2; };
     typename TypedElements<G>::Stored some[group][2][width];
     float grads[group][width];
     GNOMON_UNROLL
     for (int r = 0; r < group; ++r) {
-      if (!is_short[r]) continue;
+      if (!is_short(r)) continue;
       GNOMON_UNROLL
-      for (int j = 0; j < 2; ++j) grad.load(channel + at[r][j], some[r][j]);
-      table_grad.load((row + r) * table_row + channel, grads[r]);
+      for (int j = 0; j < 2; ++j)
+        grad.load(channel + rows.offsets[2 * (row + r) + j], some[r][j]);
+      table_grad.load(to[r], grads[r]);
     }
     GNOMON_UNROLL
     for (int r = 0; r < group; ++r) {
-      if (!is_short[r]) continue;
-      const bool two = limits[r + 1] - limits[r] == 2;
+      if (!is_short(r)) continue;
+      const bool two = tokens[r] == 2;
       GNOMON_UNROLL
       for (int c = 0; c < width; ++c) {
         double one = 0;
@@ -247,15 +290,17 @@ struct SumKernel {
         one += static_cast<double>(two ? grad.value(some[r][1][c]) : -0.0f);
         grads[r][c] = static_cast<float>(static_cast<double>(grads[r][c]) + scale * one);
       }
-      table_grad.store((row + r) * table_row + channel, grads[r]);
+      table_grad.store(to[r], grads[r]);
     }
     return 2;
   }
 
   // Sums a row of more than `least_tokens` tokens.
-  GNOMON_DEVICE void sum(std::uint32_t row, int channel, std::uint32_t least_tokens) const {
-    const auto begin = static_cast<std::uint32_t>(begins ? begins[row] : 0),
-               end = static_cast<std::uint32_t>(begins ? begins[row + 1] : batch);
+  GNOMON_DEVICE void sum(const Rows& rows, std::uint32_t first_row, int of, int channel,
+                         std::uint32_t least_tokens) const {
+    const std::uint32_t row = first_row + static_cast<std::uint32_t>(of);
+    const auto begin = static_cast<std::uint32_t>(begins ? rows.begins[of] : 0),
+               end = static_cast<std::uint32_t>(begins ? rows.begins[of + 1] : batch);
     if (end - begin <= least_tokens) return;
     const std::int64_t first = channel + (begins ? 0 : row * grad_token);
     double sums[width];

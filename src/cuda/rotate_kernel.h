@@ -204,8 +204,8 @@ struct Rounded {
   }
 };
 
-// `width` pairs of up to `group` heads, in registers. A caller loads them before cos, sin and
-// places, so that all loads are under way at once.
+// `width` pairs of up to `group` heads, in registers. They are loaded after cos and sin: nvcc
+// converts bf16 to float before the next loads, and would wait for them.
 template <typename T, Pairing pairing, int width, int group>
 struct Pairs {
   Vector<T, width> xs[group], ys[group];
@@ -283,10 +283,10 @@ struct RotateKernel {
       T* const x = (in_q ? q.first : k.first) + token.row * (in_q ? q.row : k.row) +
                    token.index * (in_q ? q.token : k.token) + head * stride +
                    Pairs<T, pairing, width, group>::begin(pair);
-      Pairs<T, pairing, width, group> values;
-      values.load(x, stride, heads, pairs);
       float c[width], s[width];
       angles.template load<width>(context, token, t * pairs, pair, count * pairs, c, s);
+      Pairs<T, pairing, width, group> values;
+      values.load(x, stride, heads, pairs);
       GNOMON_UNROLL
       for (int i = 0; i < width; ++i) s[i] *= sign;
       values.store(x, stride, heads, pairs, c, s, [](int) { return Rounded<T>(); });
@@ -332,10 +332,10 @@ struct RotateToKernel {
       }
       const int pair = i * width;
       const int at = head_offset + Pairs<T, pairing, width, 1>::begin(pair);
-      Pairs<T, pairing, width, 1> values;
-      values.load(from + at, 0, 1, pairs);
       float c[width], s[width];
       angles.template load<width>(context, token, t * pairs, pair, count * pairs, c, s);
+      Pairs<T, pairing, width, 1> values;
+      values.load(from + at, 0, 1, pairs);
       GNOMON_UNROLL
       for (int j = 0; j < width; ++j) s[j] *= sign;
       values.store(to + at, 0, 1, pairs, c, s, [](int) { return Rounded<T>(); });
