@@ -37,8 +37,11 @@ struct Places {
   struct CacheEntry {
     std::int64_t block, entry;
   };
-  GNOMON_DEVICE CacheEntry of(Token of_token) const {
-    const std::int64_t at = of_tokens[of_token.row * row + of_token.index * token];
+  // The slot of a token, or its entry in its sequence: loaded before the elements of the token.
+  GNOMON_DEVICE std::int64_t number(Token of_token) const {
+    return of_tokens[of_token.row * row + of_token.index * token];
+  }
+  GNOMON_DEVICE CacheEntry of(Token of_token, std::int64_t at) const {
     if (at < 0) return {-1, 0};
     // A division of 64 bits takes longer than a rotation.
     const std::int64_t page =
@@ -148,13 +151,14 @@ struct AppendKernel {
     const int begin = Some::begin(pair);
     T* const of_q = in_q ? q.at(token, head) + begin : nullptr;
     const T* const x = in_q ? of_q : k.at(token, head) + head_offset + begin;
+    const std::int64_t number = in_q ? 0 : places.number(token);
     float c[width], s[width];
     angles.template load<width>(context, token, at, pair, sines, c, s);
     Some all;
     all.load(x, in_q ? q.head : k.head, heads, pairs);
     if (in_q)
       return all.store(of_q, q.head, heads, pairs, c, s, [](int) { return Rounded<T>(); });
-    const Places::CacheEntry place = places.of(token);
+    const Places::CacheEntry place = places.of(token, number);
     if (place.block < 0) return;
     all.store(keys.at(place.block, place.entry, head) + head_offset + begin, keys.head, heads,
               pairs, c, s, [&](int h) { return ToCache<U>{keys.scale(head + h)}; });
@@ -165,11 +169,12 @@ struct AppendKernel {
                                int head, int element) const {
     const int heads = least(group, x.count - head);
     const T* const from = x.at(token, head) + element;
+    const std::int64_t number = places.number(token);
     Vector<T, width> all[group];
     GNOMON_UNROLL
     for (int h = 0; h < group; ++h)
       if (h < heads) all[h] = load<T, width>(from + h * x.head);
-    const Places::CacheEntry place = places.of(token);
+    const Places::CacheEntry place = places.of(token, number);
     if (place.block < 0) return;
     GNOMON_UNROLL
     for (int h = 0; h < group; ++h)
