@@ -5,7 +5,7 @@
 
 #include "gnomon/error.h"
 #include "src/cuda/arguments.h"
-#include "src/cuda/embedding_kernel.h"
+#include "src/cuda/embedding_sum_kernel.h"
 #include "src/cuda/launch.h"
 #include "src/cuda/rotate.h"
 
