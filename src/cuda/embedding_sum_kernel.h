@@ -1,5 +1,5 @@
-// Sums of the gradients of tokens for each row of a table, and the lists of the tokens of rows. A
-// block has the items of some consecutive groups of rows.
+// Sums of the gradients of tokens for each row of a table, and the lists of the tokens of rows.
+// A block has the items of some consecutive groups of rows.
 #pragma once
 
 #include <bit>
