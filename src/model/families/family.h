@@ -115,6 +115,12 @@ struct GgufNames {
   double beta_fast = 32;              // YaRN's, without a key
   std::int64_t layers_with_keys = 0;  // later layers use keys and values of earlier ones
   std::int64_t alibi_layers = 0;      // models with so many layers have ALiBi
+  bool plain_rotation = false;        // base 10000 without scaling, whatever the file has
+  bool half_rotated = false;          // full layers rotate half of rope.dimension_count
+  double norm_epsilon = 0;            // of the norms of q and k, whatever the file has
+  // Key of a number, or of one for each layer. Row::unsupported applies to layers above 0.
+  std::string_view unsupported_by = {};
+  std::string_view refused = {};  // why the file is not read
 };
 
 // Numbers are the defaults of the configuration class of a family.
@@ -331,6 +337,11 @@ inline constexpr GgufFact<&GgufNames::experts_unnormed> gguf_experts_unnormed;
 inline constexpr GgufFact<&GgufNames::beta_fast> gguf_beta_fast;
 inline constexpr GgufFact<&GgufNames::layers_with_keys> gguf_layers_with_keys;
 inline constexpr GgufFact<&GgufNames::alibi_layers> gguf_alibi_layers;
+inline constexpr GgufFact<&GgufNames::plain_rotation> gguf_plain_rotation;
+inline constexpr GgufFact<&GgufNames::half_rotated> gguf_half_rotated;
+inline constexpr GgufFact<&GgufNames::norm_epsilon> gguf_norm_epsilon;
+inline constexpr GgufFact<&GgufNames::unsupported_by> gguf_unsupported_by;
+inline constexpr GgufFact<&GgufNames::refused> gguf_refused;
 
 // Values of these changes.
 using enum Slides;

@@ -112,6 +112,8 @@ void add_gemma(Families& add) {
                    .size = by_file,
                    .base = SlidingBase::own,
                    .scaled = false}));
+  add(gemma3_text, {}, gguf("gemma4-assistant", RopeType::halves),
+      gguf_refused("a draft of another model, whose keys and values it reads"));
   const Family gemma4_unified_text = add(
       gemma3_text, {"gemma4_unified_text"}, read(read_gemma4), scalar_key(""), length(262'144),
       sizes(30, 8, 2304), window(by_type, 1024), window_sides(WindowSides::one_more),

@@ -166,7 +166,8 @@ void add_gpt(Families& add) {
       window(by_type, 128, "sf"), sinks(true), gguf("gpt-oss", RopeType::halves),
       gguf_window({.window = GgufWindow::causal, .every = 2, .size = by_file}));
   add(rotary, {"gptj"}, pairing(adjacent), rotary_dim(64), sizes(28, 16, 4096),
-      key_heads(by_heads), gguf("gptj", RopeType::none));
+      key_heads(by_heads), gguf("gptj", RopeType::none),
+      gguf_refused("llama.cpp has no graph for it"));
   const Family imagegpt = add(rotary, {"imagegpt"}, read(read_learned), position("learned"),
                               length(1024), sizes(24, 8, 512));
   add(imagegpt, {"gpt_neo"}, length(2048), sizes(24, 16, 2048),

@@ -27,6 +27,9 @@ class GgufDraft : public Draft {
       fail("general.architecture",
            "the architecture " + gnomon::internal::shown(arch) +
                " is unknown, so the pairing of its elements is unknown");
+    if (!row->gguf.refused.empty())
+      fail("general.architecture",
+           "the architecture " + arch + " is not read: " + std::string(row->gguf.refused));
     out.source = file.name();
     out.model_type = arch;
   }

@@ -211,15 +211,28 @@ Rope local_rope(Reader& r, const Rope& rope) {
     local.rotary.base = r.base("rope.freq_base_swa");
   const std::int64_t width = r.head_dim_of("sliding_attention");
   const std::int64_t dim = r.size("rope.dimension_count_swa", internal::max_count);
-  local.rotary.rotary_dim = dim != 0 ? dim : std::min(width, rope.rotary.rotary_dim);
+  const std::int64_t usual = rope.rotary.rotary_dim * (r.row->gguf.half_rotated ? 2 : 1);
+  local.rotary.rotary_dim = dim != 0 ? dim : std::min(width, usual);
   require_dim(r, "rope.dimension_count_swa", local.rotary.rotary_dim, width);
+  if (r.size("attention.kv_lora_rank") != 0)
+    local.rotary.head_offset = width - local.rotary.rotary_dim;
   check(r, local);
   return local;
+}
+
+// The graph rotates by constants.
+void read_plain_rotation(Reader& r, double& base) {
+  const char* const factor = "rope.scaling.factor";
+  if (base != 10'000 || r.number(factor, 1) != 1)
+    r.note("rope.freq_base and " + std::string(factor) +
+           " are not used: llama.cpp rotates with base 10000 and without scaling");
+  base = 10'000;
 }
 
 void read_rope(Reader& r) {
   std::int64_t dim = r.size("rope.dimension_count", 1 << 16);
   if (dim == 0) dim = r.head_dim;
+  if (r.row->gguf.half_rotated) dim /= 2;
   require_dim(r, "rope.dimension_count", dim, r.head_dim);
   const bool adjacent = rope_type_of(r) == RopeType::adjacent;
   const bool latent = r.size("attention.kv_lora_rank") != 0;
@@ -236,7 +249,10 @@ void read_rope(Reader& r) {
                        .head_offset = latent ? r.head_dim - dim : 0},
             .scaling = {},
             .axes = {}};
-  rope.scaling = read_scaling(r, dim / 2);
+  if (r.row->gguf.plain_rotation)
+    read_plain_rotation(r, rope.rotary.base);
+  else
+    rope.scaling = read_scaling(r, dim / 2);
   rope.axes = read_axes(r, dim / 2);
   check(r, rope);
   if (adjacent != (r.row->pairing == Pairing::adjacent))
