@@ -17,6 +17,7 @@
 #include "gnomon/io/file.h"
 #include "gnomon/model/config.h"
 #include "gnomon/model/description.h"
+#include "gnomon/model/gguf_model.h"
 
 namespace gnomon::cli {
 namespace {

@@ -254,9 +254,12 @@ void add_deepseek(Families& add) {
       glm4_moe_lite, {"glm_moe_dsa"}, reads_pairing(false), sizes(78, 64, 6144), key_heads(64),
       value_dim(0), unsupported("an indexer that selects the keys of each query"),
       gguf("glm-dsa", RopeType::adjacent), gguf_yarn(GgufYarn::latent_with_unit_scale));
-  add(glm_moe_dsa, {"hy_v4"}, pairing(halves), length(262'144), sizes(34, 32, 2816),
-      key_heads(0), value_dim(256), sinks(true), gguf("hy_v4", RopeType::adjacent),
-      gguf_unsupported_by("attention.indexer.top_k"));
+  const Family hy_v4 = add(glm_moe_dsa, {"hy_v4"}, pairing(halves), length(262'144),
+                           sizes(34, 32, 2816), key_heads(0), value_dim(256), sinks(true));
+  add(hy_v4, {}, pairing(adjacent),
+      note("pairs are adjacent in llama.cpp and halves in transformers; the GGUF converter "
+           "does not permute q and k"),
+      gguf("hy_v4", RopeType::adjacent), gguf_unsupported_by("attention.indexer.top_k"));
   const Family youtu =
       add(deepseek_v3, {"youtu"}, length(131'072), sizes(32, 16, 2048), key_heads(16));
   add(youtu, {"kimi_k2"}, base(50'000), sizes(0, 0, 0), key_heads(0));

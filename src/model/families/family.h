@@ -117,6 +117,7 @@ struct GgufNames {
   std::int64_t alibi_layers = 0;      // models with so many layers have ALiBi
   bool plain_rotation = false;        // base 10000 without scaling, whatever the file has
   bool half_rotated = false;          // full layers rotate half of rope.dimension_count
+  bool unfactored = false;            // rope_freqs.weight is not used
   double norm_epsilon = 0;            // of the norms of q and k, whatever the file has
   // Key of a number, or of one for each layer. Row::unsupported applies to layers above 0.
   std::string_view unsupported_by = {};
@@ -339,6 +340,7 @@ inline constexpr GgufFact<&GgufNames::layers_with_keys> gguf_layers_with_keys;
 inline constexpr GgufFact<&GgufNames::alibi_layers> gguf_alibi_layers;
 inline constexpr GgufFact<&GgufNames::plain_rotation> gguf_plain_rotation;
 inline constexpr GgufFact<&GgufNames::half_rotated> gguf_half_rotated;
+inline constexpr GgufFact<&GgufNames::unfactored> gguf_unfactored;
 inline constexpr GgufFact<&GgufNames::norm_epsilon> gguf_norm_epsilon;
 inline constexpr GgufFact<&GgufNames::unsupported_by> gguf_unsupported_by;
 inline constexpr GgufFact<&GgufNames::refused> gguf_refused;

@@ -133,7 +133,8 @@ void read_phimoe(Reading& r) {
 
 void add_gpt(Families& add) {
   using namespace changes;
-  add(rotary, {}, gguf("jais", RopeType::none), gguf_scaled_by_head_dim(true));
+  add(rotary, {}, position("ALiBi"), gguf("jais", RopeType::none),
+      gguf_scaled_by_head_dim(true));
   add(rotary, {}, alibi_heads(by_heads), gguf("refact", RopeType::none));
   add(rotary, {"baichuan"}, read(read_baichuan), position("rotary, halves, or ALiBi"),
       share(1, any), length(512), alibi_heads(40), weights(stacked),

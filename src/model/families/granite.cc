@@ -65,7 +65,10 @@ void add_granite(Families& add) {
           scale_key("attention_multiplier"), sizes(32, 32, 4096));
   add(granite4_vision_text, {"granite"}, gguf("granite", RopeType::adjacent),
       gguf_keys("attention.scale", "rope.scaling.finetuned"));
-  add(granite4_vision_text, {}, gguf("graniteswitch", RopeType::adjacent),
+  add(granite4_vision_text, {},
+      note("llama.cpp has one more attention, with one head and without rotation, which "
+           "selects the adapter of each token; it is not described"),
+      gguf("graniteswitch", RopeType::adjacent),
       gguf_keys("attention.scale", "rope.scaling.finetuned"));
   add(granite4_vision_text, {"granite_docling_text"}, length(32'768), sizes(28, 16, 1024),
       key_heads(4));

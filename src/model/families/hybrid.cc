@@ -128,9 +128,9 @@ void read_nowhere(Reading& r) {
 void add_hybrid(Families& add) {
   using namespace changes;
   for (const char* name : {"arwkv7", "rwkv6", "rwkv6qwen2", "rwkv7"})
-    add(rotary, {}, gguf(name, RopeType::none));
+    add(rotary, {}, position("none"), gguf(name, RopeType::none));
   add(rotary, {"falcon_h1"}, read(read_falcon_h1), length(8192), sizes(32, 32, 4096),
-      key_heads(8), gguf("falcon-h1", RopeType::halves));
+      key_heads(8), gguf("falcon-h1", RopeType::halves), gguf_unfactored(true));
   const Family falcon_mamba =
       add(rotary, {"falcon_mamba", "rwkv"}, read(read_nowhere), position("none"));
   add(falcon_mamba, {"glm5_next_text"}, sizes(45, 64, 4096),

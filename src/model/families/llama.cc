@@ -28,10 +28,14 @@ void add_llama(Families& add) {
                    .every = 8,
                    .base = SlidingBase::own,
                    .scaled = false}));
-  add(rotary, {}, norm(rms, after, head, 1e-6), gguf("maincoder", RopeType::adjacent));
+  add(rotary, {}, pairing(adjacent), norm(rms, after, head, 1e-6),
+      gguf("maincoder", RopeType::adjacent));
   add(rotary, {}, norm(rms, after, head, 1e-6), gguf("talkie", RopeType::halves));
   add(rotary, {}, visibility(bidirectional), gguf("dream", RopeType::halves));
-  add(rotary, {}, visibility(bidirectional), gguf("llada", RopeType::adjacent));
+  add(rotary, {}, visibility(bidirectional), gguf("llada", RopeType::adjacent),
+      gguf_unfactored(true));
+  add(rotary, {}, gguf("pangu-embedded", RopeType::halves), gguf_unfactored(true));
+  add(rotary, {}, pairing(adjacent), gguf("plm", RopeType::adjacent));
   add(rotary, {}, gguf("nanbeige", RopeType::adjacent), gguf_keys("num_loops"));
   add(rotary, {}, gguf("spark2_5", RopeType::halves),
       gguf_window({.window = GgufWindow::causal, .every = by_file, .size = by_file}));
@@ -39,10 +43,9 @@ void add_llama(Families& add) {
   for (const char* name : {"dflash", "eagle3"})
     add(rotary, {}, gguf(name, RopeType::none),
         gguf_refused("a draft of another model, whose hidden states it reads"));
-  for (const char* name : {"arctic", "bailingmoe", "deci", "llama-embed", "plm"})
+  for (const char* name : {"arctic", "bailingmoe", "deci", "llama-embed"})
     add(rotary, {}, gguf(name, RopeType::adjacent));
-  for (const char* name : {"codeshell", "pangu-embedded", "plamo"})
-    add(rotary, {}, gguf(name, RopeType::halves));
+  for (const char* name : {"codeshell", "plamo"}) add(rotary, {}, gguf(name, RopeType::halves));
   add(rotary, {}, nope_every(4), nope_layers(NopeLayers::full_with_window),
       gguf("smallthinker", RopeType::halves),
       gguf_window(

@@ -22,14 +22,15 @@ std::string position_of(const internal::Family& row) {
   }
   if (row.gguf.parts != internal::GgufParts::none) return "T5";
   if (row.alibi_heads == internal::by_heads) return "ALiBi";
-  const bool rotates = row.position.starts_with("rotary");
-  return rotates || row.position.empty() ? "by the file's keys and tensors"
-                                         : std::string(row.position);
+  return std::string(row.position);
 }
 
 std::string reading_of(const internal::Family& row) {
   if (!row.gguf.refused.empty()) return "no: " + std::string(row.gguf.refused);
   if (row.unsupported.empty()) return "yes";
+  if (const std::string_view key = row.gguf.unsupported_by; !key.empty())
+    return "yes, but layers with " + std::string(key) +
+           " are not lowered: " + std::string(row.unsupported);
   return "yes, but layers are not lowered: " + std::string(row.unsupported);
 }
 

@@ -177,11 +177,12 @@ void read_rotating(GgufDraft& r) {
 
 // Marks layers with the feature that Gnomon does not have, if the file says which they are.
 void read_unsupported(GgufDraft& r) {
-  const std::string name(r.row->gguf.unsupported_by);
-  const auto values = name.empty() ? std::vector<std::int64_t>() : counts(r, name);
+  const std::string_view name = r.row->gguf.unsupported_by;
+  const auto values = r.file().integers(r.key(name)).value_or(std::vector<std::int64_t>());
+  if (values.empty()) return;
+  if (values.size() > 1) r.require_length(name, values.size());
   for (Layer& layer : r.layers)
-    if (!values.empty() &&
-        values[values.size() > 1 ? static_cast<std::size_t>(layer.number) : 0] > 0)
+    if (values[values.size() > 1 ? static_cast<std::size_t>(layer.number) : 0] != 0)
       layer.unsupported = r.row->unsupported;
 }
 
@@ -204,13 +205,19 @@ void read_layers(GgufDraft& r) {
   r.out.layers = r.required("block_count");
   if (const std::int64_t loops = r.reads("num_loops") ? r.size("num_loops") : 0; loops > 1) {
     if (loops > max_count / r.out.layers)
-      r.fail(r.key("num_loops"), "block_count times num_loops must be at most 65536");
+      r.fail(r.key("num_loops"), "block_count times num_loops must be at most 65536, got " +
+                                     std::to_string(r.out.layers) + " x " +
+                                     std::to_string(loops));
     r.note("num_loops " + std::to_string(loops) +
            ": layers are numbered as in llama.cpp's cache");
     r.out.layers *= loops;
   }
   r.out.length = r.size("context_length");
   all_layers(r);
+  if (const std::int64_t extra = r.out.layers - main_layers(r); extra > 0)
+    r.note("nextn_predict_layers " + std::to_string(extra) +
+           ": the last layers predict further tokens, and llama.cpp does not run them with the "
+           "others");
   const bool has_heads = r.file().find(r.key("attention.head_count"));
   if (r.is_unrotated() && !has_heads) return;
   read_heads(r);

@@ -120,7 +120,10 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
     r.fail(
         "rope_factors_short.weight and rope_factors_long.weight must both be given, or "
         "neither");
-  const auto freqs = r.factors("rope_freqs.weight", pairs);
+  const bool unfactored = r.row->gguf.unfactored;
+  if (unfactored && r.file().find_tensor("rope_freqs.weight"))
+    r.note("rope_freqs.weight is not used: llama.cpp does not read it for " + r.arch);
+  const auto freqs = unfactored ? std::vector<double>() : r.factors("rope_freqs.weight", pairs);
   if (!longer.empty()) {
     require_original();
     r.note("the long factors apply to contexts above " + std::to_string(original) +
@@ -333,6 +336,7 @@ ModelDescription read_gguf(const Gguf& file) {
   read_layers(r);
   read_encodings(r);
   read_attention(r);
+  if (r.row->model_type.empty() && !r.row->note.empty()) r.note(std::string(r.row->note));
   finish(r);
   return std::move(r.out);
 }

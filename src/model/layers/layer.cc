@@ -49,6 +49,11 @@ std::optional<WeightedNorm> lowered_norm(const std::optional<HeadNorm>& norm,
     if (!matrix.data()) return;
     const auto all = numbers(matrix);
     to.assign(all.begin(), all.end());
+    if (lowered.heads != 0 && std::ssize(to) != lowered.heads * head_dim)
+      refuse("model",
+             name + ".bias must have as many rows as " + name + ".weight, " +
+                 std::to_string(lowered.heads),
+             std::ssize(to) / head_dim);
     lowered.head_dim = head_dim;
     lowered.heads = std::ssize(to) / head_dim;
   };
