@@ -229,7 +229,7 @@ void add_deepseek(Families& add) {
   add(rotary, {"deepseek"}, share(1, any), gguf("deepseek", RopeType::adjacent));
   const Family deepseek_ocr2_text =
       add(rotary, {"deepseek_ocr2_text"}, sizes(32, 32, 4096),
-          gguf("deepseek2-ocr", RopeType::halves), gguf_plain_rotation(true));
+          gguf("deepseek2-ocr", RopeType::halves), gguf_fixed_rope(true));
   const Family deepseek_v2 =
       add(deepseek_ocr2_text, {"deepseek_v2"}, read(read_deepseek_v2), pairing(adjacent),
           share(64.0 / 192), head_dim(192), value_dim(128),

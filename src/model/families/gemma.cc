@@ -136,6 +136,7 @@ void add_gemma(Families& add) {
                    .every = by_file,
                    .size = by_file,
                    .base = SlidingBase::own,
+                   .own_dim = true,
                    .scaled = false}));
   add(gemma3_text, {"t5gemma2_text"}, visibility(bidirectional),
       window(by_type, 4096, "sssssf"), window_sides(WindowSides::one_less_before));

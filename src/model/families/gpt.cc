@@ -138,7 +138,7 @@ void add_gpt(Families& add) {
   add(rotary, {}, alibi_heads(by_heads), gguf("refact", RopeType::none));
   add(rotary, {"baichuan"}, read(read_baichuan), position("rotary, halves, or ALiBi"),
       share(1, any), length(512), alibi_heads(40), weights(stacked),
-      gguf("baichuan", RopeType::adjacent), gguf_alibi_layers(40));
+      gguf("baichuan", RopeType::adjacent), gguf_alibi_layers(40), gguf_rotary_layers(32));
   add(rotary, {"bloom"}, read(read_bloom), position("ALiBi"), length(512), sizes(2, 8, 64),
       alibi_heads(by_heads), weights(grouped), gguf("bloom", RopeType::none));
   add(rotary, {"codegen"}, pairing(adjacent), rotary_dim(64), sizes(28, 16, 4096),
@@ -185,7 +185,8 @@ void add_gpt(Families& add) {
           gguf_window({.window = GgufWindow::causal,
                        .every = 4,
                        .base = SlidingBase::same,
-                       .scaled = false}));
+                       .scaled = false,
+                       .table_scaled = false}));
   add(olmo2, {"olmoe"}, length(4096), sizes(16, 16, 2048), gguf("olmoe", RopeType::halves));
   add(olmo, {"olmo_hybrid"}, length(65'536), sizes(32, 30, 3840),
       norm(rms, before, all_heads, 1e-6));

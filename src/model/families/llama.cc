@@ -22,7 +22,8 @@ void add_llama(Families& add) {
   for (const char* name : {"llada-moe", "rnd1"})
     add(normed, {}, visibility(bidirectional), gguf(name, RopeType::halves));
   add(normed, {}, nope_layers(NopeLayers::full), gguf("maple", RopeType::halves),
-      gguf_window({.window = GgufWindow::causal, .every = by_file, .size = by_file}));
+      gguf_window(
+          {.window = GgufWindow::causal, .every = by_file, .size = by_file, .own_dim = true}));
   add(normed, {}, gguf("plamo3", RopeType::halves),
       gguf_window({.window = GgufWindow::causal,
                    .every = 8,
@@ -38,8 +39,9 @@ void add_llama(Families& add) {
   add(rotary, {}, pairing(adjacent), gguf("plm", RopeType::adjacent));
   add(rotary, {}, gguf("nanbeige", RopeType::adjacent), gguf_keys("num_loops"));
   add(rotary, {}, gguf("spark2_5", RopeType::halves),
-      gguf_window({.window = GgufWindow::causal, .every = by_file, .size = by_file}));
-  add(rotary, {}, gguf("cogvlm", RopeType::halves), gguf_plain_rotation(true));
+      gguf_window(
+          {.window = GgufWindow::causal, .every = by_file, .size = by_file, .own_dim = true}));
+  add(rotary, {}, gguf("cogvlm", RopeType::halves), gguf_fixed_rope(true));
   for (const char* name : {"dflash", "eagle3"})
     add(rotary, {}, gguf(name, RopeType::none),
         gguf_refused("a draft of another model, whose hidden states it reads"));
@@ -130,7 +132,8 @@ void add_llama(Families& add) {
       gguf_window({.window = GgufWindow::causal,
                    .every = 4,
                    .base = SlidingBase::same,
-                   .scaled = false}));
+                   .scaled = false,
+                   .table_scaled = false}));
   add(rotary, {"minicpm"}, share(1, any), gguf("minicpm", RopeType::adjacent));
   const Family ministral = add(rotary, {"ministral"}, length(131'072), sizes(32, 32, 4096),
                                key_heads(8), window(by_type, 4096, "s"));

@@ -260,8 +260,12 @@ void add_sliding(Families& add) {
       norm(rms, before, head, 1e-6),
       differences("base, rotated share and number of heads differ by layer"),
       gguf("laguna", RopeType::halves),
-      gguf_window(
-          {.window = GgufWindow::causal, .every = 4, .full_first = true, .scaled = false}));
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 4,
+                   .full_first = true,
+                   .own_dim = true,
+                   .scaled = false,
+                   .table_scaled = false}));
   add(rotary, {"llama4_text"}, read(read_llama4), pairing(adjacent), base(500'000),
       head_dim(128), length(131'072), sizes(48, 40, 5120), key_heads(8), nope_every(4),
       nope_layers(NopeLayers::full_with_window), chunk(8192),
@@ -318,6 +322,7 @@ void add_sliding(Families& add) {
                    .every = by_file,
                    .size = by_file,
                    .base = SlidingBase::own,
+                   .own_dim = true,
                    .scaled = false}));
 }
 

@@ -138,8 +138,9 @@ void read_attention(GgufDraft& r) {
           HeadNorm{.kind = NormKind::rms,
                    .epsilon = r.positive("attention.layer_norm_rms_epsilon", 1e-6)};
   }
-  if (read_optional(r, "attention.clamp_kqv") > 0)
-    r.unsupported = "clipped queries, keys and values (attention.clamp_kqv)";
+  if (const double limit = read_optional(r, "attention.clamp_kqv"); limit > 0)
+    r.note("attention.clamp_kqv: the projections are clipped, q, k and v to -" + shown(limit) +
+           " to " + shown(limit));
   if (!r.row->unsupported.empty() && r.row->gguf.unsupported_by.empty())
     r.unsupported = r.row->unsupported;
 }

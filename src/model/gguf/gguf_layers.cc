@@ -121,6 +121,10 @@ std::int64_t read_window(GgufDraft& r) {
   }
   const std::int64_t size = given.value_or(facts.size);
   if (size == by_file) r.fail(r.key(window_key) + " is missing");
+  if (size == 0 && facts.size != 0 && facts.fixed == 0)
+    r.fail(r.key(window_key),
+           r.key(window_key) + " must be at least 1, got 0: in llama.cpp, sliding layers of " +
+               r.arch + " then attend to nothing");
   if (size == 0 || facts.fixed == 0) return size;
   if (size != facts.fixed)
     unused("in llama.cpp, the window of " + r.arch + " is " + std::to_string(facts.fixed));
@@ -131,12 +135,11 @@ void read_sliding(GgufDraft& r) {
   r.window = read_window(r);
   if (r.window == 0) return;
   const GgufSliding& facts = r.row->gguf.sliding;
-  const auto list = flags(r, pattern_key);
   std::int64_t every = facts.every;
+  const auto list = every != 0 ? flags(r, pattern_key) : std::nullopt;
   if (!list && every == by_file)
     r.fail(r.key(pattern_key), r.key(pattern_key) + " must be an array");
-  if (!list)
-    if (const auto given = r.integer(pattern_key)) every = *given;
+  if (!list && every != 0) every = r.integer(pattern_key).value_or(every);
   if (!list && (every < 0 || every > max_number))
     r.fail(r.key(pattern_key),
            r.key(pattern_key) + " must not be negative, got " + std::to_string(every));
@@ -155,9 +158,12 @@ void read_sliding(GgufDraft& r) {
 }
 
 // Whether the layer has the number at which llama.cpp omits the rotation, or its type.
-bool is_nope(const Family& row, const Layer& layer) {
-  if (row.nope_every != 0)
-    return (layer.number + (row.gguf.sliding.full_first ? 0 : 1)) % row.nope_every == 0;
+bool is_nope(const GgufDraft& r, const Layer& layer) {
+  const Family& row = *r.row;
+  // The graph takes a step of all layers for the sign that all layers rotate.
+  if (row.nope_every != 0 && row.gguf.sliding.full_first)
+    return row.nope_every != r.out.layers && layer.number % row.nope_every == 0;
+  if (row.nope_every != 0) return (layer.number + 1) % row.nope_every == 0;
   return row.nope_layers != NopeLayers::none && layer.type != sliding;
 }
 
@@ -171,7 +177,7 @@ void read_rotating(GgufDraft& r) {
   const char* const dense_key = "leading_dense_block_count";
   const std::int64_t dense = r.reads(dense_key) ? r.integer(dense_key).value_or(0) : 0;
   for (Layer& layer : r.layers)
-    layer.rotates = tuned && (layer.number < dense || !(nope && is_nope(row, layer))) &&
+    layer.rotates = tuned && (layer.number < dense || !(nope && is_nope(r, layer))) &&
                     (!listed || (*listed)[static_cast<std::size_t>(layer.number)]);
 }
 

@@ -72,8 +72,7 @@ RopeScaling read_yarn(Reader& r, double factor, std::int64_t original) {
   const double scale = r.positive("rope.scaling.attn_factor", 1);
   if (scale == 1) return yarn;
   if (latent)
-    r.fail(r.key("rope.scaling.attn_factor"), "rope.scaling.attn_factor must be 1 for " +
-                                                  r.arch + ", got " + internal::shown(scale));
+    r.softmax_scale = scale * scale * internal::inverse_sqrt(static_cast<double>(r.head_dim));
   const auto magnitude = [&](double mscale) {
     return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
   };
@@ -86,14 +85,16 @@ RopeScaling read_yarn(Reader& r, double factor, std::int64_t original) {
 
 // DeepSeek's graph multiplies the softmax scale by YaRN's factors without YaRN too.
 void scale_linear_latent(Reader& r, double factor) {
-  const double mscale =
-      (1 + 0.1 * std::log(factor)) * (1 + 0.1 * read_all_dim(r) * std::log(factor));
+  const double mscale = r.positive("rope.scaling.attn_factor", 1) *
+                        (1 + 0.1 * std::log(factor)) *
+                        (1 + 0.1 * read_all_dim(r) * std::log(factor));
   r.softmax_scale = mscale * mscale * internal::inverse_sqrt(static_cast<double>(r.head_dim));
   r.note("llama.cpp multiplies the softmax scale by " + internal::shown(mscale * mscale) +
          ", which only YaRN has in the trained models");
 }
 
-RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
+// `sliding`: of sliding layers, which have the factor of the file with the type none too.
+RopeScaling read_scaling(Reader& r, std::int64_t pairs, bool sliding = false) {
   const std::int64_t given = r.size("rope.scaling.original_context_length");
   const std::int64_t original = given ? given : r.out.length;
   const auto text = r.file().text(r.key("rope.scaling.type"));
@@ -103,7 +104,7 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
   if (!(factor > 0))
     r.fail(r.key("rope.scaling.factor"),
            "rope.scaling.factor must be positive, got " + internal::shown(factor));
-  if (type == "none") factor = 1;
+  if (type == "none" && !sliding) factor = 1;
   const auto times_factor = [&](std::vector<double> factors) {
     for (double& one : factors) one *= factor;
     return factors;
@@ -146,9 +147,10 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
     r.fail(
         r.key("rope.scaling.type"),
         "rope.scaling.type must be none, linear, yarn or longrope, got " + type.substr(0, 40));
-  if (factor != 1 && r.row->gguf.yarn != GgufYarn::usual) scale_linear_latent(r, factor);
-  const double scale = r.positive("rope.scaling.attn_factor", 1) *
-                       read_optional(r, "rope.scaling.yarn_attn_factor", 1);
+  const double attn_factor = r.positive("rope.scaling.attn_factor", 1);
+  if ((factor != 1 || attn_factor != 1) && r.row->gguf.yarn != GgufYarn::usual)
+    scale_linear_latent(r, factor);
+  const double scale = attn_factor * read_optional(r, "rope.scaling.yarn_attn_factor", 1);
   if (!freqs.empty()) return slowed(times_factor(freqs), scale);
   if (scale != 1)
     return slowed(std::vector<double>(static_cast<std::size_t>(pairs), factor), scale);
@@ -204,38 +206,61 @@ void require_dim(const Reader& r, const char* name, std::int64_t dim, std::int64
                             ", got " + std::to_string(dim));
 }
 
+std::int64_t sliding_dim(const Reader& r) {
+  return r.size("rope.dimension_count_swa", internal::max_count);
+}
+
 // The rotation of sliding layers.
 Rope local_rope(Reader& r, const Rope& rope) {
   const internal::GgufSliding& facts = r.row->gguf.sliding;
   Rope local = rope;
-  if (!facts.scaled) local.scaling = NoScaling{};
   if (facts.base == SlidingBase::own ||
       (facts.base == SlidingBase::own_or_same && r.file().find(r.key("rope.freq_base_swa"))))
     local.rotary.base = r.base("rope.freq_base_swa");
   const std::int64_t width = r.head_dim_of("sliding_attention");
-  const std::int64_t dim = r.size("rope.dimension_count_swa", internal::max_count);
+  const std::int64_t dim = facts.own_dim ? sliding_dim(r) : 0;
   const std::int64_t usual = rope.rotary.rotary_dim * (r.row->gguf.half_rotated ? 2 : 1);
   local.rotary.rotary_dim = dim != 0 ? dim : std::min(width, usual);
   require_dim(r, "rope.dimension_count_swa", local.rotary.rotary_dim, width);
   if (r.size("attention.kv_lora_rank") != 0)
     local.rotary.head_offset = width - local.rotary.rotary_dim;
+  const std::int64_t pairs = local.rotary.rotary_dim / 2;
+  const double scale = facts.table_scaled ? r.positive("rope.scaling.attn_factor", 1) : 1;
+  if (!facts.scaled && scale == 1)
+    local.scaling = NoScaling{};
+  else if (!facts.scaled)
+    local.scaling = slowed(std::vector<double>(static_cast<std::size_t>(pairs), 1), scale);
+  else if (r.file().text(r.key("rope.scaling.type")) == "none")
+    local.scaling = read_scaling(r, pairs, true);
   check(r, local);
   return local;
 }
 
-// The graph rotates by constants.
-void read_plain_rotation(Reader& r, double& base) {
-  const char* const factor = "rope.scaling.factor";
-  if (base != 10'000 || r.number(factor, 1) != 1)
-    r.note("rope.freq_base and " + std::string(factor) +
-           " are not used: llama.cpp rotates with base 10000 and without scaling");
-  base = 10'000;
+// Sets the rotation of a graph that reads no keys of the rotation.
+void read_fixed_rope(Reader& r) {
+  if (r.head_dim % 2 != 0)
+    r.fail("the head dimension must be even, got " + std::to_string(r.head_dim));
+  const double base = r.number("rope.freq_base", 10'000);
+  if (base != 10'000)
+    r.note("rope.freq_base " + internal::shown(base) +
+           " is not used: it is 10000 in llama.cpp");
+  if (r.number("rope.scaling.factor", 1) != 1)
+    r.note("rope.scaling.factor is not used: llama.cpp does not scale " + r.arch);
+  r.ropes.emplace(
+      "",
+      Rope{.rotary = {.rotary_dim = r.head_dim, .pairing = Pairing::halves, .base = 10'000}});
+  put_ropes(r);
 }
 
 void read_rope(Reader& r) {
+  if (r.row->gguf.fixed_rope) return read_fixed_rope(r);
   std::int64_t dim = r.size("rope.dimension_count", 1 << 16);
   if (dim == 0) dim = r.head_dim;
   if (r.row->gguf.half_rotated) dim /= 2;
+  // Most graphs rotate all layers as the first.
+  if (r.window != 0 && !r.row->gguf.sliding.own_dim && sliding_dim(r) != 0 &&
+      r.layers.front().type == "sliding_attention")
+    dim = sliding_dim(r);
   require_dim(r, "rope.dimension_count", dim, r.head_dim);
   const bool adjacent = rope_type_of(r) == RopeType::adjacent;
   const bool latent = r.size("attention.kv_lora_rank") != 0;
@@ -252,10 +277,7 @@ void read_rope(Reader& r) {
                        .head_offset = latent ? r.head_dim - dim : 0},
             .scaling = {},
             .axes = {}};
-  if (r.row->gguf.plain_rotation)
-    read_plain_rotation(r, rope.rotary.base);
-  else
-    rope.scaling = read_scaling(r, dim / 2);
+  rope.scaling = read_scaling(r, dim / 2);
   rope.axes = read_axes(r, dim / 2);
   check(r, rope);
   if (adjacent != (r.row->pairing == Pairing::adjacent))
@@ -316,7 +338,11 @@ void read_encodings(Reader& r) {
   if (r.out.layers == r.row->gguf.alibi_layers) {
     // Baichuan 13B (ALiBi) has the same architecture name as 7B (rotary).
     put(r, Alibi{.heads = r.heads});
-    r.note("40 layers: the 13B model, which has ALiBi (the 7B model has rotary)");
+    r.note(std::to_string(r.out.layers) + " layers: the model with ALiBi (others have rotary)");
+  } else if (const std::int64_t rotary = r.row->gguf.rotary_layers;
+             rotary != 0 && rotary != r.out.layers) {
+    r.note("llama.cpp does not rotate: it knows models of " + r.arch + " with " +
+           std::to_string(rotary) + " layers only");
   } else if (r.is_unrotated()) {
     read_unrotated(r);
   } else {
