@@ -123,6 +123,23 @@ TEST(GgufArchitectures, FullLayersOfStep35RotateHalf) {
               HasSubstr("must have one factor for each of 4 pairs, got 3"));
 }
 
+// llama.cpp's graphs take the rotated dimension of the first layer, if they do not ask for each.
+TEST(GgufArchitectures, MostGraphsRotateAllLayersAsTheFirst) {
+  const auto pairs = [](const std::string& name, std::vector<std::uint8_t> slides) {
+    const auto model = read(Model(name, {.layers = 2})
+                                .size(".attention.sliding_window", 32)
+                                .booleans(".attention.sliding_window_pattern", slides)
+                                .size(".rope.dimension_count", 8)
+                                .size(".rope.dimension_count_swa", 4));
+    return std::vector<std::size_t>{frequencies(layer(model, 0)).inv_freq.size(),
+                                    frequencies(layer(model, 1)).inv_freq.size()};
+  };
+  using Pairs = std::vector<std::size_t>;
+  EXPECT_EQ(pairs("spark2_5", {1, 0}), (Pairs{2, 4}));
+  EXPECT_EQ(pairs("mimo2", {1, 0}), (Pairs{2, 2}));
+  EXPECT_EQ(pairs("mimo2", {0, 1}), (Pairs{4, 4}));
+}
+
 TEST(GgufArchitectures, FactorsThatLlamaCppDoesNotReadAreNotUsed) {
   const std::vector<float> factors = {1, 2, 3, 4, 5, 6, 7, 8};
   for (const char* name : {"falcon-h1", "llada", "pangu-embedded"}) {
