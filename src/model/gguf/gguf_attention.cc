@@ -110,7 +110,10 @@ void read_attention(GgufDraft& r) {
   r.out.width = r.size("embedding_length", 1 << 24);
   if (r.heads == 0) return;
   const bool encoder = r.row->visibility == Visibility::bidirectional;
-  const bool causal = r.file().boolean(r.key("attention.causal")).value_or(!encoder);
+  const auto given = r.file().boolean(r.key("attention.causal"));
+  const bool causal = !encoder && given.value_or(true);
+  if (encoder && given.value_or(false))
+    r.note("attention.causal is not used: llama.cpp runs " + r.arch + " in both directions");
   for (Layer& layer : all_layers(r))
     layer.attention.visibility = layer.part == "encoder" || (layer.part.empty() && !causal)
                                      ? Visibility::bidirectional
