@@ -96,7 +96,6 @@ struct GgufSliding {
   std::int64_t fixed = 0;   // window whatever the file's size, unless that is 0
   std::int64_t layers = 0;  // number of layers of the models with a window. 0: all models
   SlidingBase base = SlidingBase::own_or_same;
-  bool own_dim = false;  // rope.dimension_count_swa; if not, all layers rotate as the first
   // The scaling applies to sliding layers too. If not: whether rope.scaling.attn_factor does.
   bool scaled = true, table_scaled = true;
 };

@@ -134,7 +134,7 @@ void read_phimoe(Reading& r) {
 void add_gpt(Families& add) {
   using namespace changes;
   add(rotary, {}, position("ALiBi"), gguf("jais", RopeType::none),
-      gguf_scaled_by_head_dim(true));
+      gguf_keys("attention.max_alibi_bias"), gguf_scaled_by_head_dim(true));
   add(rotary, {}, alibi_heads(by_heads), gguf("refact", RopeType::none));
   add(rotary, {"baichuan"}, read(read_baichuan), position("rotary, halves, or ALiBi"),
       share(1, any), length(512), alibi_heads(40), weights(stacked),
@@ -175,7 +175,8 @@ void add_gpt(Families& add) {
       window(by_type, 256, "fs", "window_size"), softmax_scale(1));
   add(imagegpt, {"openai-gpt"}, length(512), sizes(12, 12, 768), weights(transposed));
   add(rotary, {"mpt"}, read(read_mpt), position("ALiBi"), sizes(24, 16, 2048), weights(stacked),
-      gguf("mpt", RopeType::none), gguf_keys("attention.clamp_kqv"));
+      gguf("mpt", RopeType::none),
+      gguf_keys("attention.clamp_kqv", "attention.max_alibi_bias"));
   add(rotary, {"nanochat"}, read(read_nanochat), sizes(12, 6, 768),
       norm(rms, after, head, 1e-6, 0, "", true, false, false));
   const Family olmo = add(rotary, {"olmo"}, sizes(32, 32, 4096),

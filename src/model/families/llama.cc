@@ -22,8 +22,8 @@ void add_llama(Families& add) {
   for (const char* name : {"llada-moe", "rnd1"})
     add(normed, {}, visibility(bidirectional), gguf(name, RopeType::halves));
   add(normed, {}, nope_layers(NopeLayers::full), gguf("maple", RopeType::halves),
-      gguf_window(
-          {.window = GgufWindow::causal, .every = by_file, .size = by_file, .own_dim = true}));
+      gguf_keys("rope.dimension_count_swa"),
+      gguf_window({.window = GgufWindow::causal, .every = by_file, .size = by_file}));
   add(normed, {}, gguf("plamo3", RopeType::halves),
       gguf_window({.window = GgufWindow::causal,
                    .every = 8,
@@ -38,9 +38,8 @@ void add_llama(Families& add) {
   add(rotary, {}, gguf("pangu-embedded", RopeType::halves), gguf_unfactored(true));
   add(rotary, {}, pairing(adjacent), gguf("plm", RopeType::adjacent));
   add(rotary, {}, gguf("nanbeige", RopeType::adjacent), gguf_keys("num_loops"));
-  add(rotary, {}, gguf("spark2_5", RopeType::halves),
-      gguf_window(
-          {.window = GgufWindow::causal, .every = by_file, .size = by_file, .own_dim = true}));
+  add(rotary, {}, gguf("spark2_5", RopeType::halves), gguf_keys("rope.dimension_count_swa"),
+      gguf_window({.window = GgufWindow::causal, .every = by_file, .size = by_file}));
   add(rotary, {}, gguf("cogvlm", RopeType::halves), gguf_fixed_rope(true));
   for (const char* name : {"dflash", "eagle3"})
     add(rotary, {}, gguf(name, RopeType::none),

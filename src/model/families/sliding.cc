@@ -259,11 +259,10 @@ void add_sliding(Families& add) {
       head_dim(128), length(131'072), sizes(40, 48, 2048), key_heads(8), window(by_type, 512),
       norm(rms, before, head, 1e-6),
       differences("base, rotated share and number of heads differ by layer"),
-      gguf("laguna", RopeType::halves),
+      gguf("laguna", RopeType::halves), gguf_keys("rope.dimension_count_swa"),
       gguf_window({.window = GgufWindow::causal,
                    .every = 4,
                    .full_first = true,
-                   .own_dim = true,
                    .scaled = false,
                    .table_scaled = false}));
   add(rotary, {"llama4_text"}, read(read_llama4), pairing(adjacent), base(500'000),
@@ -317,12 +316,11 @@ void add_sliding(Families& add) {
       share(1, factor), head_dim(128), length(128'000), sizes(45, 64, 4096), key_heads(8),
       window(by_type), norm(rms, before, head, 1e-5, 1),
       differences("base and rotated share per layer"), gguf("step35", RopeType::halves),
-      gguf_half_rotated(true),
+      gguf_keys("rope.dimension_count_swa"), gguf_half_rotated(true),
       gguf_window({.window = GgufWindow::causal,
                    .every = by_file,
                    .size = by_file,
                    .base = SlidingBase::own,
-                   .own_dim = true,
                    .scaled = false}));
 }
 

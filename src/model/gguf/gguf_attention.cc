@@ -111,11 +111,10 @@ void read_attention(GgufDraft& r) {
   r.out.width = r.size("embedding_length", 1 << 24);
   if (r.heads == 0) return;
   const bool encoder = r.row->visibility == Visibility::bidirectional;
-  const bool given = r.file().boolean(r.key("attention.causal")).value_or(!encoder);
-  // llama.cpp has no KV cache for these models, and runs them without a causal mask.
-  const bool causal = given && !encoder;
-  if (given && encoder)
-    r.note("attention.causal is not used: in llama.cpp, " + r.arch + " attends to all tokens");
+  const auto given = r.file().boolean(r.key("attention.causal"));
+  const bool causal = !encoder && given.value_or(true);
+  if (encoder && given.value_or(false))
+    r.note("attention.causal is not used: llama.cpp runs " + r.arch + " in both directions");
   for (Layer& layer : all_layers(r))
     layer.attention.visibility = layer.part == "encoder" || (layer.part.empty() && !causal)
                                      ? Visibility::bidirectional

@@ -77,14 +77,25 @@ void read_head_dim(GgufDraft& r) {
   r.head_dim = width / heads;
 }
 
-// Number of layers without those of multi-token prediction, which are the last.
-std::int64_t main_layers(const GgufDraft& r) {
-  const std::int64_t extra = r.integer("nextn_predict_layers").value_or(0);
-  if (extra < 0 || extra > r.out.layers)
-    r.fail(r.key("nextn_predict_layers"), "nextn_predict_layers must be 0 to " +
-                                              std::to_string(r.out.layers) + ", got " +
-                                              std::to_string(extra));
-  return r.out.layers - extra;
+// Returns the number of layers without the last ones, which predict further tokens.
+std::int64_t read_layer_count(GgufDraft& r) {
+  const std::int64_t layers = r.required("block_count");
+  const char* const key = "nextn_predict_layers";
+  const std::int64_t further = r.integer(key).value_or(0);
+  if (further < 0 || further >= layers)
+    r.fail(r.key(key), r.key(key) + " must be 0 to " + std::to_string(layers - 1) + ", got " +
+                           std::to_string(further));
+  if (further > 0)
+    r.note("the last layers (" + std::to_string(further) + " of " + std::to_string(layers) +
+           ") predict further tokens and are not described");
+  const std::int64_t loops = r.reads("num_loops") ? r.size("num_loops") : 0;
+  if (loops <= 1) return layers - further;
+  if (loops > max_count / layers)
+    r.fail(r.key("num_loops"), "block_count times num_loops must be at most 65536, got " +
+                                   std::to_string(layers) + " x " + std::to_string(loops));
+  r.note("num_loops " + std::to_string(loops) +
+         ": layers are numbered as in llama.cpp's cache");
+  return (layers - further) * loops;
 }
 
 void read_recurrent(GgufDraft& r) {
@@ -94,7 +105,7 @@ void read_recurrent(GgufDraft& r) {
   const std::int64_t every = given ? given : r.row->gguf.attention_every;
   for (Layer& layer : r.layers)
     if (recurrent ? (*recurrent)[static_cast<std::size_t>(layer.number)]
-                  : layer.number < main_layers(r) && (layer.number + 1) % every != 0)
+                  : (layer.number + 1) % every != 0)
       layer.attends = false;
 }
 
@@ -114,7 +125,7 @@ std::int64_t read_window(GgufDraft& r) {
     unused("in llama.cpp, all layers of " + r.arch + " have full attention");
     return 0;
   }
-  if (facts.layers != 0 && facts.layers != main_layers(r)) {
+  if (facts.layers != 0 && facts.layers != r.out.layers) {
     unused("in llama.cpp, only models of " + r.arch + " with " + std::to_string(facts.layers) +
            " layers have a window");
     return 0;
@@ -145,9 +156,7 @@ void read_sliding(GgufDraft& r) {
            r.key(pattern_key) + " must not be negative, got " + std::to_string(every));
   for (Layer& layer : r.layers) {
     const bool full = every != 0 && layer.number % every == (facts.full_first ? 0 : every - 1);
-    if (list ? (*list)[static_cast<std::size_t>(layer.number)]
-             : !full && layer.number < main_layers(r))
-      layer.type = sliding;
+    if (list ? (*list)[static_cast<std::size_t>(layer.number)] : !full) layer.type = sliding;
   }
   for (const char* name : {"attention.key_length_swa", "attention.key_length_mla_swa"})
     if (const std::int64_t width = r.size(name, max_count); width != 0)
@@ -208,22 +217,9 @@ void read_shared(GgufDraft& r) {
 }  // namespace
 
 void read_layers(GgufDraft& r) {
-  r.out.layers = r.required("block_count");
-  if (const std::int64_t loops = r.reads("num_loops") ? r.size("num_loops") : 0; loops > 1) {
-    if (loops > max_count / r.out.layers)
-      r.fail(r.key("num_loops"), "block_count times num_loops must be at most 65536, got " +
-                                     std::to_string(r.out.layers) + " x " +
-                                     std::to_string(loops));
-    r.note("num_loops " + std::to_string(loops) +
-           ": layers are numbered as in llama.cpp's cache");
-    r.out.layers *= loops;
-  }
+  r.out.layers = read_layer_count(r);
   r.out.length = r.size("context_length");
   all_layers(r);
-  if (const std::int64_t extra = r.out.layers - main_layers(r); extra > 0)
-    r.note("nextn_predict_layers " + std::to_string(extra) +
-           ": the last layers predict further tokens, and llama.cpp does not run them with the "
-           "others");
   const bool has_heads = r.file().find(r.key("attention.head_count"));
   if (r.is_unrotated() && !has_heads) return;
   read_heads(r);

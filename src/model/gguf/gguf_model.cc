@@ -167,23 +167,50 @@ RopeType rope_type_of(const Reader& r) {
                                                        : r.row->gguf.rope_type;
 }
 
+[[noreturn]] void fail_sections(const Reader& r, const std::string& why) {
+  r.fail(r.key("rope.dimension_sections"), "rope.dimension_sections does not fit: " + why);
+}
+
+// Up to four sections, which repeat over the pairs.
+std::vector<std::int32_t> sequential_axes(const Reader& r,
+                                          const std::vector<std::int64_t>& sections,
+                                          std::int64_t pairs) {
+  std::vector<std::int32_t> axes;
+  for (std::size_t axis = 0; axis < sections.size(); ++axis) {
+    const std::int64_t left = pairs - std::ssize(axes);
+    if (sections[axis] < 0 || sections[axis] > left || axis > 3)
+      fail_sections(r, "sections must be at most 4, of " + std::to_string(pairs) +
+                           " pairs in sum, got " + std::to_string(sections[axis]));
+    axes.insert(axes.end(), static_cast<std::size_t>(sections[axis]),
+                static_cast<std::int32_t>(axis));
+  }
+  if (axes.empty()) fail_sections(r, "sections must have pairs");
+  for (std::size_t i = 0; std::ssize(axes) < pairs; ++i) axes.push_back(axes[i]);
+  return axes;
+}
+
+std::vector<std::int32_t> interleaved_axes(const Reader& r,
+                                           const std::vector<std::int64_t>& sections,
+                                           std::int64_t pairs) {
+  try {
+    return mrope_axes(MRopeOrder::ggml_interleaved, sections, pairs);
+  } catch (const std::invalid_argument& error) {
+    const std::string why = error.what();
+    fail_sections(r, why.substr(why.find(']') + 2));
+  }
+}
+
 std::vector<std::int32_t> read_axes(Reader& r, std::int64_t pairs) {
   const auto sections = r.file().integers(r.key("rope.dimension_sections"));
   const RopeType rope_type = rope_type_of(r);
   if (rope_type != RopeType::sections && rope_type != RopeType::interleaved_sections) return {};
   if (!sections) r.fail(r.key("rope.dimension_sections") + " is missing");
-  std::vector<std::int64_t> sizes = *sections;
-  if (rope_type == RopeType::sections)  // drops a fourth section of size 0
-    while (sizes.size() > 3 && sizes.back() == 0) sizes.pop_back();
-  try {
-    return mrope_axes(
-        rope_type == RopeType::sections ? MRopeOrder::sequential : MRopeOrder::ggml_interleaved,
-        sizes, pairs);
-  } catch (const std::invalid_argument& error) {
-    const std::string why = error.what();
-    r.fail(r.key("rope.dimension_sections"),
-           "rope.dimension_sections does not fit: " + why.substr(why.find(']') + 2));
-  }
+  const std::vector<std::int32_t> axes = rope_type == RopeType::sections
+                                             ? sequential_axes(r, *sections, pairs)
+                                             : interleaved_axes(r, *sections, pairs);
+  if (std::find(axes.begin(), axes.end(), 3) != axes.end())
+    r.note("some pairs rotate by a fourth position, which is 0 for text");
+  return axes;
 }
 
 void check(Reader& r, const Rope& rope) {
@@ -206,10 +233,6 @@ void require_dim(const Reader& r, const char* name, std::int64_t dim, std::int64
                             ", got " + std::to_string(dim));
 }
 
-std::int64_t sliding_dim(const Reader& r) {
-  return r.size("rope.dimension_count_swa", internal::max_count);
-}
-
 // The rotation of sliding layers.
 Rope local_rope(Reader& r, const Rope& rope) {
   const internal::GgufSliding& facts = r.row->gguf.sliding;
@@ -218,7 +241,9 @@ Rope local_rope(Reader& r, const Rope& rope) {
       (facts.base == SlidingBase::own_or_same && r.file().find(r.key("rope.freq_base_swa"))))
     local.rotary.base = r.base("rope.freq_base_swa");
   const std::int64_t width = r.head_dim_of("sliding_attention");
-  const std::int64_t dim = facts.own_dim ? sliding_dim(r) : 0;
+  const std::int64_t dim = r.reads("rope.dimension_count_swa")
+                               ? r.size("rope.dimension_count_swa", internal::max_count)
+                               : 0;
   const std::int64_t usual = rope.rotary.rotary_dim * (r.row->gguf.half_rotated ? 2 : 1);
   local.rotary.rotary_dim = dim != 0 ? dim : std::min(width, usual);
   require_dim(r, "rope.dimension_count_swa", local.rotary.rotary_dim, width);
@@ -257,10 +282,10 @@ void read_rope(Reader& r) {
   std::int64_t dim = r.size("rope.dimension_count", 1 << 16);
   if (dim == 0) dim = r.head_dim;
   if (r.row->gguf.half_rotated) dim /= 2;
-  // Most graphs rotate all layers as the first.
-  if (r.window != 0 && !r.row->gguf.sliding.own_dim && sliding_dim(r) != 0 &&
-      r.layers.front().type == "sliding_attention")
-    dim = sliding_dim(r);
+  // Most graphs use the number of the first layer in all layers.
+  if (r.window != 0 && r.layers.front().type == "sliding_attention" &&
+      !r.reads("rope.dimension_count_swa"))
+    if (const std::int64_t first = r.size("rope.dimension_count_swa", 1 << 16)) dim = first;
   require_dim(r, "rope.dimension_count", dim, r.head_dim);
   const bool adjacent = rope_type_of(r) == RopeType::adjacent;
   const bool latent = r.size("attention.kv_lora_rank") != 0;
@@ -315,8 +340,12 @@ void read_t5(Reader& r, GgufParts parts) {
 
 // Reads a model without rotation: a table, a bias, or no encoding.
 void read_unrotated(Reader& r) {
-  double max_bias = r.not_negative("attention.max_alibi_bias");
-  if (max_bias == 0 && r.row->alibi_heads == internal::by_heads) max_bias = 8;
+  const bool fixed = r.row->alibi_heads == internal::by_heads;
+  r.note_unread("attention.max_alibi_bias", fixed ? 8 : 0);
+  const double max_bias = fixed ? 8
+                          : r.reads("attention.max_alibi_bias")
+                              ? r.not_negative("attention.max_alibi_bias")
+                              : 0;
   if (const GgufParts parts = r.row->gguf.parts; parts != GgufParts::none) {
     read_t5(r, parts);
   } else if (max_bias > 0) {
