@@ -16,13 +16,48 @@ void read_ministral3(Reading& r) {
 
 void add_llama(Families& add) {
   using namespace changes;
-  for (const char* name : {"arctic", "bailingmoe", "deci", "plm"})
+  const Family normed =
+      add(rotary, {}, norm(rms, before, head, 1e-6), gguf("bailingmoe2", RopeType::halves));
+  add(normed, {}, gguf("grovemoe", RopeType::halves));
+  for (const char* name : {"llada-moe", "rnd1"})
+    add(normed, {}, visibility(bidirectional), gguf(name, RopeType::halves));
+  add(normed, {}, nope_layers(NopeLayers::full), gguf("maple", RopeType::halves),
+      gguf_keys("rope.dimension_count_swa"),
+      gguf_window({.window = GgufWindow::causal, .every = by_file, .size = by_file}));
+  add(normed, {}, gguf("plamo3", RopeType::halves),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 8,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
+  add(rotary, {}, pairing(adjacent), norm(rms, after, head, 1e-6),
+      gguf("maincoder", RopeType::adjacent));
+  add(rotary, {}, norm(rms, after, head, 1e-6), gguf("talkie", RopeType::halves));
+  add(rotary, {}, visibility(bidirectional), gguf("dream", RopeType::halves));
+  add(rotary, {}, visibility(bidirectional), gguf("llada", RopeType::adjacent),
+      gguf_unfactored(true));
+  add(rotary, {}, gguf("pangu-embedded", RopeType::halves), gguf_unfactored(true));
+  add(rotary, {}, pairing(adjacent), gguf("plm", RopeType::adjacent));
+  add(rotary, {}, gguf("nanbeige", RopeType::adjacent), gguf_keys("num_loops"));
+  add(rotary, {}, gguf("spark2_5", RopeType::halves), gguf_keys("rope.dimension_count_swa"),
+      gguf_window({.window = GgufWindow::causal, .every = by_file, .size = by_file}));
+  add(rotary, {}, gguf("cogvlm", RopeType::halves), gguf_fixed_rope(true));
+  for (const char* name : {"dflash", "eagle3"})
+    add(rotary, {}, gguf(name, RopeType::none),
+        gguf_refused("a draft of another model, whose hidden states it reads"));
+  for (const char* name : {"arctic", "bailingmoe", "deci", "llama-embed"})
     add(rotary, {}, gguf(name, RopeType::adjacent));
-  for (const char* name : {"codeshell", "cogvlm", "plamo", "smallthinker"})
-    add(rotary, {}, gguf(name, RopeType::halves));
-  add(rotary, {}, softcap(30), gguf("grok", RopeType::halves));
-  add(rotary, {}, gguf("hunyuan-vl", RopeType::sections));
-  add(rotary, {}, norm(layer_norm, before, head, 1e-6), gguf("chameleon", RopeType::adjacent));
+  for (const char* name : {"codeshell", "plamo"}) add(rotary, {}, gguf(name, RopeType::halves));
+  add(rotary, {}, nope_every(4), nope_layers(NopeLayers::full_with_window),
+      gguf("smallthinker", RopeType::halves),
+      gguf_window(
+          {.window = GgufWindow::causal, .every = 4, .full_first = true, .fixed = 4096}));
+  add(rotary, {}, softmax_scale(0.08838834764831845), softcap(30),
+      gguf("grok", RopeType::halves), gguf_beta_fast(8),
+      gguf_keys("attention.output_scale", "attn_logit_softcapping",
+                "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor",
+                "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"));
+  add(rotary, {}, norm(layer_norm, before, head, 1e-5), gguf("chameleon", RopeType::adjacent),
+      gguf_norm_epsilon(1e-5));
   add(rotary, {"EvollaModel", "evolla"}, base(500'000), length(8192), sizes(32, 32, 4096),
       key_heads(8));
   const Family apertus1p5_text =
@@ -70,26 +105,34 @@ void add_llama(Families& add) {
       norm(rms, before, all_heads, 1e-6));
   add(rotary, {"helium"}, pairing(adjacent), base(100'000), head_dim(128), length(4096),
       sizes(24, 20, 2560), key_heads(20));
-  add(rotary, {"hrm_text"}, head_dim(128), sizes(128, 12, 1536));
+  add(rotary, {"hrm_text"}, head_dim(128), sizes(128, 12, 1536),
+      gguf("hrm_text", RopeType::halves));
   const Family hunyuan_v1_dense =
       add(rotary, {"hunyuan_v1_dense"}, sizes(32, 32, 4096), norm(rms, after, head, 1e-5),
-          gguf("hunyuan-dense", RopeType::halves));
+          gguf("hunyuan-dense", RopeType::halves), gguf_keys("rope.scaling.alpha"));
+  add(hunyuan_v1_dense, {}, gguf("hunyuan_vl", RopeType::halves),
+      gguf_keys("rope.scaling.alpha", "rope.dimension_sections"));
   add(hunyuan_v1_dense, {"hunyuan_v1_moe"}, gguf("hunyuan-moe", RopeType::halves));
   add(rotary, {"hy_v3"}, base(11'158'840), head_dim(128), length(131'072), sizes(80, 64, 4096),
-      key_heads(8), norm(rms, before, head, 1e-5));
+      key_heads(8), norm(rms, before, head, 1e-5), gguf("hy_v3", RopeType::halves));
   add(rotary, {"internlm2"}, share(1, any), weights(grouped),
       gguf("internlm2", RopeType::adjacent));
   add(rotary, {"internlm3"}, head_dim(128), length(32'768), sizes(48, 32, 4096), key_heads(2));
   add(rotary, {"iquestcoder"}, head_dim(128), length(131'072), sizes(80, 40, 5120),
       key_heads(8));
-  add(rotary, {"jais2"}, length(8192), sizes(32, 26, 3328));
+  add(rotary, {"jais2"}, length(8192), sizes(32, 26, 3328), gguf("jais2", RopeType::halves));
   add(rotary, {"jetmoe"}, head_dim(128), length(4096), sizes(12, 32, 2048), key_heads(16));
   add(rotary, {"mellum"}, base(500'000), share(1, factor),
       rope(
           R"({"full_attention": {"rope_type": "default", "rope_theta": 500000.0},
 "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})"),
       head_dim(128), length(131'072), sizes(28, 32, 2304), key_heads(4), window(by_type, 1024),
-      norm(rms, before, head, 1e-6));
+      norm(rms, before, head, 1e-6), gguf("mellum", RopeType::halves),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 4,
+                   .base = SlidingBase::same,
+                   .scaled = false,
+                   .table_scaled = false}));
   add(rotary, {"minicpm"}, share(1, any), gguf("minicpm", RopeType::adjacent));
   const Family ministral = add(rotary, {"ministral"}, length(131'072), sizes(32, 32, 4096),
                                key_heads(8), window(by_type, 4096, "s"));
@@ -100,9 +143,11 @@ void add_llama(Families& add) {
 "beta_fast": 32.0, "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0,
 "llama_4_scaling_beta": 0.1, "rope_type": "yarn"})"),
       head_dim(128), length(262'144), sizes(34, 32, 4096), window(all),
-      gguf("mistral3", RopeType::adjacent, all));
+      gguf("mistral3", RopeType::adjacent),
+      gguf_keys("attention.temperature_scale", "rope.scaling.yarn_beta_fast",
+                "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"));
   add(rotary, {"mistral"}, length(131'072), sizes(32, 32, 4096), key_heads(8),
-      window(all, 4096), gguf("llama", RopeType::adjacent, all));
+      window(all, 4096), gguf("llama", RopeType::adjacent));
   add(rotary, {"mixtral"}, base(1'000'000), length(131'072), sizes(32, 32, 4096), key_heads(8),
       window(all));
   add(rotary, {"molmo2_text"}, head_dim(128), length(36'864), sizes(36, 32, 4096), key_heads(8),
@@ -113,13 +158,13 @@ void add_llama(Families& add) {
       unsupported("attention that was not compared with the model's own code"));
   add(rotary, {"nemotron"}, share(0.5, factor), odd_share(true), length(4096),
       sizes(32, 48, 6144), gguf("nemotron", RopeType::halves));
-  add(rotary, {"orion"}, share(1, any), gguf("orion", RopeType::adjacent));
+  add(rotary, {"orion"}, share(1, any), gguf("orion", RopeType::halves));
   add(rotary, {"seed_oss"}, head_dim(128), length(524'288), sizes(64, 80, 4096), key_heads(8),
       gguf("seed_oss", RopeType::halves));
   add(rotary, {"solar_open"}, base(1'000'000), share(1, factor), head_dim(128), length(131'072),
       sizes(48, 64, 4096), key_heads(8));
   add(rotary, {"starcoder2"}, length(4096), sizes(30, 24, 3072), key_heads(2), window(all),
-      gguf("starcoder2", RopeType::halves, all));
+      gguf("starcoder2", RopeType::halves));
   add(rotary, {"unlimited_ocr_text"}, head_dim(by_heads), length(32'768), sizes(12, 10, 1280),
       key_heads(10), unsupported("windows and a reference image"));
   add(rotary, {"xverse"}, share(1, any), gguf("xverse", RopeType::adjacent));

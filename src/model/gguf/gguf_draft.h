@@ -1,6 +1,7 @@
 // Draft of a description, from the keys and tensors of a GGUF file.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -26,6 +27,9 @@ class GgufDraft : public Draft {
       fail("general.architecture",
            "the architecture " + gnomon::internal::shown(arch) +
                " is unknown, so the pairing of its elements is unknown");
+    if (!row->gguf.refused.empty())
+      fail("general.architecture",
+           "the architecture " + arch + " is not read: " + std::string(row->gguf.refused));
     out.source = file.name();
     out.model_type = arch;
   }
@@ -92,31 +96,48 @@ class GgufDraft : public Draft {
     const GgufTensor* const tensor = file_.find_tensor(tensor_name);
     if (!tensor) return {};
     file_.data(*tensor);  // throws if the bytes are missing
-    if (tensor->size() != pairs)
-      throw FormatError(
-          file_.name(), std::min<std::uint64_t>(tensor->offset, file_.bytes().size()),
-          std::string(tensor_name) + " must have one factor for each of " +
-              std::to_string(pairs) + " pairs, got " + std::to_string(tensor->size()));
+    const auto& [bytes, name] = file_.shards()[tensor->shard];
+    // A file may have factors for the whole head, of which the first pairs are used.
+    const bool longer = row->gguf.half_rotated && tensor->size() > pairs;
+    if (tensor->size() != pairs && !longer)
+      throw FormatError(name, std::min<std::uint64_t>(tensor->offset, bytes.size()),
+                        std::string(tensor_name) + " must have one factor for each of " +
+                            std::to_string(pairs) + " pairs, got " +
+                            std::to_string(tensor->size()));
     std::vector<double> values = file_.values(*tensor);
     for (const double value : values)
       if (!(value > 0) || !std::isfinite(value))
         throw FormatError(
-            file_.name(), tensor->offset,
+            name, tensor->offset,
             std::string(tensor_name) + " must be finite and positive, got " + shown(value));
+    values.resize(static_cast<std::size_t>(pairs));
     return values;
   }
 
+  // Whether llama.cpp reads this key, which only some architectures have.
+  bool reads(std::string_view name) const {
+    return std::find(row->gguf.keys.begin(), row->gguf.keys.end(), name) !=
+           row->gguf.keys.end();
+  }
+  // Adds a note if the file has the key with another value, and llama.cpp does not read it.
+  void note_unread(const std::string& name, double usual) {
+    if (const double value = number(name, usual); value != usual && !reads(name))
+      note(name + " " + shown(value) + " is not used: llama.cpp does not read it for " + arch);
+  }
   // Whether no layer rotates.
   bool is_unrotated() const { return row->gguf.rope_type == RopeType::none; }
   const Gguf& file() const { return file_; }
   std::string arch;
   const Family* row = nullptr;  // row of the architecture
+  std::int64_t window = 0;      // of the layers of type sliding_attention; 0: there are none
 
  private:
   const Gguf& file_;
 };
 
-// Reads heads, windows, norms, caps and sinks.
+// Reads sizes and types of the layers.
+void read_layers(GgufDraft& r);
+// Reads windows, norms, scales, caps and sinks.
 void read_attention(GgufDraft& r);
 
 }  // namespace gnomon::model::internal
