@@ -80,9 +80,11 @@ def attend(model: Any, layer: Any, site: Any, tokens: Any, length: int,
 
     parameters = [matrix(one, site.layer, layer.part, tensors)
                   for one in model.parameters(site.layer, layer.part)]
-    if isinstance(tokens, tuple):  # positions on axes; llama.cpp has a fourth one, always 0
-        axes = {axis for one in layer.position for axis in getattr(one, "axes", ())}
-        tokens = (*tokens, *[np.zeros_like(tokens[0])] * (max(axes, default=0) - 2))
+    axes = {axis for one in layer.position for axis in getattr(one, "axes", ())}
+    if isinstance(tokens, int) and 3 in axes:
+        tokens = (np.arange(tokens),) * 3
+    if isinstance(tokens, tuple) and 3 in axes:  # in llama.cpp, positions on this axis are 0
+        tokens = (*tokens, np.zeros_like(tokens[0]))
     plan = model.lower(site.layer, tokens, part=layer.part, parameters=parameters,
                        length=length)
     q, k, v = (np.ascontiguousarray(one[None]) for one in (site.q, site.k, site.v))
