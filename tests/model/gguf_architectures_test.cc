@@ -123,7 +123,7 @@ TEST(GgufArchitectures, FullLayersOfStep35RotateHalf) {
               HasSubstr("must have one factor for each of 4 pairs, got 3"));
 }
 
-// llama.cpp's graphs take the rotated dimension of the first layer, if they do not ask for each.
+// Most graphs of llama.cpp take the rotated dimension of the first layer for all layers.
 TEST(GgufArchitectures, MostGraphsRotateAllLayersAsTheFirst) {
   const auto pairs = [](const std::string& name, std::vector<std::uint8_t> slides) {
     const auto model = read(Model(name, {.layers = 2})
@@ -207,11 +207,6 @@ TEST(GgufArchitectures, ModelsWithoutACacheAreBidirectional) {
     EXPECT_EQ(layer(description, 0).attention.visibility, Visibility::bidirectional);
     EXPECT_THAT(description.notes, Contains(HasSubstr("attention.causal is not used")));
   }
-}
-
-TEST(GgufArchitectures, LayersOfFurtherTokensHaveANote) {
-  EXPECT_THAT(read(model_of("llama").size(".nextn_predict_layers", 2)).notes,
-              Contains(HasSubstr("nextn_predict_layers 2: the last layers predict")));
 }
 
 }  // namespace gguf_architectures_test

@@ -119,6 +119,13 @@ void add_gemma(Families& add) {
       sizes(30, 8, 2304), window(by_type, 1024), window_sides(WindowSides::one_more),
       norm(rms, before, head, 1e-6), value_norm(true), softmax_scale(1),
       differences("full layers have wider heads, a quarter of which rotates"));
+  add(gemma4_unified_text, {}, visibility(bidirectional),
+      gguf("gemma-embedding2", RopeType::halves), gguf_keys("rope.dimension_count_swa"),
+      gguf_window({.window = GgufWindow::symmetric,
+                   .every = 6,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
   add(gemma4_unified_text, {"gemma3n_text"}, read(read_gemma3n), length(32'768),
       sizes(35, 8, 2048), key_heads(2), window(by_type, 512), window_sides(WindowSides::halves),
       full_every(5),
@@ -131,7 +138,7 @@ void add_gemma(Families& add) {
                    .scaled = false}));
   add(gemma4_unified_text, {"gemma4_text"}, length(131'072), window(by_type, 512),
       inconvertible("keys must not share their rows with values"),
-      gguf("gemma4", RopeType::halves),
+      gguf("gemma4", RopeType::halves), gguf_full_is_causal(true),
       gguf_keys("attention.shared_kv_layers", "rope.dimension_count_swa"),
       gguf_window({.window = GgufWindow::causal,
                    .every = by_file,
