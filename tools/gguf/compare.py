@@ -44,6 +44,10 @@ class Result:
     notes: list[str] = field(default_factory=list)
 
 
+class ShapeError(ValueError):
+    """A tensor has another shape than a parameter of Gnomon: ModelPlan refuses the file too."""
+
+
 def tensor_of(parameter: str, layer: int, part: str, tensors: dict[str, np.ndarray]) -> Any:
     """Returns the tensor of a parameter of Gnomon's layers."""
     block = {"encoder": "enc.blk", "decoder": "dec.blk"}.get(part, "blk")
@@ -68,8 +72,8 @@ def matrix(parameter: Any, layer: int, part: str, tensors: dict[str, np.ndarray]
         value = 1 if parameter.name.endswith(".weight") else 0
         return np.full((parameter.rows, parameter.columns), value, np.float32)
     if found.size != parameter.rows * parameter.columns:
-        raise ValueError(f"{parameter.name} has {parameter.rows} x {parameter.columns} elements, "
-                         f"but the tensor of layer {layer} has {found.shape}")
+        raise ShapeError(f"{parameter.name} must have {parameter.rows} x {parameter.columns} "
+                         f"elements, but its tensor has {' x '.join(map(str, found.shape))}")
     return np.ascontiguousarray(found.reshape(parameter.rows, parameter.columns))
 
 
@@ -119,6 +123,9 @@ def compare(path: pathlib.Path, runs: Sequence[Any], tensors: dict[str, np.ndarr
             continue
         try:
             got = attend(model, layer, site, tokens, length, tensors)
+        except ShapeError as error:
+            refused = refused or str(error)
+            continue
         except ValueError as error:
             return Result("differ", np.inf, f"layer {place}: {sentence(error, path)}", model.notes)
         if got.shape != site.out.shape:
