@@ -49,9 +49,9 @@ class Case:
             needed = (*self.factors, *architectures.NEEDED.get(self.architecture, ()))
             if any(part in name for part in absent):
                 return False
-            return not tiny.optional(name) or any(part in name for part in needed)
+            return not tiny_gguf.optional(name) or any(part in name for part in needed)
 
-        return tiny.write(path, self.architecture, self.all_keys(), keep, self.shards > 1)
+        return tiny_gguf.write(path, self.architecture, self.all_keys(), keep, self.shards > 1)
 
 
 def record(path: pathlib.Path, case: Case, llama_cpp: Any, graph: Any) -> list[Any]:
@@ -98,11 +98,11 @@ def listing(case: Case) -> list[str]:
     """Returns the nodes of the graph of a case."""
     import graph
     import llama_cpp
-    import tiny
+    import tiny_gguf
 
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model.gguf"
-        case.write(path, tiny)
+        case.write(path, tiny_gguf)
         recorder = graph.Recorder()
         with llama_cpp.model_of_file(path) as model, llama_cpp.context_of(
                 model, architectures.LENGTH, recorder) as context:

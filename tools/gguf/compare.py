@@ -156,14 +156,14 @@ def run_case(case: Any, message: str = "") -> Result:
     import cases
     import graph
     import llama_cpp
-    import tiny
+    import tiny_gguf
 
     if message:
         llama_cpp.report_aborts(message)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model-00001-of-00002.gguf"
         try:
-            tensors = case.write(path, tiny)
+            tensors = case.write(path, tiny_gguf)
             runs = cases.record(path, case, llama_cpp, graph)
         except llama_cpp.Failure as error:
             return Result("not run", detail=str(error))
@@ -181,7 +181,7 @@ class Runner:
         self._message = message
         self._context = multiprocessing.get_context("forkserver")
         # The server imports the modules once.
-        self._context.set_forkserver_preload(["cases", "graph", "tiny", "gnomon.model"])
+        self._context.set_forkserver_preload(["cases", "graph", "tiny_gguf", "gnomon.model"])
         self._process: ProcessPoolExecutor | None = None
 
     def run(self, case: Any) -> Result:

@@ -56,3 +56,13 @@ def outcome(case: Any) -> tuple[str, str]:
             if re.fullmatch(architecture, case.architecture) and re.fullmatch(change, case.name):
                 return name, text
     return "agree", ""
+
+
+def deviation(case: Any, result: Any) -> str:
+    """Returns how a result differs from the expected outcome, or ''."""
+    name, text = outcome(case)
+    said = result.notes if name == "differ" else [result.detail]
+    if result.outcome == name and any(re.match(text, one) for one in said):
+        return ""
+    return (f"{case.architecture} {case.name}: {result.outcome} {result.error:.1e} {result.detail}"
+            f" (expected: {name} {text}); notes: {'; '.join(result.notes)}")
