@@ -154,17 +154,15 @@ def sentence(error: ValueError, path: pathlib.Path) -> str:
 def run_case(case: Any, message: str = "") -> Result:
     """Runs a case in this process. `message`: a file for the message of an abort of llama.cpp."""
     import cases
-    import graph
     import llama_cpp
-    import tiny_gguf
 
     if message:
         llama_cpp.report_aborts(message)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model-00001-of-00002.gguf"
         try:
-            tensors = case.write(path, tiny_gguf)
-            runs = cases.record(path, case, llama_cpp, graph)
+            tensors = case.write(path)
+            runs = cases.record(path, case)
         except llama_cpp.Failure as error:
             return Result("not run", detail=str(error))
         if not runs:

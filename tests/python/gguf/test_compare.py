@@ -10,7 +10,6 @@ import cases
 import compare
 import expected
 import gguf
-import graph
 import llama_cpp
 import numpy as np
 import pytest
@@ -47,8 +46,8 @@ def test_a_wrong_rotation_differs(tmp_path: pathlib.Path) -> None:
     """The comparison sees another base: a file that Gnomon reads with other keys."""
     case = cases.Case("llama")
     path, other = tmp_path / "model.gguf", tmp_path / "other.gguf"
-    tensors = case.write(path, tiny_gguf)
-    runs = cases.record(path, case, llama_cpp, graph)
+    tensors = case.write(path)
+    runs = cases.record(path, case)
     assert compare.compare(path, runs, tensors).outcome == "agree"
     tiny_gguf.save(other, "llama", architectures.keys("llama") | {"rope.freq_base": 10001.0}, tensors)
     assert compare.compare(other, runs, tensors).outcome == "differ"
@@ -56,7 +55,7 @@ def test_a_wrong_rotation_differs(tmp_path: pathlib.Path) -> None:
 
 def test_logits_of_steps_are_those_of_a_batch(tmp_path: pathlib.Path) -> None:
     path = tmp_path / "model.gguf"
-    cases.Case("gemma3", keys={"attention.sliding_window": 4}).write(path, tiny_gguf)
+    cases.Case("gemma3", keys={"attention.sliding_window": 4}).write(path)
     tokens = [5, 9, 3, 77, 12, 5, 40, 8]
     whole, steps = llama_cpp.logits(path, tokens), llama_cpp.logits(path, tokens, step=True)
     assert whole.shape == (len(tokens), tiny_gguf.VOCABULARY)
