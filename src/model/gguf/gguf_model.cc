@@ -270,6 +270,14 @@ void read_fixed_rope(Reader& r) {
   if (base != 10'000)
     r.note("rope.freq_base " + internal::shown(base) +
            " is not used: it is 10000 in llama.cpp");
+  // DeepSeek's graph still scales the softmax.
+  if (r.row->gguf.yarn != GgufYarn::usual)
+    for (const char* name :
+         {"rope.scaling.factor", "rope.scale_linear", "rope.scaling.attn_factor"})
+      if (const double scale = r.number(name, 1); scale != 1)
+        r.fail(r.key(name), r.key(name) + " must be 1: llama.cpp scales the softmax of " +
+                                r.arch + " by it, but not the rotation, got " +
+                                internal::shown(scale));
   if (r.number("rope.scaling.factor", 1) != 1)
     r.note("rope.scaling.factor is not used: llama.cpp does not scale " + r.arch);
   r.ropes.emplace(
