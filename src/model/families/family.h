@@ -43,7 +43,8 @@ enum class Slides {
   even_below,  // use_sliding_window: layers of even number below max_window_layers
   unrotated    // use_sliding_window: layers that do not rotate
 };
-// Layers that do not rotate, of those with full attention.
+// Layers that do not rotate: none, those with full attention, or those only if other layers
+// have a window. Family::nope_every selects them by number instead.
 enum class NopeLayers { none = 1, full, full_with_window };
 // Rows before and after a query that a window w has in a bidirectional layer.
 enum class WindowSides { halves = 1, whole, one_less_before, one_more };
