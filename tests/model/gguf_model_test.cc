@@ -392,6 +392,9 @@ TEST(GgufModel, Biases) {
   EXPECT_EQ(spec_of<T5Bias>(both.groups[1]).direction, T5Direction::causal);
   EXPECT_THAT(both.groups[1].layers, ElementsAre(0, 1));
   EXPECT_EQ(both.groups[0].attention.softmax_scale, 1);
+  EXPECT_EQ(both.groups[1].attention.visibility, Visibility::causal);
+  t5.entry("t5.attention.causal", testing::gguf_bool, std::string(1, '\0'));
+  EXPECT_EQ(read(t5).groups[1].attention.visibility, Visibility::bidirectional);
   Model encoder("t5encoder");
   EXPECT_EQ(read(encoder.size(".attention.relative_buckets_count", 32)).groups.size(), 1u);
 }

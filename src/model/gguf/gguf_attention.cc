@@ -117,8 +117,7 @@ void read_attention(GgufDraft& r) {
   for (Layer& layer : all_layers(r))
     layer.attention.visibility =
         layer.part == "encoder" ||
-                (layer.part.empty() && !causal &&
-                 (!r.row->gguf.full_is_causal || layer.type == "sliding_attention"))
+                (!causal && (!r.row->gguf.full_is_causal || layer.type == "sliding_attention"))
             ? Visibility::bidirectional
             : Visibility::causal;
   put_windows(r);
