@@ -150,6 +150,22 @@ TEST(GgufArchitectures, FactorsThatLlamaCppDoesNotReadAreNotUsed) {
   }
 }
 
+TEST(GgufArchitectures, TheScaleOfPlamo2IsThatOfItsValues) {
+  const auto scale = [](const std::string& name) {
+    const auto model = read(model_of(name).size(".attention.value_length", 64));
+    return layer(model, 0).attention.softmax_scale;
+  };
+  EXPECT_DOUBLE_EQ(scale("plamo2"), 1.0 / 8);
+  EXPECT_DOUBLE_EQ(scale("plamo3"), 1.0 / 4);
+}
+
+TEST(GgufArchitectures, DeepseekOcrHasNoScaling) {
+  refused(model_of("deepseek2-ocr").number(".rope.scaling.factor", 4),
+          "rope.scaling.factor must be 1, because llama.cpp scales the softmax by it but not",
+          ".rope.scaling.factor");
+  EXPECT_EQ(frequencies(layer(read(model_of("deepseek2-ocr")), 0)).inv_freq.size(), 8u);
+}
+
 TEST(GgufArchitectures, TheEpsilonOfChameleonsNormsIsFixed) {
   const std::vector<float> weight(16, 1.0f);
   const auto epsilon = [&](const std::string& name) {
