@@ -55,8 +55,6 @@ void read_norms(GgufDraft& r) {
     if (weight->rank == 1 && weight->size() != head_dim) norm.norm.scope = NormScope::all_heads;
     if (weight->size() != head_dim && weight->size() != head_dim * heads)
       r.unsupported = "a norm of queries of an unknown shape";
-    if (weight->rank > 1 && weight->extents[1] > 1)
-      r.unsupported = "a norm of queries with weights of each head";
   }
   const char* const key = norm.norm.kind == NormKind::layer
                               ? "attention.layer_norm_epsilon"
@@ -119,8 +117,6 @@ void read_attention(GgufDraft& r) {
   const bool causal = !encoder && given.value_or(true);
   if (encoder && given.value_or(false))
     r.note("attention.causal is not used: llama.cpp runs " + r.arch + " in both directions");
-  if (!given.value_or(true) && r.row->gguf.parts == GgufParts::encoder_and_decoder)
-    r.note("attention.causal is not used: llama.cpp also runs the decoder in both directions");
   for (Layer& layer : all_layers(r))
     layer.attention.visibility =
         layer.part == "encoder" ||
