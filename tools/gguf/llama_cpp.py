@@ -37,6 +37,7 @@ Tensor._fields_ = [
 ]
 SetData = ctypes.CFUNCTYPE(None, ctypes.POINTER(Tensor), ctypes.c_void_p)
 Observe = ctypes.CFUNCTYPE(ctypes.c_bool, ctypes.POINTER(Tensor), ctypes.c_bool, ctypes.c_void_p)
+Abort = ctypes.CFUNCTYPE(None, ctypes.c_char_p)
 Log = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_char_p, ctypes.c_void_p)
 
 
@@ -122,12 +123,14 @@ def _load() -> ctypes.CDLL:
         ("llama_vocab_n_tokens", ctypes.c_int32, [pointer]),
         ("llama_init_from_model", pointer, [pointer, ContextOptions]),
         ("llama_free", None, [pointer]),
+        ("llama_n_ctx", ctypes.c_uint32, [pointer]),
         ("llama_encode", ctypes.c_int32, [pointer, Batch]),
         ("llama_decode", ctypes.c_int32, [pointer, Batch]),
         ("llama_get_logits_ith", pointer, [pointer, ctypes.c_int32]),
         ("llama_get_embeddings_ith", pointer, [pointer, ctypes.c_int32]),
         ("gguf_init_from_file", pointer, [text, GgufOptions]),
         ("gguf_free", None, [pointer]),
+        ("ggml_set_abort_callback", ctypes.c_void_p, [Abort]),
         ("ggml_op_name", text, [ctypes.c_int]),
     ):
         function = getattr(library, name)
@@ -137,6 +140,7 @@ def _load() -> ctypes.CDLL:
 
 LIBRARY = _load()
 _messages: list[str] = []
+_abort_file: list[str] = []
 
 
 @Log
@@ -146,7 +150,19 @@ def _log(level: int, text: bytes, _: Any) -> None:
         del _messages[:-20]
 
 
+@Abort
+def _abort(message: bytes) -> None:
+    if _abort_file:
+        pathlib.Path(_abort_file[0]).write_bytes(message)
+
+
+def report_aborts(path: str) -> None:
+    """Writes the message of an abort to a file before the process ends."""
+    _abort_file[:] = [path]
+
+
 LIBRARY.llama_log_set(_log, None)
+LIBRARY.ggml_set_abort_callback(_abort)
 LIBRARY.llama_backend_init()
 
 

@@ -1,0 +1,177 @@
+"""The cases of the comparison, and their expected outcomes."""
+
+from __future__ import annotations
+
+import pathlib
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import architectures
+import numpy as np
+
+TOKENS = 40
+
+
+@dataclass
+class Case:
+    """A file, and the tokens of its run.
+
+    keys: changes of the keys of its architecture; None removes a key.
+    factors: tensors of frequency factors that are in the file, by their name.
+    axes: positions differ between the axes of M-RoPE.
+    """
+
+    architecture: str
+    name: str = ""
+    keys: Mapping[str, Any] = field(default_factory=dict)
+    factors: tuple[str, ...] = ()
+    without: tuple[str, ...] = ()
+    tokens: int = TOKENS
+    sequences: int = 1
+    axes: bool = False
+    tolerance: float = 2e-5
+
+    def write(self, path: pathlib.Path, tiny: Any) -> dict[str, np.ndarray]:
+        keys = architectures.keys(self.architecture) | dict(self.keys)
+        keys = {name: value for name, value in keys.items() if value is not None}
+
+        def keep(name: str) -> bool:
+            absent = (*self.without, *architectures.ABSENT.get(self.architecture, ()))
+            needed = (*self.factors, *architectures.NEEDED.get(self.architecture, ()))
+            if any(part in name for part in absent):
+                return False
+            return not tiny.optional(name) or any(part in name for part in needed)
+
+        return tiny.write(path, self.architecture, keys, keep)
+
+
+def record(path: pathlib.Path, case: Case, llama_cpp: Any, graph: Any) -> list[Any]:
+    """Runs a file in llama.cpp. Returns (part, attention, positions for Gnomon, length)."""
+    runs = []
+    rng = np.random.default_rng(7)
+    library = llama_cpp.LIBRARY
+    with llama_cpp.model_of_file(path) as model:
+        encoder = library.llama_model_has_encoder(model)
+        two = encoder and library.llama_model_has_decoder(model)
+        size = library.llama_vocab_n_tokens(library.llama_model_get_vocab(model))
+        recorder = graph.Recorder()
+        with llama_cpp.context_of(model, max(case.tokens, architectures.LENGTH), recorder,
+                                  n_seq_max=case.sequences, kv_unified=True) as context:
+            length = library.llama_n_ctx(context)
+            tokens = rng.integers(3, size, case.tokens)
+            places: Any = np.arange(case.tokens)
+            given: Any = case.tokens
+            if case.axes:
+                tokens = rng.standard_normal((case.tokens, library.llama_model_n_embd_inp(model)))
+                axes = np.sort(rng.integers(0, case.tokens, (3, case.tokens)), 1)
+                axes[0] = np.arange(case.tokens)
+                places = np.concatenate([axes, np.zeros((1, case.tokens))])
+                given = tuple(axes)
+            for encode in (True, False) if two else (encoder,):
+                recorder.clear()
+                llama_cpp.run(context, tokens, places, encode=encode)
+                part = "encoder" if encode else "decoder" if two else ""
+                found = list(recorder.attentions())
+                if two and not encode:
+                    found = [one for one in found if one.cached]
+                runs += [(part, one, given, length) for one in found]
+    return runs
+
+
+def listing(case: Case) -> list[str]:
+    """Returns the nodes of the graph of a case."""
+    import graph
+    import llama_cpp
+    import tiny
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = pathlib.Path(folder) / "model.gguf"
+        case.write(path, tiny)
+        recorder = graph.Recorder()
+        with llama_cpp.model_of_file(path) as model, llama_cpp.context_of(
+                model, architectures.LENGTH, recorder) as context:
+            llama_cpp.run(context, list(range(3, 3 + case.tokens)), np.arange(case.tokens))
+        return graph.describe(recorder.nodes)
+
+
+# Changes of keys that the sweep makes to every architecture.
+YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
+        "rope.scaling.original_context_length": 64}
+SLIDING = {"attention.sliding_window": 7}
+SWEEP: dict[str, Mapping[str, Any]] = {
+    "": {},
+    "linear scaling": {"rope.scaling.type": "linear", "rope.scaling.factor": 4.0},
+    "scale_linear": {"rope.scale_linear": 4.0},
+    "scaling none": {"rope.scaling.type": "none", "rope.scaling.factor": 4.0},
+    "linear scaling, attn_factor": {"rope.scaling.factor": 4.0, "rope.scaling.attn_factor": 1.3},
+    "yarn": YARN,
+    "yarn, attn_factor": YARN | {"rope.scaling.attn_factor": 1.3},
+    "yarn, yarn_attn_factor": YARN | {"rope.scaling.yarn_attn_factor": 1.3},
+    "yarn, ext_factor 0": YARN | {"rope.scaling.yarn_ext_factor": 0.0},
+    "yarn, ext_factor 0.5": YARN | {"rope.scaling.yarn_ext_factor": 0.5},
+    "yarn, betas": YARN | {"rope.scaling.yarn_beta_fast": 8.0, "rope.scaling.yarn_beta_slow": 2.0},
+    "yarn, log_multiplier": YARN | {"rope.scaling.yarn_log_multiplier": 0.08},
+    "alpha": {"rope.scaling.alpha": 50.0},
+    "not finetuned": {"rope.scaling.finetuned": False},
+    "finetuned": {"rope.scaling.finetuned": True},
+    "base": {"rope.freq_base": 500.0},
+    "swa base": SLIDING | {"rope.freq_base": 500.0, "rope.freq_base_swa": 77.0},
+    "window 0": {"attention.sliding_window": 0},
+    "no window": {"attention.sliding_window": None},
+    "window": SLIDING,
+    "window, bool pattern": SLIDING | {
+        "attention.sliding_window_pattern": [True, False, False, True]},
+    "window, uint32 pattern": SLIDING | {"attention.sliding_window_pattern": [1, 0, 0, 1]},
+    "window, int32 pattern": SLIDING | {
+        "attention.sliding_window_pattern": np.array([0, 1, 1, 0], np.int32)},
+    "window, every second": SLIDING | {"attention.sliding_window_pattern": 2},
+    "window, yarn": SLIDING | YARN,
+    "window, linear scaling": SLIDING | {"rope.scaling.factor": 4.0},
+    "attention.scale": {"attention.scale": 0.4},
+    "output_scale": {"attention.output_scale": 0.4},
+    "value_scale": {"attention.value_scale": 0.7},
+    "softcap": {"attn_logit_softcapping": 3.0},
+    "temperature": {"attention.temperature_scale": 0.3, "attention.temperature_length": 8},
+    "temperature, no length": {"attention.temperature_scale": 0.3,
+                               "rope.scaling.original_context_length": 8},
+    "partial rotation": {"rope.dimension_count": 8},
+    "head sizes": {"attention.key_length": 24, "attention.value_length": 20},
+    "swa head sizes": SLIDING | {
+        "attention.key_length": 24, "attention.value_length": 24,
+        "attention.key_length_swa": 16, "attention.value_length_swa": 16,
+        "rope.dimension_count": 24, "rope.dimension_count_swa": 16},
+    "swa partial rotation": SLIDING | {"rope.dimension_count_swa": 8},
+    "sections": {"rope.dimension_sections": [2, 3, 3, 0]},
+    "sections, four": {"rope.dimension_sections": [2, 2, 2, 2]},
+    "alibi": {"attention.max_alibi_bias": 6.0},
+    "not causal": {"attention.causal": False},
+    "causal": {"attention.causal": True},
+    "clamp": {"attention.clamp_kqv": 0.5},
+    "key heads by layer": {"attention.head_count_kv": [2, 4, 2, 1]},
+    "heads by layer": {"attention.head_count": [4, 2, 4, 2], "attention.head_count_kv": 2,
+                       "attention.key_length": 16, "attention.value_length": 16},
+    "layers without key heads": {"attention.head_count_kv": [2, 0, 2, 0]},
+    "full_attention_interval": {"full_attention_interval": 4},
+    "one layer more predicts": {"block_count": 5, "nextn_predict_layers": 1},
+    "rope_pattern": {"attention.rope_pattern": [1, 0, 1, 0]},
+    "recurrent_layers": {"attention.recurrent_layers": [1, 1, 0, 0]},
+    "shared_kv_layers": {"attention.shared_kv_layers": 2},
+}
+
+
+def sweep() -> list[Case]:
+    """Returns every change of SWEEP for every architecture."""
+    found = [Case(name, change, keys) for change, keys in SWEEP.items()
+             for name in architectures.KEYS]
+    found += [Case(name, "rope_freqs", factors=("rope_freqs",)) for name in architectures.KEYS]
+    found += [Case(name, f"rope_factors, {original}", factors=("rope_factors",),
+                   keys={"rope.scaling.original_context_length": original,
+                         "rope.scaling.attn_factor": 1.2})
+              for original in (64, 1024) for name in architectures.KEYS]
+    return found
+
+
+def all_cases() -> list[Case]:
+    return [Case(name) for name in architectures.KEYS]
