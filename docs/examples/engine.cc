@@ -21,6 +21,10 @@ double activate(const string& name, double x) {
   if (name == "gelu") return x / 2 * std::erfc(-x / std::sqrt(2.0));
   if (name == "gelu_new" || name == "gelu_pytorch_tanh")
     return x / (1 + std::exp(-1.5957691216057308 * (x + 0.044715 * x * x * x)));
+  if (name == "gelu_half") {  // a table of llama.cpp for CPUs: from 16 bits to 16 bits
+    const auto half = [](double x) { return static_cast<float>(gnomon::Half(x)); };
+    return std::abs(x) < 10 ? half(activate("gelu_new", half(x))) : std::max(x, 0.0);
+  }
   refuse("no support for the activation " + name);
 }
 

@@ -1,6 +1,6 @@
-// Files of language models for engine.cc: a folder of config.json and `.safetensors` files, or a
-// GGUF file. Both become a `Network`. The structure is derived from the names of the tensors and
-// from config.json, or from general.architecture. An unused tensor is an error.
+// Files of language models for engine.cc: a folder of config.json and `.safetensors` files, or
+// a GGUF file. Both become a `Network`. The structure is derived from the names of tensors, and
+// from config.json or general.architecture. An unused tensor is an error.
 #pragma once
 
 #include <gnomon/attention/qk_norm.h>
@@ -64,23 +64,27 @@ struct Tensors {
     used.insert(name);
     return reader(name);
   }
+  bool has(const string& name) const { return std::ranges::binary_search(names, name); }
   // Returns the first tensor whose name matches `pattern` and ".weight", with its bias.
-  Weight get(const string& pattern) {
+  Weight match(const string& pattern) {
     const std::regex re("(" + pattern + ")\\.weight");
     const auto name = std::ranges::find_if(names, [&](auto& n) { return regex_match(n, re); });
-    if (name == names.end()) return {};
-    const auto [shape, values] = read(*name);
-    if (values.empty() || shape.empty()) refuse("no support for the empty tensor " + *name);
+    return name == names.end() ? Weight() : get(name->substr(0, name->size() - 7));
+  }
+  // Returns the tensors `module`.weight and `module`.bias.
+  Weight get(const string& module) {
+    if (!has(module + ".weight")) return {};
+    const auto [shape, values] = read(module + ".weight");
+    if (values.empty() || shape.empty()) refuse("no support for the empty tensor " + module);
     Weight weight{shape[0], std::ssize(values) / shape[0], values};
-    if (!columns_first.empty() && name->find(columns_first) != string::npos) {
+    if (!columns_first.empty() && module.find(columns_first) != string::npos) {
       std::swap(weight.rows, weight.columns);
       for (ptrdiff_t i = 0; i < std::ssize(values); ++i)
         weight.values[i % weight.rows * weight.columns + i / weight.rows] = values[i];
     }
-    const string bias = name->substr(0, name->size() - 6) + "bias";
-    if (!std::ranges::binary_search(names, bias)) return weight;
-    weight.bias = read(bias).values;
-    if (std::ssize(weight.bias) != weight.rows) refuse("no support for the shape of " + bias);
+    if (!has(module + ".bias")) return weight;
+    weight.bias = read(module + ".bias").values;
+    if (std::ssize(weight.bias) != weight.rows) refuse("no support for the bias of " + module);
     return weight;
   }
 };
@@ -175,7 +179,7 @@ class Folder {
     return std::regex_match(net_.model.model_type, std::regex(type));
   }
   Weight get(const string& place, const string& what) {
-    return net_.tensors.get(place + "(" + what + ")");
+    return net_.tensors.match(place + "(" + what + ")");
   }
   void refuse_unknown(const string& text) {
     const std::regex keys("\\w*(post_layernorm|qk_ln)\":true|\\w*norm_before\":false");
@@ -267,12 +271,12 @@ class GgufFile {
   };
   static constexpr Structure structures[] = {
       {"llama|mistral3|qwen2|qwen3|phi3|smollm3|olmo2|granite|exaone|exaone4|internlm2|xverse|"
-       "baichuan|seed_oss|ernie4_5|glm4|refact",
+       "baichuan|seed_oss|ernie4_5|glm4|refact|qwen|chatglm|plamo|hunyuan-dense",
        NormKind::rms, "silu"},
-      {"gemma|gemma2|gemma3", NormKind::rms, "gelu_new"},
+      {"gemma|gemma2|gemma3", NormKind::rms, "gelu_half"},
       {"stablelm|command-r|cohere2|olmo|orion", NormKind::layer, "silu"},
       {"gpt2|gptneox|bloom|mpt|falcon|starcoder|starcoder2|codeshell|phi2", NormKind::layer,
-       "gelu_new"},
+       "gelu_half"},
       {"arcee", NormKind::rms, "relu2"},
       {"nemotron", NormKind::layer, "relu2"},
   };
@@ -284,12 +288,14 @@ class GgufFile {
     net_.epsilon =
         number(rms ? "attention.layer_norm_rms_epsilon" : "attention.layer_norm_epsilon",
                net_.epsilon);
-    const double root = std::sqrt(double(net_.model.width));
-    net_.embedding_scale = number("embedding_scale", is("gemma.*") ? root : 1.0);
+    if (is("gemma.*")) net_.embedding_scale = std::sqrt(double(net_.model.width));
+    if (is("gemma2|gemma3"))
+      net_.logit_cap = number("final_logit_softcapping", is("gemma2") ? 30 : 0);
+    if (is("command-r|cohere2")) net_.logit_scale = number("logit_scale", 1.0);
+    if (!is("granite")) return;
+    net_.embedding_scale = number("embedding_scale", 1.0);
     net_.residual_scale = number("residual_scale", 1.0);
-    net_.logit_scale = number("logit_scale", 1.0);
-    if (is("granite")) net_.logit_scale = 1 / net_.logit_scale;
-    net_.logit_cap = number("final_logit_softcapping", 0.0);
+    net_.logit_scale = 1 / number("logit_scale", 1.0);
   }
   double number(const string& key, double otherwise) const {
     return gguf_->number(net_.model.model_type + "." + key).value_or(otherwise);
@@ -299,7 +305,7 @@ class GgufFile {
   }
   Layer layer(ptrdiff_t l) {
     const auto get = [&](const char* name) {
-      return net_.tensors.get("blk\\." + std::to_string(l) + "\\." + name);
+      return net_.tensors.get("blk." + std::to_string(l) + "." + name);
     };
     Layer layer{.norm = get("attn_norm"),
                 .query = get("attn_q"),
@@ -312,13 +318,14 @@ class GgufFile {
                 .up = get("ffn_up"),
                 .down = get("ffn_down"),
                 .mlp_out_norm = get("post_ffw_norm")};
-    const auto parallel = gguf_->boolean(net_.model.model_type + ".use_parallel_residual")
-                              .value_or(is("gptneox"));
+    const auto parallel = gguf_->boolean("gptneox.use_parallel_residual");
+    // Seed-OSS: the norm before the MLP.
+    if (!layer.mlp_norm && !layer.mlp_out_norm) std::swap(layer.mlp_norm, layer.out_norm);
     Weight attention_norm = get("attn_norm_2");  // Falcon: then attn_norm belongs to the MLP
     const bool split = !!attention_norm;
     if (split) layer.mlp_norm = std::exchange(layer.norm, std::move(attention_norm));
     layer.shared_norm = !layer.mlp_norm && !layer.out_norm && !net_.bare;
-    layer.parallel = layer.shared_norm || split || (is("gptneox") && parallel);
+    layer.parallel = layer.shared_norm || split || (is("gptneox") && parallel.value_or(true));
     if (!layer.query) layer.split(get("attn_qkv"), 1, group_of(net_.model, l));
     layer.split_gate();
     return layer;
