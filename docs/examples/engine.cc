@@ -28,6 +28,12 @@ double activate(const string& name, double x) {
   refuse("no support for the activation " + name);
 }
 
+// gpt-oss: limits of 7, and 1 more than the product.
+double swiglu_oai(double gate, double up) {
+  gate = std::min(gate, 7.0);
+  return gate / (1 + std::exp(-1.702 * gate)) * (std::clamp(up, -7.0, 7.0) + 1);
+}
+
 class Engine {
  public:
   explicit Engine(Network network)
@@ -66,14 +72,15 @@ class Engine {
   void run_layer(ptrdiff_t l, Numbers& x) {
     const Layer& layer = net_.layers[l];
     const auto add = [&](const Numbers& y, const Weight& w) {
+      if (y.size() != x.size()) refuse("no support for outputs of this width");
       const Numbers normed = w ? norm(y, w) : y;
       for (ptrdiff_t i = 0; i < std::ssize(x); ++i) x[i] += net_.residual_scale * normed[i];
     };
     const Numbers old = x, input = norm(x, layer.norm);
     add(attend(l, input), layer.out_norm);
     const Numbers& before = layer.parallel ? old : x;
-    add(mlp(layer, layer.shared_norm ? input : norm(before, layer.mlp_norm)),
-        layer.mlp_out_norm);
+    const Numbers h = layer.shared_norm ? input : norm(before, layer.mlp_norm);
+    add(layer.router ? run_experts(layer, h) : run(layer.mlp, h), layer.mlp_out_norm);
   }
   // A norm with a bias is a LayerNorm.
   Numbers norm(Numbers x, const Weight& w) const {
@@ -109,14 +116,40 @@ class Engine {
     attention({queries, k, v}, plan, to);                                // position
     return layer.out * out;
   }
-  Numbers mlp(const Layer& layer, const Numbers& x) const {
-    Numbers y = layer.up * x;
-    const Numbers gates = layer.gate ? layer.gate * x : Numbers();
-    if (layer.gate && gates.size() != y.size()) refuse("no support for its MLP");
+  Numbers run(const Mlp& mlp, const Numbers& x) const {
+    Numbers y = mlp.up * x;
+    const Numbers gates = mlp.gate ? mlp.gate * x : Numbers();
+    if (mlp.gate && gates.size() != y.size()) refuse("no support for its MLP");
+    const string& name = net_.activation;
     for (size_t i = 0; i < y.size(); ++i)
-      y[i] = layer.gate ? activate(net_.activation, gates[i]) * y[i]
-                        : activate(net_.activation, y[i]);
-    return layer.down * y;
+      if (name == "swiglu_oai" && mlp.gate)
+        y[i] = swiglu_oai(gates[i], y[i]);
+      else
+        y[i] = mlp.gate ? activate(name, gates[i]) * y[i] : activate(name, y[i]);
+    return mlp.down * y;
+  }
+  // Sums the best experts of each token, weighted by the softmax of their scores.
+  Numbers run_experts(const Layer& layer, const Numbers& x) const {
+    const ptrdiff_t C = net_.model.width, E = layer.router.rows, best = net_.experts;
+    if (best < 1 || best > E) refuse("no support for its number of experts");
+    const Numbers scores = layer.router * x;
+    Numbers out(x.size());
+    for (ptrdiff_t t = 0; t < std::ssize(x) / C; ++t) {
+      const double* of = &scores[t * E];
+      std::vector<ptrdiff_t> order(E);
+      std::iota(order.begin(), order.end(), 0);
+      std::ranges::sort(order, [&](ptrdiff_t a, ptrdiff_t b) { return of[a] > of[b]; });
+      double sum = 0;
+      for (ptrdiff_t e = 0; e < (net_.shares_sum_to_1 ? best : E); ++e)
+        sum += std::exp(of[order[e]] - of[order[0]]);
+      for (ptrdiff_t e = 0; e < best; ++e) {
+        const double share = std::exp(of[order[e]] - of[order[0]]) / sum;
+        const Numbers y = run(layer.experts[order[e]], {&x[t * C], &x[t * C] + C});
+        if (std::ssize(y) != C) refuse("no support for experts of this width");
+        for (ptrdiff_t c = 0; c < C; ++c) out[t * C + c] += share * y[c];
+      }
+    }
+    return out;
   }
   Network net_;
   model::ModelPlan plan_;

@@ -76,7 +76,8 @@ struct Tensors {
     if (!has(module + ".weight")) return {};
     const auto [shape, values] = read(module + ".weight");
     if (values.empty() || shape.empty()) refuse("no support for the empty tensor " + module);
-    Weight weight{shape[0], std::ssize(values) / shape[0], values};
+    const ptrdiff_t columns = shape.size() > 1 ? shape.back() : 1;
+    Weight weight{std::ssize(values) / columns, columns, values};
     if (!columns_first.empty() && module.find(columns_first) != string::npos) {
       std::swap(weight.rows, weight.columns);
       for (ptrdiff_t i = 0; i < std::ssize(values); ++i)
@@ -89,9 +90,23 @@ struct Tensors {
   }
 };
 
+struct Mlp {
+  Weight gate, up, down;
+  // Splits a fused projection: the rows of the gate, followed by those of up.
+  void split_gate() {
+    if (gate || up.rows != 2 * down.columns) return;
+    const Weight fused = std::exchange(up, {});
+    gate.append(fused, 0, fused.rows / 2);
+    up.append(fused, fused.rows / 2, fused.rows);
+  }
+};
+
 struct Layer {
   Weight norm, query, key, value, out, out_norm;  // out_norm: after attention
-  Weight mlp_norm, gate, up, down, mlp_out_norm;
+  Weight mlp_norm, mlp_out_norm;
+  Mlp mlp;
+  Weight router;  // scores of the experts, if the MLP is a mixture
+  std::vector<Mlp> experts;
   bool parallel = false;     // attention and MLP have the same input
   bool shared_norm = false;  // and the same norm
 
@@ -103,13 +118,6 @@ struct Layer {
       Weight& to = head < q ? query : head < q + k ? key : value;
       to.append(fused, i * D, (i + 1) * D);
     }
-  }
-  // Splits a fused projection of the MLP: the rows of the gate, followed by those of up.
-  void split_gate() {
-    if (gate || up.rows != 2 * down.columns) return;
-    const Weight fused = std::exchange(up, {});
-    gate.append(fused, 0, fused.rows / 2);
-    up.append(fused, fused.rows / 2, fused.rows);
   }
 };
 
@@ -123,6 +131,8 @@ struct Network {
   double epsilon = 1e-5, norm_offset = 0;        // of norms; the offset is added to weights
   bool bare = false, normed_embeddings = false;  // bare: norms have no weights
   string activation = {};
+  ptrdiff_t experts = 0;        // of a mixture, used for each token
+  bool shares_sum_to_1 = true;  // of these experts; otherwise those of all experts
   double embedding_scale = 1, residual_scale = 1, logit_scale = 1, logit_cap = 0;
   // Context for which the frequencies are resolved, as in llama.cpp (0: the training length).
   // Nothing: all tokens so far, as in transformers.
@@ -218,10 +228,10 @@ class Folder {
     }
     layer.out = get(inside, "o_proj|out_proj|dense|c_proj");
     const string mlp = at + "((mlp|ffn|feed_forward)\\.)?";
-    layer.gate = get(mlp, "gate_proj");
-    layer.up = get(mlp, "up_proj|fc1|c_fc|fc_in|dense_h_to_4h|gate_up_proj");
-    layer.down = get(mlp, "down_proj|fc2|c_proj|fc_out|dense_4h_to_h");
-    layer.split_gate();
+    layer.mlp.gate = get(mlp, "gate_proj");
+    layer.mlp.up = get(mlp, "up_proj|fc1|c_fc|fc_in|dense_h_to_4h|gate_up_proj");
+    layer.mlp.down = get(mlp, "down_proj|fc2|c_proj|fc_out|dense_4h_to_h");
+    layer.mlp.split_gate();
     return layer;
   }
 
@@ -271,8 +281,10 @@ class GgufFile {
   };
   static constexpr Structure structures[] = {
       {"llama|mistral3|qwen2|qwen3|phi3|smollm3|olmo2|granite|exaone|exaone4|internlm2|xverse|"
-       "baichuan|seed_oss|ernie4_5|glm4|refact|qwen|chatglm|plamo|hunyuan-dense",
+       "baichuan|seed_oss|ernie4_5|glm4|refact|qwen|chatglm|plamo|hunyuan-dense|qwen3moe|olmoe|"
+       "granitemoe",
        NormKind::rms, "silu"},
+      {"gpt-oss", NormKind::rms, "swiglu_oai"},
       {"gemma|gemma2|gemma3", NormKind::rms, "gelu_half"},
       {"stablelm|command-r|cohere2|olmo|orion", NormKind::layer, "silu"},
       {"gpt2|gptneox|bloom|mpt|falcon|starcoder|starcoder2|codeshell|phi2", NormKind::layer,
@@ -292,7 +304,9 @@ class GgufFile {
     if (is("gemma2|gemma3"))
       net_.logit_cap = number("final_logit_softcapping", is("gemma2") ? 30 : 0);
     if (is("command-r|cohere2")) net_.logit_scale = number("logit_scale", 1.0);
-    if (!is("granite")) return;
+    net_.experts = gguf_->integer(net_.model.model_type + ".expert_used_count").value_or(0);
+    net_.shares_sum_to_1 = !is("olmoe");
+    if (!is("granite(moe)?")) return;
     net_.embedding_scale = number("embedding_scale", 1.0);
     net_.residual_scale = number("residual_scale", 1.0);
     net_.logit_scale = 1 / number("logit_scale", 1.0);
@@ -314,12 +328,21 @@ class GgufFile {
                 .out = get("attn_output"),
                 .out_norm = get("post_attention_norm"),
                 .mlp_norm = get("ffn_norm"),
-                .gate = get("ffn_gate"),
-                .up = get("ffn_up"),
-                .down = get("ffn_down"),
-                .mlp_out_norm = get("post_ffw_norm")};
+                .mlp_out_norm = get("post_ffw_norm"),
+                .mlp = {get("ffn_gate"), get("ffn_up"), get("ffn_down")},
+                .router = get("ffn_gate_inp"),
+                .experts = {}};
     const auto parallel = gguf_->boolean("gptneox.use_parallel_residual");
-    // Seed-OSS: the norm before the MLP.
+    for (ptrdiff_t e = 0; e < layer.router.rows; ++e) layer.experts.push_back({});
+    for (const auto& [name, part] : {std::pair("ffn_gate_exps", &Mlp::gate),
+                                     {"ffn_up_exps", &Mlp::up},
+                                     {"ffn_down_exps", &Mlp::down}}) {
+      const Weight all = layer.router ? get(name) : Weight();
+      const ptrdiff_t E = layer.router.rows, rows = E > 0 ? all.rows / E : 0;
+      for (ptrdiff_t e = 0; e < E; ++e)
+        (layer.experts[e].*part).append(all, e * rows, (e + 1) * rows);
+    }
+    // gpt-oss and Seed-OSS: the norm before the MLP.
     if (!layer.mlp_norm && !layer.mlp_out_norm) std::swap(layer.mlp_norm, layer.out_norm);
     Weight attention_norm = get("attn_norm_2");  // Falcon: then attn_norm belongs to the MLP
     const bool split = !!attention_norm;
@@ -327,7 +350,7 @@ class GgufFile {
     layer.shared_norm = !layer.mlp_norm && !layer.out_norm && !net_.bare;
     layer.parallel = layer.shared_norm || split || (is("gptneox") && parallel.value_or(true));
     if (!layer.query) layer.split(get("attn_qkv"), 1, group_of(net_.model, l));
-    layer.split_gate();
+    layer.mlp.split_gate();
     return layer;
   }
 

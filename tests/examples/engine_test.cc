@@ -87,7 +87,7 @@ INSTANTIATE_TEST_SUITE_P(Files, GgufEngine,
                          ::testing::Values("llama", "qwen2", "qwen3", "gemma2", "gemma3",
                                            "phi3", "gpt2", "gptneox", "bloom", "starcoder2",
                                            "olmo2", "granite", "stablelm", "cohere2", "smollm3",
-                                           "llama-f16", "llama-bf16", "llama-q8_0",
+                                           "gpt-oss", "llama-f16", "llama-bf16", "llama-q8_0",
                                            "llama-q4_0"),
                          test_name);
 

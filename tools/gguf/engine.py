@@ -66,6 +66,7 @@ class Case:
 
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
         "rope.scaling.original_context_length": 16}
+EXPERTS = {"expert_count": 3, "expert_used_count": 2, "expert_feed_forward_length": 24}
 WIDE = {"embedding_length": 32, "feed_forward_length": 64}
 CASES = [
     Case("llama", RMS | {"rope.dimension_count": 4}, factors=("rope_freqs.weight",)),
@@ -93,6 +94,7 @@ CASES = [
          without=(*BIASES, "ffn_norm.weight", "ffn_norm.bias")),
     Case("cohere2", LAYER_NORM | WINDOW | {"block_count": 4, "logit_scale": 0.25}),
     Case("smollm3", RMS | {"block_count": 4}),
+    Case("gpt-oss", RMS | YARN | WINDOW | EXPERTS, without=()),
     Case("llama-f16", RMS | WIDE, "llama", kind=Quantization.F16),
     Case("llama-bf16", RMS | WIDE, "llama", kind=Quantization.BF16),
     Case("llama-q8_0", RMS | WIDE, "llama", kind=Quantization.Q8_0),

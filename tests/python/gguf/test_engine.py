@@ -15,7 +15,7 @@ ROOT = pathlib.Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tools/gguf"))
 
 import engine  # noqa: E402
-from engine import ALL_HEADS, BIASES, LAYER_NORM, RMS, Case  # noqa: E402
+from engine import ALL_HEADS, EXPERTS, LAYER_NORM, RMS, Case  # noqa: E402
 
 PROGRAM = ROOT / "build/release/tests/gnomon_engine"
 PARTIAL = {"rope.dimension_count": 2}
@@ -29,6 +29,10 @@ MORE = [
     Case("glm4", RMS | PARTIAL),
     Case("chatglm", RMS | PARTIAL, fused=True),
     Case("gemma", RMS | {"attention.key_length": 8, "attention.value_length": 8}),
+    Case("mixtral", RMS | EXPERTS, "llama"),
+    Case("qwen3moe", RMS | EXPERTS),
+    Case("olmoe", RMS | ALL_HEADS | EXPERTS),
+    Case("granitemoe", RMS | EXPERTS | {"logit_scale": 2.0, "residual_scale": 0.5}),
     Case("command-r", LAYER_NORM | {"logit_scale": 0.25}),
     Case("olmo", LAYER_NORM),
     Case("mpt", LAYER_NORM | {"attention.max_alibi_bias": 8.0}, without=(
