@@ -95,6 +95,8 @@ KEYS |= {
         "attention.key_length_swa": 16, "attention.value_length_swa": 16,
         "rope.freq_base_swa": 10000.0, "rope.dimension_count": 32,
         "rope.dimension_count_swa": 16},
+    "gemma-embedding2": SLIDING | {"block_count": 6, "embedding_length_per_layer_input": 16},
+    "k2-horizon": {},
     "gemma-embedding": SLIDING | {"block_count": 6},
     "maple": SLIDING | MOE | EVERY_SECOND | {"swiglu_clamp_exp": 7.0},
     "jamba": SSM | HYBRID | MOE, "falcon-h1": SSM,

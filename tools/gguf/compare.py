@@ -1,6 +1,7 @@
 """Compares the GGUF reader of Gnomon with llama.cpp, on tiny random files.
 
-    python tools/gguf/compare.py                          # all cases
+    python tools/gguf/compare.py                          # cases of single architectures
+    python tools/gguf/compare.py --sweep                  # also changes of keys for each of them
     python tools/gguf/compare.py --arch gemma3 --set attention.sliding_window=8
     python tools/gguf/compare.py --table docs/model/gguf_compared.md
 
@@ -74,13 +75,17 @@ def matrix(parameter: Any, layer: int, part: str, tensors: dict[str, np.ndarray]
     return np.ascontiguousarray(found.reshape(parameter.rows, parameter.columns))
 
 
-def attend(model: Any, part: str, site: Any, tokens: Any, length: int,
+def attend(model: Any, layer: Any, site: Any, tokens: Any, length: int,
            tensors: dict[str, np.ndarray]) -> np.ndarray:
     """Returns the attention of a layer, from q, k and v of llama.cpp."""
     import gnomon
 
+    part = layer.part
     parameters = [matrix(one, site.layer, part, tensors)
                   for one in model.parameters(site.layer, part)]
+    if isinstance(tokens, tuple):  # positions on axes; llama.cpp has a fourth one, always 0
+        axes = {axis for one in layer.position for axis in getattr(one, "axes", ())}
+        tokens = (*tokens, *[np.zeros_like(tokens[0])] * (max(axes, default=0) - 2))
     plan = model.lower(site.layer, tokens, part=part, parameters=parameters, length=length)
     q, k, v = (np.ascontiguousarray(one[None]) for one in (site.q, site.k, site.v))
     gnomon.prepare(q, k, v, plan)
@@ -105,11 +110,12 @@ def compare(path: pathlib.Path, runs: Sequence[Any], tensors: dict[str, np.ndarr
             return Result("differ", np.inf, f"layer {place}: Gnomon describes no attention",
                           model.notes)
         described.discard((part, site.layer))
-        if unsupported := layers[part, site.layer].unsupported:
-            refused = refused or unsupported
+        layer = layers[part, site.layer]
+        if layer.unsupported:
+            refused = refused or layer.unsupported
             continue
         try:
-            got = attend(model, part, site, tokens, length, tensors)
+            got = attend(model, layer, site, tokens, length, tensors)
         except ValueError as error:
             return Result("differ", np.inf, f"layer {place}: {sentence(error, path)}", model.notes)
         if got.shape != site.out.shape:
@@ -144,7 +150,7 @@ def run_case(case: Any, message: str = "") -> Result:
     if message:
         llama_cpp.report_aborts(message)
     with tempfile.TemporaryDirectory() as folder:
-        path = pathlib.Path(folder) / "model.gguf"
+        path = pathlib.Path(folder) / "model-00001-of-00002.gguf"
         try:
             tensors = case.write(path, tiny)
             runs = cases.record(path, case, llama_cpp, graph)
@@ -204,7 +210,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--factors", action="append", default=[],
                         help="with --set: write the tensors of this name (rope_freqs)")
     parser.add_argument("--sweep", action="store_true",
-                        help="every change of cases.SWEEP for every architecture (minutes)")
+                        help="also every change of cases.SWEEP for every architecture")
     parser.add_argument("--graph", action="store_true", help="list the graph of the first case")
     parser.add_argument("--table", type=pathlib.Path, help="write the results to this page")
     options = parser.parse_args(arguments)
@@ -216,7 +222,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         chosen = [cases.Case(name, " ".join(options.set), keys, tuple(options.factors))
                   for name in options.arch]
     else:
-        chosen = [one for one in (cases.sweep() if options.sweep else cases.all_cases())
+        known = cases.single() + (cases.sweep() if options.sweep else [])
+        chosen = [one for one in known
                   if (not options.arch or one.architecture in options.arch)
                   and (options.case or "") in one.name]
     if not chosen:
@@ -234,7 +241,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.table:
         import table
 
-        table.write(options.table, list(zip(chosen, results)))
+        table.write(options.table, list(zip(chosen, results)), cases.changes())
     return 0
 
 

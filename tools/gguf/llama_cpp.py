@@ -52,11 +52,12 @@ class ModelOptions(ctypes.Structure):
             "tensor_split", "progress", "progress_data", "kv_overrides")),
         *((name, ctypes.c_bool) for name in (
             "vocab_only", "check_tensors", "use_extra_bufts", "no_host", "no_alloc", "load_mtp")),
+        ("room", ctypes.c_char * 64),
     ]
 
 
 class ContextOptions(ctypes.Structure):
-    """`struct llama_context_params`."""
+    """`struct llama_context_params`, as in xllamacpp 2026.10.11549."""
 
     _fields_ = [
         *((name, ctypes.c_uint32) for name in (
@@ -72,10 +73,11 @@ class ContextOptions(ctypes.Structure):
         ("cb_eval", Observe), ("cb_eval_data", ctypes.c_void_p),
         ("type_k", ctypes.c_int), ("type_v", ctypes.c_int),
         ("abort", ctypes.c_void_p), ("abort_data", ctypes.c_void_p),
+        ("added", ctypes.c_void_p),  # later than llama.h of 2026-10-01
         *((name, ctypes.c_bool) for name in (
             "embeddings", "offload_kqv", "no_perf", "op_offload", "swa_full", "kv_unified")),
         ("samplers", ctypes.c_void_p), ("n_samplers", ctypes.c_size_t),
-        ("other", ctypes.c_void_p),
+        ("other", ctypes.c_void_p), ("room", ctypes.c_char * 64),
     ]
 
 
@@ -135,6 +137,12 @@ def _load() -> ctypes.CDLL:
     ):
         function = getattr(library, name)
         function.restype, function.argtypes = returned, arguments
+    context, model = library.llama_context_default_params(), library.llama_model_default_params()
+    if (context.n_ctx, context.type_k, context.flash_attn_type) != (512, F16, -1) or (
+            context.embeddings, context.offload_kqv, context.swa_full, context.kv_unified) != (
+            False, True, True, False) or (model.n_gpu_layers, model.use_extra_bufts) != (-1, True):
+        raise ImportError("llama_cpp knows the structures of xllamacpp 2026.10.11549; "
+                          "those of the installed version differ")
     return library
 
 
@@ -239,6 +247,7 @@ def context_of(model: int, length: int, observe: Callable[[Tensor], None] | None
     given.n_threads = given.n_threads_batch = 1
     given.flash_attn_type, given.type_k, given.type_v = 0, F32, F32
     given.offload_kqv = given.op_offload = False
+    given.kv_unified = True
     for name, value in options.items():
         setattr(given, name, value)
 

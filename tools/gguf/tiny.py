@@ -18,7 +18,7 @@ from gguf import GGUFValueType as Type
 
 VOCABULARY = 128
 LENGTH = 256
-KINDS = {np.bool_: Type.BOOL, np.int32: Type.INT32, np.uint32: Type.UINT32,
+KINDS = {np.uint16: Type.UINT16, np.bool_: Type.BOOL, np.int32: Type.INT32, np.uint32: Type.UINT32,
          np.uint64: Type.UINT64, np.float32: Type.FLOAT32}
 
 
@@ -31,6 +31,7 @@ def typed(value: Any) -> np.ndarray:
 
 
 def write_keys(writer: gguf.GGUFWriter, architecture: str, keys: Mapping[str, Any]) -> None:
+    """A key with a leading slash has no prefix of the architecture."""
     for name, value in keys.items():
         full = name.removeprefix("/") if name.startswith("/") else f"{architecture}.{name}"
         if isinstance(value, str):
@@ -42,16 +43,18 @@ def write_keys(writer: gguf.GGUFWriter, architecture: str, keys: Mapping[str, An
             writer.add_key_value(full, numbers.tolist(), Type.ARRAY, sub_type=kind)
         else:
             writer.add_key_value(full, numbers.item(), kind)
-    writer.add_tokenizer_model("test")
-    writer.add_token_list([f"token{i}" for i in range(keys.get("vocab_size", VOCABULARY))])
-    writer.add_token_scores([0.0] * keys.get("vocab_size", VOCABULARY))
 
 
 def save(path: pathlib.Path, architecture: str, keys: Mapping[str, Any],
-         tensors: Mapping[str, np.ndarray] = {}) -> None:
-    """Writes a file. A key with a leading slash has no prefix of the architecture."""
+         tensors: Mapping[str, np.ndarray] = {}, tokens: bool = True) -> None:
+    """Writes a file, with a vocabulary if `tokens`."""
     writer = gguf.GGUFWriter(path, architecture)
     write_keys(writer, architecture, keys)
+    if tokens:
+        size = keys.get("vocab_size", VOCABULARY)
+        writer.add_tokenizer_model("test")
+        writer.add_token_list([f"token{i}" for i in range(size)])
+        writer.add_token_scores([0.0] * size)
     for name, values in tensors.items():
         writer.add_tensor(name, values)
     writer.write_header_to_file()
@@ -85,10 +88,11 @@ def optional(name: str) -> bool:
 
 def write(path: pathlib.Path, architecture: str, keys: Mapping[str, Any],
           keep: Callable[[str], bool] = lambda name: not optional(name),
-          change: Mapping[str, np.ndarray] = {}) -> dict[str, np.ndarray]:
+          shards: bool = False) -> dict[str, np.ndarray]:
     """Writes a file with these keys and the tensors that llama.cpp expects. Returns the tensors.
 
-    keep: whether a tensor is written. change: tensors instead of the random ones, by name.
+    keep: whether a tensor is written. shards: the tensors are in a second file. The names of
+    both files have numbers, as llama.cpp requires.
     """
     with tempfile.TemporaryDirectory() as folder:
         only = pathlib.Path(folder) / "keys.gguf"
@@ -100,6 +104,12 @@ def write(path: pathlib.Path, architecture: str, keys: Mapping[str, Any],
             continue
         while len(extents) > 1 and extents[-1] == 1:
             extents = extents[:-1]
-        tensors[name] = change.get(name, values_of(name, tuple(reversed(extents))))
-    save(path, architecture, keys, tensors)
+        tensors[name] = values_of(name, tuple(reversed(extents)))
+    if not shards:
+        save(path, architecture, keys, tensors)
+        return tensors
+    numbers = {"/split.count": np.uint16(2), "/split.tensors.count": np.int32(len(tensors))}
+    save(path, architecture, {**keys, **numbers, "/split.no": np.uint16(0)})
+    second = path.with_name(path.name.replace("00001-of", "00002-of"))
+    save(second, architecture, {**numbers, "/split.no": np.uint16(1)}, tensors, tokens=False)
     return tensors
