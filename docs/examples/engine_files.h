@@ -5,8 +5,8 @@
 
 #include <gnomon/attention/qk_norm.h>
 #include <gnomon/io/checkpoint.h>
-#include <gnomon/io/file.h>
 #include <gnomon/model/config.h>
+#include <gnomon/model/gguf_files.h>
 #include <gnomon/model/gguf_model.h>
 #include <gnomon/model/layer.h>
 
@@ -244,16 +244,15 @@ class Folder {
 class GgufFile {
  public:
   explicit GgufFile(const std::filesystem::path& path)
-      : file_(std::make_shared<gnomon::io::MappedFile>(path)),
-        gguf_(std::make_shared<model::Gguf>(file_->bytes(), file_->name())) {}
+      : files_(std::make_shared<model::GgufFiles>(path)), gguf_(files_->gguf()) {}
   Network read() {
-    net_.model = model::read_gguf(*gguf_);  // position
+    net_.model = model::read_gguf(gguf_);  // position
     net_.context = 0;
-    for (const auto& tensor : gguf_->tensors()) net_.tensors.names.emplace_back(tensor.name);
+    for (const auto& tensor : gguf_.tensors()) net_.tensors.names.emplace_back(tensor.name);
     std::ranges::sort(net_.tensors.names);
-    net_.tensors.reader = [file = file_, gguf = gguf_](const string& name) {
-      const model::GgufTensor& tensor = *gguf->find_tensor(name);
-      const Numbers values = gguf->values(tensor);
+    net_.tensors.reader = [files = files_](const string& name) {
+      const model::GgufTensor& tensor = *files->gguf().find_tensor(name);
+      const Numbers values = files->gguf().values(tensor);
       model::CheckpointTensor read{{}, {values.begin(), values.end()}};
       for (auto axis = tensor.rank; axis-- > 0;) read.shape.push_back(tensor.extents[axis]);
       return read;
@@ -304,7 +303,7 @@ class GgufFile {
     if (is("gemma2|gemma3"))
       net_.logit_cap = number("final_logit_softcapping", is("gemma2") ? 30 : 0);
     if (is("command-r|cohere2")) net_.logit_scale = number("logit_scale", 1.0);
-    net_.experts = gguf_->integer(net_.model.model_type + ".expert_used_count").value_or(0);
+    net_.experts = gguf_.integer(net_.model.model_type + ".expert_used_count").value_or(0);
     net_.shares_sum_to_1 = !is("olmoe");
     if (!is("granite(moe)?")) return;
     net_.embedding_scale = number("embedding_scale", 1.0);
@@ -312,7 +311,7 @@ class GgufFile {
     net_.logit_scale = 1 / number("logit_scale", 1.0);
   }
   double number(const string& key, double otherwise) const {
-    return gguf_->number(net_.model.model_type + "." + key).value_or(otherwise);
+    return gguf_.number(net_.model.model_type + "." + key).value_or(otherwise);
   }
   bool is(const char* architectures) const {
     return std::regex_match(net_.model.model_type, std::regex(architectures));
@@ -332,7 +331,7 @@ class GgufFile {
                 .mlp = {get("ffn_gate"), get("ffn_up"), get("ffn_down")},
                 .router = get("ffn_gate_inp"),
                 .experts = {}};
-    const auto parallel = gguf_->boolean("gptneox.use_parallel_residual");
+    const auto parallel = gguf_.boolean("gptneox.use_parallel_residual");
     for (ptrdiff_t e = 0; e < layer.router.rows; ++e) layer.experts.push_back({});
     for (const auto& [name, part] : {std::pair("ffn_gate_exps", &Mlp::gate),
                                      {"ffn_up_exps", &Mlp::up},
@@ -354,8 +353,8 @@ class GgufFile {
     return layer;
   }
 
-  std::shared_ptr<gnomon::io::MappedFile> file_;
-  std::shared_ptr<model::Gguf> gguf_;
+  std::shared_ptr<model::GgufFiles> files_;
+  const model::Gguf& gguf_;
   Network net_;
 };
 

@@ -92,16 +92,17 @@ class GgufDraft : public Draft {
     const GgufTensor* const tensor = file_.find_tensor(tensor_name);
     if (!tensor) return {};
     file_.data(*tensor);  // throws if the bytes are missing
+    const auto& [bytes, name] = file_.shards()[tensor->shard];
     if (tensor->size() != pairs)
-      throw FormatError(
-          file_.name(), std::min<std::uint64_t>(tensor->offset, file_.bytes().size()),
-          std::string(tensor_name) + " must have one factor for each of " +
-              std::to_string(pairs) + " pairs, got " + std::to_string(tensor->size()));
+      throw FormatError(name, std::min<std::uint64_t>(tensor->offset, bytes.size()),
+                        std::string(tensor_name) + " must have one factor for each of " +
+                            std::to_string(pairs) + " pairs, got " +
+                            std::to_string(tensor->size()));
     std::vector<double> values = file_.values(*tensor);
     for (const double value : values)
       if (!(value > 0) || !std::isfinite(value))
         throw FormatError(
-            file_.name(), tensor->offset,
+            name, tensor->offset,
             std::string(tensor_name) + " must be finite and positive, got " + shown(value));
     return values;
   }

@@ -343,6 +343,11 @@ void read_encodings(Reader& r) {
 }  // namespace
 
 ModelDescription read_gguf(const Gguf& file) {
+  if (const auto count = file.integer("split.count"); count > 1 && file.shards().size() == 1)
+    throw FormatError(file.name(), file.find("split.count")->offset,
+                      "the file is one of " + std::to_string(*count) +
+                          " shards (split.count, split.no), and all are required, because the "
+                          "description depends on tensors of every shard");
   Reader r(file);
   read_encodings(r);
   read_attention(r);
