@@ -112,7 +112,9 @@ struct Layer {
 
   // Splits a fused projection of `parts`, each with its query, key and value heads.
   void split(const Weight& fused, ptrdiff_t parts, const model::LayerGroup& group) {
-    const ptrdiff_t D = group.head_dim, q = group.heads / parts, k = group.key_heads / parts;
+    const ptrdiff_t D = group.head_dim, heads = group.heads;
+    if (parts < 1 || D < 1 || heads < parts) refuse("no support for its heads");
+    const ptrdiff_t q = heads / parts, k = group.key_heads / parts;
     for (ptrdiff_t i = 0; i < fused.rows / D; ++i) {
       const ptrdiff_t head = i % (q + 2 * k);
       Weight& to = head < q ? query : head < q + k ? key : value;
