@@ -93,14 +93,25 @@ void add_gemma(Families& add) {
   const Family gemma2 =
       add(gemma, {"gemma2"}, softmax_scale(1.0 / 16), scalar_key("query_pre_attn_scalar"),
           sizes(26, 8, 2304), key_heads(4), window(by_type, 4096, "sf"), softcap(50),
-          gguf("gemma2", RopeType::halves, by_type, GgufYarn::usual, 46));
+          gguf("gemma2", RopeType::halves), gguf_layers_scaled_by_width(46),
+          gguf_keys("attn_logit_softcapping"),
+          gguf_window({.window = GgufWindow::causal, .every = 2, .size = 4096}));
   const Family gemma3_text =
       add(gemma2, {"gemma3_text"}, read(read_gemma3), base(1'000'000), length(131'072),
           window(by_type, 4096), local_base(10'000), full_every(6),
           norm(rms, before, head, 1e-6, 1), softcap(0),
           differences("another base for sliding layers; only full layers are scaled"),
-          gguf("gemma3", RopeType::halves, none, GgufYarn::usual, 62));
-  add(gemma3_text, {}, gguf("gemma-embedding", RopeType::halves));
+          gguf("gemma3", RopeType::halves), gguf_layers_scaled_by_width(62),
+          gguf_window({.window = GgufWindow::causal,
+                       .every = 6,
+                       .base = SlidingBase::own,
+                       .scaled = false}));
+  add(gemma3_text, {}, visibility(bidirectional), gguf("gemma-embedding", RopeType::halves),
+      gguf_window({.window = GgufWindow::symmetric,
+                   .every = 6,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
   const Family gemma4_unified_text = add(
       gemma3_text, {"gemma4_unified_text"}, read(read_gemma4), scalar_key(""), length(262'144),
       sizes(30, 8, 2304), window(by_type, 1024), window_sides(WindowSides::one_more),
@@ -110,10 +121,21 @@ void add_gemma(Families& add) {
       sizes(35, 8, 2048), key_heads(2), window(by_type, 512), window_sides(WindowSides::halves),
       full_every(5),
       differences("another base for sliding layers; only full layers are scaled"),
-      gguf("gemma3n", RopeType::halves));
+      gguf("gemma3n", RopeType::halves), gguf_layers_with_keys(20),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 5,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
   add(gemma4_unified_text, {"gemma4_text"}, length(131'072), window(by_type, 512),
       inconvertible("keys must not share their rows with values"),
-      gguf("gemma4", RopeType::halves));
+      gguf("gemma4", RopeType::halves),
+      gguf_keys("attention.shared_kv_layers", "rope.dimension_count_swa"),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = by_file,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
   add(gemma3_text, {"t5gemma2_text"}, visibility(bidirectional),
       window(by_type, 4096, "sssssf"), window_sides(WindowSides::one_less_before));
   add(gemma2, {"vaultgemma"});

@@ -133,11 +133,12 @@ void read_phimoe(Reading& r) {
 
 void add_gpt(Families& add) {
   using namespace changes;
-  add(rotary, {}, gguf("jais", RopeType::none));
+  add(rotary, {}, gguf("jais", RopeType::none), gguf_keys("attention.max_alibi_bias"),
+      gguf_scaled_by_head_dim(true));
   add(rotary, {}, alibi_heads(by_heads), gguf("refact", RopeType::none));
   add(rotary, {"baichuan"}, read(read_baichuan), position("rotary, halves, or ALiBi"),
       share(1, any), length(512), alibi_heads(40), weights(stacked),
-      gguf("baichuan", RopeType::adjacent));
+      gguf("baichuan", RopeType::adjacent), gguf_alibi_layers(40), gguf_rotary_layers(32));
   add(rotary, {"bloom"}, read(read_bloom), position("ALiBi"), length(512), sizes(2, 8, 64),
       alibi_heads(by_heads), weights(grouped), gguf("bloom", RopeType::none));
   add(rotary, {"codegen"}, pairing(adjacent), rotary_dim(64), sizes(28, 16, 4096),
@@ -145,7 +146,7 @@ void add_gpt(Families& add) {
   add(rotary, {"ctrl"}, read(read_sinusoidal), position("sinusoidal, half_split"), length(256),
       sizes(48, 16, 1280));
   add(rotary, {"dbrx"}, read(read_dbrx), sizes(24, 16, 2048), key_heads(1), weights(stacked),
-      gguf("dbrx", RopeType::halves));
+      gguf("dbrx", RopeType::halves), gguf_keys("attention.clamp_kqv"));
   add(rotary, {"falcon"}, read(read_falcon), position("rotary, halves, or ALiBi"),
       sizes(32, 71, 4544), weights(grouped), gguf("falcon", RopeType::halves));
   const Family gpt_sw3 = add(rotary, {"gpt-sw3"}, read(read_gpt2), position("learned"),
@@ -163,7 +164,8 @@ void add_gpt(Families& add) {
           R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
 "truncate": false, "original_max_position_embeddings": 4096})"),
       head_dim(64), length(131'072), sizes(36, 64, 2880), key_heads(8),
-      window(by_type, 128, "sf"), sinks(true), gguf("gpt-oss", RopeType::halves, by_type));
+      window(by_type, 128, "sf"), sinks(true), gguf("gpt-oss", RopeType::halves),
+      gguf_window({.window = GgufWindow::causal, .every = 2, .size = by_file}));
   add(rotary, {"gptj"}, pairing(adjacent), rotary_dim(64), sizes(28, 16, 4096),
       key_heads(by_heads), gguf("gptj", RopeType::none));
   const Family imagegpt = add(rotary, {"imagegpt"}, read(read_learned), position("learned"),
@@ -172,13 +174,19 @@ void add_gpt(Families& add) {
       window(by_type, 256, "fs", "window_size"), softmax_scale(1));
   add(imagegpt, {"openai-gpt"}, length(512), sizes(12, 12, 768), weights(transposed));
   add(rotary, {"mpt"}, read(read_mpt), position("ALiBi"), sizes(24, 16, 2048), weights(stacked),
-      gguf("mpt", RopeType::none));
+      gguf("mpt", RopeType::none),
+      gguf_keys("attention.clamp_kqv", "attention.max_alibi_bias"));
   add(rotary, {"nanochat"}, read(read_nanochat), sizes(12, 6, 768),
       norm(rms, after, head, 1e-6, 0, "", true, false, false));
-  const Family olmo =
-      add(rotary, {"olmo"}, sizes(32, 32, 4096), gguf("olmo", RopeType::adjacent));
+  const Family olmo = add(rotary, {"olmo"}, sizes(32, 32, 4096),
+                          gguf("olmo", RopeType::adjacent), gguf_keys("attention.clamp_kqv"));
   const Family olmo2 =
-      add(olmo, {"olmo2"}, norm(rms, before, all_heads, 1e-5), gguf("olmo2", RopeType::halves));
+      add(olmo, {"olmo2"}, norm(rms, before, all_heads, 1e-5), gguf("olmo2", RopeType::halves),
+          gguf_window({.window = GgufWindow::causal,
+                       .every = 4,
+                       .base = SlidingBase::same,
+                       .scaled = false,
+                       .table_scaled = false}));
   add(olmo2, {"olmoe"}, length(4096), sizes(16, 16, 2048), gguf("olmoe", RopeType::halves));
   add(olmo, {"olmo_hybrid"}, length(65'536), sizes(32, 30, 3840),
       norm(rms, before, all_heads, 1e-6));
@@ -198,7 +206,7 @@ void add_gpt(Families& add) {
       norm(layer_norm, before, head, 1e-5, 0, "qk_layernorm", false),
       gguf("phi2", RopeType::halves));
   add(rotary, {"phi3"}, read(read_phi3), share(1, factor), odd_share(true), length(4096),
-      sizes(32, 32, 3072), window(all), weights(stacked), gguf("phi3", RopeType::halves, all));
+      sizes(32, 32, 3072), window(all), weights(stacked), gguf("phi3", RopeType::halves));
   add(rotary, {"phi4_multimodal"}, share(1, factor), length(131'072), sizes(32, 32, 3072),
       key_heads(8), window(all), weights(stacked), part("vision_config", "*_vision"));
   add(rotary, {"phimoe"}, read(read_phimoe), base(1'000'000), length(131'072),

@@ -63,16 +63,19 @@ void add_granite(Families& add) {
   const Family granite4_vision_text =
       add(rotary, {"granite4_vision_text", "granitemoeshared"}, softmax_scale(1),
           scale_key("attention_multiplier"), sizes(32, 32, 4096));
-  add(granite4_vision_text, {"granite"}, gguf("granite", RopeType::adjacent));
+  add(granite4_vision_text, {"granite"}, gguf("granite", RopeType::adjacent),
+      gguf_keys("attention.scale", "rope.scaling.finetuned"));
   add(granite4_vision_text, {"granite_docling_text"}, length(32'768), sizes(28, 16, 1024),
       key_heads(4));
-  add(granite4_vision_text, {"granitemoe"}, gguf("granitemoe", RopeType::adjacent));
+  add(granite4_vision_text, {"granitemoe"}, gguf("granitemoe", RopeType::adjacent),
+      gguf_keys("attention.scale"));
   const Family granitemoe_swa =
       add(granite4_vision_text, {"granitemoe_swa"}, read(read_granite_by_layer),
           window(by_type, 128, "fsss"), sinks(true), differences("one base per layer"));
   add(granitemoe_swa, {"granite_swa"}, length(8192), sizes(24, 20, 2560), key_heads(4));
   add(granite4_vision_text, {"granitemoehybrid"}, read(read_granite_hybrid),
-      differences("attention in some layers"), gguf("granitehybrid", RopeType::adjacent));
+      differences("attention in some layers"), gguf("granitehybrid", RopeType::adjacent),
+      gguf_keys("attention.scale", "rope.scaling.finetuned"));
   add(rotary, {"hyperclovax"}, scale_key("attention_multiplier"), sizes(32, 32, 4096),
       unsupported("attention that was not compared with the model's own code"));
   const Family granite_speech =

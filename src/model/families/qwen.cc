@@ -55,7 +55,7 @@ void add_qwen(Families& add) {
   add(qwen2_5_omni_talker, {"qwen2_5_omni_text"}, head_dim(0));
   const Family qwen2_5_vl =
       add(qwen2_5_vl_text, {"qwen2_5_vl"}, key_heads(0), part("vision_config", "*_vision"));
-  add(qwen2_5_vl, {"qwen2_vl"}, gguf("qwen2vl", RopeType::sections, all));
+  add(qwen2_5_vl, {"qwen2_vl"}, gguf("qwen2vl", RopeType::sections));
   add(qwen2, {"qwen2_moe"}, sizes(24, 16, 2048), key_heads(16), window(even_below, 4096),
       gguf("qwen2moe", RopeType::halves));
   const Family qwen3 = add(qwen2, {"qwen3"}, head_dim(128), norm(rms, before, head, 1e-6),
@@ -66,7 +66,8 @@ void add_qwen(Families& add) {
   add(qwen3_omni_moe_talker_code_predictor, {"qwen3_next"}, read(read_qwen3_next),
       share(0.25, factor), odd_share(true), head_dim(256), sizes(48, 16, 2048), key_heads(2),
       norm(rms, before, head, 1e-6, 1), weights(gated),
-      differences("attention in one layer of four"), gguf("qwen3next", RopeType::halves));
+      differences("attention in one layer of four"), gguf("qwen3next", RopeType::halves),
+      gguf_attention_every(4));
   const Family qwen3_omni_moe_talker_text =
       add(qwen3_omni_moe_talker_code_predictor, {"qwen3_omni_moe_talker_text"},
           mrope(MRopeOrder::interleaved, {24, 20, 20}), head_dim(0), sizes(20, 16, 1024),
@@ -76,9 +77,9 @@ void add_qwen(Families& add) {
           share(0.25, factor), mrope(MRopeOrder::interleaved, {11, 11, 10}), head_dim(256),
           sizes(40, 16, 2048), norm(rms, before, head, 1e-6, 1), weights(gated),
           differences("attention in one layer of four"),
-          gguf("qwen35moe", RopeType::interleaved_sections));
+          gguf("qwen35moe", RopeType::interleaved_sections), gguf_attention_every(4));
   add(qwen3_5_moe_text, {"qwen3_5_text"}, sizes(32, 16, 4096), key_heads(4),
-      gguf("qwen35", RopeType::interleaved_sections));
+      gguf("qwen35", RopeType::interleaved_sections), gguf_attention_every(4));
   add(qwen3_omni_moe_talker_text, {"qwen3_omni_moe_text"}, base(1'000'000),
       rounds_head_dim(true), sizes(28, 28, 2048), key_heads(4));
   const Family qwen3_vl_moe_text = add(
