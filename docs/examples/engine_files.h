@@ -287,7 +287,7 @@ class GgufFile {
        NormKind::rms, "silu"},
       {"gpt-oss", NormKind::rms, "swiglu_oai"},
       {"gemma|gemma2|gemma3", NormKind::rms, "gelu_half"},
-      {"stablelm|command-r|cohere2|olmo|orion", NormKind::layer, "silu"},
+      {"stablelm|command-r|cohere2|olmo|orion|jais", NormKind::layer, "silu"},
       {"gpt2|gptneox|bloom|mpt|falcon|starcoder|starcoder2|codeshell|phi2", NormKind::layer,
        "gelu_half"},
       {"arcee", NormKind::rms, "relu2"},

@@ -142,6 +142,9 @@ def save(path: pathlib.Path, case: Case, keys: Mapping[str, Any],
     """Writes a file. Returns the tensors as the file has them, in F32."""
     writer = gguf.GGUFWriter(path, case.architecture)
     tiny.write_keys(writer, case.architecture, keys)
+    writer.add_tokenizer_model("test")
+    writer.add_token_list([f"token{i}" for i in range(VOCABULARY)])
+    writer.add_token_scores([0.0] * VOCABULARY)
     read = {}
     for name, array in tensors.items():
         kind = case.kind if array.ndim > 1 else Quantization.F32

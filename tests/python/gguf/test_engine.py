@@ -15,15 +15,18 @@ ROOT = pathlib.Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tools/gguf"))
 
 import engine  # noqa: E402
-from engine import ALL_HEADS, EXPERTS, LAYER_NORM, RMS, Case  # noqa: E402
+from engine import ALL_HEADS, EXPERTS, LAYER_NORM, RMS, WINDOW, Case  # noqa: E402
 
 PROGRAM = ROOT / "build/release/tests/gnomon_engine"
 PARTIAL = {"rope.dimension_count": 2}
 MORE = [
     *(Case(name, RMS) for name in (
-        "mistral3", "exaone", "exaone4", "internlm2", "xverse", "ernie4_5", "refact", "arcee",
+        "mistral3", "exaone", "internlm2", "xverse", "ernie4_5", "refact", "arcee",
         "hunyuan-dense", "plamo")),
     Case("qwen", RMS | ALL_HEADS),
+    Case("exaone4", RMS | WINDOW | {"block_count": 8}),
+    Case("llama-window", RMS | WINDOW, "llama"),
+    Case("phi3-window", RMS | WINDOW, "phi3"),
     Case("seed_oss", RMS, without=("attn_output.bias",)),
     Case("baichuan", RMS | {"block_count": 32}),
     Case("glm4", RMS | PARTIAL),
@@ -35,6 +38,8 @@ MORE = [
     Case("granitemoe", RMS | EXPERTS | {"logit_scale": 2.0, "residual_scale": 0.5}),
     Case("command-r", LAYER_NORM | {"logit_scale": 0.25}),
     Case("olmo", LAYER_NORM),
+    Case("orion", LAYER_NORM),
+    Case("jais", LAYER_NORM | ALL_HEADS | {"attention.max_alibi_bias": 8.0}, without=()),
     Case("mpt", LAYER_NORM | {"attention.max_alibi_bias": 8.0}, without=(
         "attn_q_norm.weight", "attn_q_norm.bias", "attn_k_norm.weight", "attn_k_norm.bias",
         "ffn.act.scales", "position_embd.weight")),
