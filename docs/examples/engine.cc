@@ -38,8 +38,8 @@ class Engine {
  public:
   explicit Engine(Network network)
       : net_(std::move(network)),
-        plan_(net_.model, checkpoint()),
-        caches_(net_.model.layers) {  // position
+        caches_(net_.model.layers),
+        plan_(net_.model, checkpoint()) {  // position
     for (const string& name : net_.tensors.names)
       if (!net_.tensors.used.contains(name)) refuse("no support for " + name);
   }
@@ -138,7 +138,7 @@ class Engine {
       const double* of = &scores[t * E];
       std::vector<ptrdiff_t> order(E);
       std::iota(order.begin(), order.end(), 0);
-      std::ranges::sort(order, [&](ptrdiff_t a, ptrdiff_t b) { return of[a] > of[b]; });
+      std::ranges::stable_sort(order, [&](ptrdiff_t a, ptrdiff_t b) { return of[a] > of[b]; });
       double sum = 0;
       for (ptrdiff_t e = 0; e < (net_.shares_sum_to_1 ? best : E); ++e)
         sum += std::exp(of[order[e]] - of[order[0]]);
@@ -152,8 +152,8 @@ class Engine {
     return out;
   }
   Network net_;
-  model::ModelPlan plan_;
   std::vector<std::array<Numbers, 2>> caches_;  // k, v: [S, K, D]
+  model::ModelPlan plan_;
   ptrdiff_t past_ = 0;
 };
 

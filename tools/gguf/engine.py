@@ -47,8 +47,8 @@ class Case:
     without: names of tensors that are left out, without "blk.N.". factors: those of frequencies.
     fused: q, k and v are one tensor.
     kind: type of the matrices.
-    seed: of the recorded file. llama.cpp reads GELU from a table of 16 bits, and about one
-    activation of 10,000 is rounded to the neighbouring value. The recorded files have none.
+    seed: of the recorded file. With these, the engine rounds all activations to 16 bits as
+    llama.cpp does (docs/model/layer.md).
     """
 
     name: str

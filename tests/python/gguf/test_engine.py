@@ -88,7 +88,7 @@ def test_logits_are_those_of_llama_cpp(case: Case, tmp_path: pathlib.Path) -> No
         error = np.abs(got - expected).max(axis=1) / np.abs(expected).max()
         assert np.median(error) < 1e-5
         # GELU: a rounding of its table to 16 bits may go the other way.
-        assert error.max() < (1e-3 if case.architecture in GELU else 1e-5)
+        assert error.max() < (1e-3 if case.architecture in GELU else 5e-5)
         _, rounded = engine.decode(path, prompt, 0)
         rows = slice(0, len(prompt))
         rms = np.sqrt(np.mean((got[rows] - rounded) ** 2) / np.mean(rounded ** 2))
