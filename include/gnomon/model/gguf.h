@@ -96,10 +96,10 @@ class Gguf {
   // Borrows `bytes`, a whole file or its beginning. They must outlive this object and all views
   // that it returns. `name`: file name in error messages.
   Gguf(std::span<const std::byte> bytes, std::string name);
-  // All shards of a split file, in order. They have one list of tensors, and the metadata is that
-  // of the first shard. Throws FormatError also if split.count, split.no or split.tensors.count
-  // of a shard do not match the shards, if the architectures differ, or if a tensor is in two
-  // shards; std::invalid_argument if there is no shard.
+  // All shards of a split file, in order. They have one list of tensors, and the metadata is
+  // that of the first shard. Throws FormatError also if split.count, split.no or
+  // split.tensors.count of a shard do not match the shards, if the architectures differ, or if
+  // a tensor is in two shards; std::invalid_argument if there is no shard.
   explicit Gguf(std::vector<GgufShard> shards);
 
   // Name and bytes of the first shard.
@@ -135,8 +135,9 @@ class Gguf {
   // Returns the tensor with that name, or null. Cost: O(log tensors).
   const GgufTensor* find_tensor(std::string_view name) const noexcept;
 
-  // Returns the bytes of a tensor of this file or of its shard. Unaligned if `bytes` is unaligned. Throws
-  // FormatError if the file ends before them, or if the tensor's size is unknown.
+  // Returns the bytes of a tensor, in its shard. Unaligned if the bytes of the shard are
+  // unaligned. Throws FormatError if the file ends before them, or if the tensor's size is
+  // unknown.
   std::span<const std::byte> data(const GgufTensor& tensor) const;
   // Returns the elements of a tensor of type F32, F16, BF16, F64, Q8_0 or Q4_0, innermost axis
   // contiguous. Exact. Throws FormatError for other types, and as data() does.

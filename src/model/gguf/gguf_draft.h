@@ -27,6 +27,9 @@ class GgufDraft : public Draft {
       fail("general.architecture",
            "the architecture " + gnomon::internal::shown(arch) +
                " is unknown, so the pairing of its elements is unknown");
+    if (!row->gguf.refused.empty())
+      fail("general.architecture",
+           "the architecture " + arch + " is not read: " + std::string(row->gguf.refused));
     out.source = file.name();
     out.model_type = arch;
   }
@@ -94,7 +97,9 @@ class GgufDraft : public Draft {
     if (!tensor) return {};
     file_.data(*tensor);  // throws if the bytes are missing
     const auto& [bytes, name] = file_.shards()[tensor->shard];
-    if (tensor->size() != pairs)
+    // A file may have factors for the whole head, of which the first pairs are used.
+    const bool longer = row->gguf.half_rotated && tensor->size() > pairs;
+    if (tensor->size() != pairs && !longer)
       throw FormatError(name, std::min<std::uint64_t>(tensor->offset, bytes.size()),
                         std::string(tensor_name) + " must have one factor for each of " +
                             std::to_string(pairs) + " pairs, got " +
@@ -105,6 +110,7 @@ class GgufDraft : public Draft {
         throw FormatError(
             name, tensor->offset,
             std::string(tensor_name) + " must be finite and positive, got " + shown(value));
+    values.resize(static_cast<std::size_t>(pairs));
     return values;
   }
 
