@@ -21,7 +21,7 @@ from typing import Any
 import gguf
 import llama_cpp
 import numpy as np
-import tiny
+import tiny_gguf
 from gguf import GGMLQuantizationType as Quantization
 
 FOLDER = pathlib.Path(__file__).resolve().parents[2] / "tests" / "model" / "engine" / "gguf"
@@ -38,6 +38,7 @@ ALL_HEADS = {"attention.head_count_kv": 4}
 WINDOW = {"attention.sliding_window": 5}
 BIASES = ("attn_q.bias", "attn_k.bias", "attn_v.bias", "attn_output.bias", "ffn_up.bias",
           "ffn_gate.bias", "ffn_down.bias", "cls.output.weight")
+HEAD_NORMS = ("attn_q_norm.weight", "attn_k_norm.weight")
 
 
 @dataclass
@@ -91,7 +92,7 @@ CASES = [
     Case("granite", RMS | {"embedding_scale": 3.0, "residual_scale": 0.4, "logit_scale": 2.0,
                            "attention.scale": 0.3}),
     Case("stablelm", LAYER_NORM | {"rope.dimension_count": 2},
-         without=(*BIASES, "ffn_norm.weight", "ffn_norm.bias")),
+         without=(*BIASES, *HEAD_NORMS, "ffn_norm.weight", "ffn_norm.bias")),
     Case("cohere2", LAYER_NORM | WINDOW | {"block_count": 4, "logit_scale": 0.25}),
     Case("smollm3", RMS | {"block_count": 4}),
     Case("gpt-oss", RMS | YARN | WINDOW | EXPERTS, without=()),
@@ -119,7 +120,7 @@ def tensors_of(case: Case, keys: Mapping[str, Any], seed: int) -> dict[str, np.n
     """Returns random tensors, of the names and shapes that llama.cpp expects for these keys."""
     with tempfile.TemporaryDirectory() as folder:
         only = pathlib.Path(folder) / "keys.gguf"
-        tiny.save(only, case.architecture, keys)
+        tiny_gguf.save(only, case.architecture, keys)
         found = llama_cpp.tensors_of_keys(only)
     tensors: dict[str, np.ndarray] = {}
     for name, extents, _ in found:
@@ -128,7 +129,7 @@ def tensors_of(case: Case, keys: Mapping[str, Any], seed: int) -> dict[str, np.n
             shape = shape[1:]
         rng = np.random.default_rng([zlib.crc32(f"{case.name} {name}".encode()), seed])
         short = name.split(".", 2)[2] if name.startswith("blk.") else name
-        if tiny.optional(name) and name not in case.factors or short in case.without:
+        if tiny_gguf.optional(name) and name not in case.factors or short in case.without:
             continue
         tensors[name] = values(rng, name, shape)
     for layer in range(keys["block_count"] if case.fused else 0):
@@ -141,7 +142,7 @@ def save(path: pathlib.Path, case: Case, keys: Mapping[str, Any],
          tensors: Mapping[str, np.ndarray]) -> dict[str, np.ndarray]:
     """Writes a file. Returns the tensors as the file has them, in F32."""
     writer = gguf.GGUFWriter(path, case.architecture)
-    tiny.write_keys(writer, case.architecture, keys)
+    tiny_gguf.write_keys(writer, case.architecture, keys)
     writer.add_tokenizer_model("test")
     writer.add_token_list([f"token{i}" for i in range(VOCABULARY)])
     writer.add_token_scores([0.0] * VOCABULARY)

@@ -15,7 +15,8 @@ ROOT = pathlib.Path(__file__).parents[3]
 sys.path.insert(0, str(ROOT / "tools/gguf"))
 
 import engine  # noqa: E402
-from engine import ALL_HEADS, EXPERTS, LAYER_NORM, RMS, WINDOW, Case  # noqa: E402
+from engine import (  # noqa: E402
+    ALL_HEADS, BIASES, EXPERTS, HEAD_NORMS, LAYER_NORM, RMS, WINDOW, Case)
 
 PROGRAM = ROOT / "build/release/tests/gnomon_engine"
 PARTIAL = {"rope.dimension_count": 2}
@@ -41,8 +42,8 @@ MORE = [
     Case("orion", LAYER_NORM),
     Case("jais", LAYER_NORM | ALL_HEADS | {"attention.max_alibi_bias": 8.0}, without=()),
     Case("mpt", LAYER_NORM | {"attention.max_alibi_bias": 8.0}, without=(
-        "attn_q_norm.weight", "attn_q_norm.bias", "attn_k_norm.weight", "attn_k_norm.bias",
-        "ffn.act.scales", "position_embd.weight")),
+        *HEAD_NORMS, "attn_q_norm.bias", "attn_k_norm.bias", "ffn.act.scales",
+        "position_embd.weight")),
     Case("falcon", LAYER_NORM),
     Case("falcon-7b", LAYER_NORM, "falcon", without=("attn_norm_2.weight", "attn_norm_2.bias")),
     Case("starcoder", LAYER_NORM | {"attention.head_count_kv": 1}, without=()),
@@ -50,7 +51,7 @@ MORE = [
     Case("phi2", LAYER_NORM | PARTIAL, without=()),
     Case("nemotron", LAYER_NORM | PARTIAL, without=()),
     Case("gptneox-serial", LAYER_NORM | {"use_parallel_residual": False}, "gptneox", without=()),
-    Case("stablelm-serial", LAYER_NORM | PARTIAL, "stablelm"),
+    Case("stablelm-serial", LAYER_NORM | PARTIAL, "stablelm", without=(*BIASES, *HEAD_NORMS)),
     Case("phi3-separate", RMS, "phi3"),
     Case("llama-biases", RMS, "llama", without=("cls.output.weight",)),
 ]
