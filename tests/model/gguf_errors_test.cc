@@ -165,9 +165,6 @@ TEST(GgufErrors, Factors) {
                    freqs + " must be finite and positive, got ");
   refused(Model("llama").factors(longer, std::vector<float>(8, 1)), "must both be given");
   refused(Model("llama").factors(shorter, std::vector<float>(8, 1)), "must both be given");
-  Model both("llama");
-  both.factors(freqs, std::vector<float>(8, 1)).word(".rope.scaling.type", "yarn");
-  refused(both, "rope_freqs.weight together with yarn is not understood", ".rope.scaling.type");
   Model quantized("llama");
   quantized.tensor(freqs, {32}, 2, std::string(18, 'q'));
   quantized.size(".rope.dimension_count", 16);

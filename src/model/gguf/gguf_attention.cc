@@ -55,8 +55,6 @@ void read_norms(GgufDraft& r) {
     if (weight->rank == 1 && weight->size() != head_dim) norm.norm.scope = NormScope::all_heads;
     if (weight->size() != head_dim && weight->size() != head_dim * heads)
       r.unsupported = "a norm of queries of an unknown shape";
-    if (weight->rank > 1 && weight->extents[1] > 1)
-      r.unsupported = "a norm of queries with weights of each head";
   }
   const char* const key = norm.norm.kind == NormKind::layer
                               ? "attention.layer_norm_epsilon"
@@ -80,6 +78,8 @@ void read_scale(GgufDraft& r) {
     r.softmax_scale = row.softmax_scale;
   for (const char* name : {"attention.scale", "attention.output_scale"})
     if (const double scale = read_optional(r, name); scale > 0) r.softmax_scale = scale;
+  if (row.gguf.scaled_by_value_dim && r.value_dim != 0)
+    r.softmax_scale = inverse_sqrt(static_cast<double>(r.value_dim));
   if (row.gguf.scaled_by_head_dim) r.softmax_scale = 1 / static_cast<double>(r.head_dim);
   if (row.gguf.layers_scaled_by_width == r.out.layers) {
     const std::int64_t width = r.required("embedding_length", 1 << 24);
@@ -122,8 +122,7 @@ void read_attention(GgufDraft& r) {
   for (Layer& layer : all_layers(r))
     layer.attention.visibility =
         layer.part == "encoder" ||
-                (layer.part.empty() && !causal &&
-                 (!r.row->gguf.full_is_causal || layer.type == "sliding_attention"))
+                (!causal && (!r.row->gguf.full_is_causal || layer.type == "sliding_attention"))
             ? Visibility::bidirectional
             : Visibility::causal;
   put_windows(r);

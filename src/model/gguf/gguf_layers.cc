@@ -143,6 +143,8 @@ std::int64_t read_window(GgufDraft& r) {
     r.fail(r.key(window_key),
            r.key(window_key) + " must be at least 1, got 0: in llama.cpp, sliding layers of " +
                r.arch + " then attend to nothing");
+  if (!given && size == 0 && r.row->window.slides != Slides::none)
+    r.note(std::string(window_key) + " is not given: in llama.cpp, no layer slides");
   if (size == 0 || facts.fixed == 0) return size;
   if (size != facts.fixed)
     unused("in llama.cpp, the window of " + r.arch + " is " + std::to_string(facts.fixed));
