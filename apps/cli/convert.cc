@@ -9,6 +9,7 @@
 #include "apps/cli/arguments.h"
 #include "apps/cli/attention_sizes.h"
 #include "apps/cli/command.h"
+#include "apps/cli/convert_gguf.h"
 #include "apps/cli/model_folder.h"
 #include "apps/cli/output.h"
 #include "gnomon/error.h"
@@ -22,13 +23,17 @@ namespace fs = std::filesystem;
 
 constexpr const char* convert_help =
     R"(Usage: gnomon convert IN --to PAIRING [options] -o OUT
+       gnomon convert MODEL --to gguf [--type TYPE] -o OUT.gguf
 
 Reorders the rows of query and key projections for the given rotary pairing.
 IN: a .safetensors file, or a folder or .index.json of shards; OUT: the same.
 No number is computed. Converting back gives the same bytes.
+Or writes a model folder as a GGUF file, which llama.cpp opens.
 
   --to PAIRING      halves (Llama by Hugging Face) or adjacent (Llama by Meta)
-  --dry-run         only list the tensors that would change
+  --to gguf         the file of a model folder; OUT must not exist
+  --type TYPE       element type of its matrices: f32, f16, bf16 (as in MODEL)
+  --dry-run         only list the tensors that would change or be written
   --json            the report as one JSON document
   --config PATH     config.json with the sizes (default: the one beside IN);
                     or give the sizes as options:
@@ -42,10 +47,11 @@ No number is computed. Converting back gives the same bytes.
   -o OUT            a file, or a folder that is new or empty
 
 Example: gnomon convert Llama-3.1-8B --to adjacent -o Llama-3.1-8B-adjacent
+         gnomon convert Llama-3.1-8B --to gguf -o Llama-3.1-8B.gguf
 )";
 
 struct ConvertOptions {
-  std::string in, to;
+  std::string in, to, type;
   SizeOptions sizes;
   bool dry_run = false;
   OutputOptions output;
@@ -304,6 +310,9 @@ void print_report(const ConvertOptions& o, const Job& job) {
 }
 
 int run_convert(const ConvertOptions& o) {
+  if (o.to == "gguf")
+    return run_convert_to_gguf(
+        {.in = o.in, .type = o.type, .dry_run = o.dry_run, .output = o.output});
   const Job job = plan(o);
   check_output(o, job);
   if (!o.dry_run) write(o, job);
@@ -320,7 +329,8 @@ Command convert_command() {
   Command command("convert", convert_help);
   auto o = std::make_shared<ConvertOptions>();
   command.required("IN", &o->in).file();
-  command.required("--to", &o->to).choices({"halves", "adjacent"});
+  command.required("--to", &o->to).choices({"halves", "adjacent", "gguf"});
+  command.option("--type", &o->type).choices({"f32", "f16", "bf16"});
   command.flag("--dry-run", &o->dry_run);
   command.flag("--json", &o->output.json);
   command.option("--config", &o->sizes.config).file();

@@ -6,6 +6,13 @@
 namespace gnomon::model::internal {
 namespace {
 
+constexpr GgufKey granite_scales[] = {
+    {"logits_scaling", "logit_scale"},
+    {"residual_multiplier", "residual_scale"},
+    {"embedding_multiplier", "embedding_scale"},
+    {"attention_multiplier", "attention.scale"},
+};
+
 void read_granite_by_layer(Reading& r) {
   const auto bases = r.keys.find({"layer_rope_theta"});
   if (!bases) return read_rotary(r);
@@ -63,7 +70,13 @@ void add_granite(Families& add) {
   const Family granite4_vision_text =
       add(rotary, {"granite4_vision_text", "granitemoeshared"}, softmax_scale(1),
           scale_key("attention_multiplier"), sizes(32, 32, 4096));
-  add(granite4_vision_text, {"granite"}, gguf("granite", RopeType::adjacent));
+  using namespace gguf_groups;
+  add(granite4_vision_text, {"granite"}, gguf("granite", RopeType::adjacent),
+      to_gguf({.architecture = "granite",
+               .tensors = {embeddings, output_or_tied, input_norm, separate_qkv,
+                           feed_forward_norm, gated_layer},
+               .keys = {rms_norm_key, granite_scales},
+               .fixed = {silu}}));
   add(granite4_vision_text, {"granite_docling_text"}, length(32'768), sizes(28, 16, 1024),
       key_heads(4));
   add(granite4_vision_text, {"granitemoe"}, gguf("granitemoe", RopeType::adjacent));

@@ -4,6 +4,17 @@
 namespace gnomon::model::internal {
 namespace {
 
+constexpr GgufTensorName mixtral_experts[] = {
+    {"layers.{}.block_sparse_moe.gate", "blk.{}.ffn_gate_inp", "EC"},
+    {"layers.{}.block_sparse_moe.experts.{e}.w1", "blk.{}.ffn_gate_exps", "EFC"},
+    {"layers.{}.block_sparse_moe.experts.{e}.w3", "blk.{}.ffn_up_exps", "EFC"},
+    {"layers.{}.block_sparse_moe.experts.{e}.w2", "blk.{}.ffn_down_exps", "ECF"},
+};
+constexpr GgufTensorName starcoder2_layers[] = {
+    {"layers.{}.mlp.c_fc", "blk.{}.ffn_up", "FC", GgufOrder::as_is, GgufBias::required},
+    {"layers.{}.mlp.c_proj", "blk.{}.ffn_down", "CF", GgufOrder::as_is, GgufBias::required},
+};
+
 void read_ministral3(Reading& r) {
   prepare(r);
   for (const char* name : {"rope_scaling", "rope_parameters"})
@@ -16,6 +27,12 @@ void read_ministral3(Reading& r) {
 
 void add_llama(Families& add) {
   using namespace changes;
+  using namespace gguf_groups;
+  const GgufWeights llama_weights{.architecture = "llama",
+                                  .tensors = {embeddings, output_or_tied, input_norm,
+                                              separate_qkv, feed_forward_norm, gated_layer},
+                                  .keys = {rms_norm_key},
+                                  .fixed = {silu}};
   for (const char* name : {"arctic", "bailingmoe", "deci", "plm"})
     add(rotary, {}, gguf(name, RopeType::adjacent));
   for (const char* name : {"codeshell", "cogvlm", "plamo", "smallthinker"})
@@ -37,7 +54,8 @@ void add_llama(Families& add) {
       gguf("apertus", RopeType::halves));
   add(rotary, {"aquila"}, share(1, any));
   add(rotary, {"arcee"}, length(4096), sizes(32, 32, 2560), gguf("arcee", RopeType::adjacent));
-  add(rotary, {"aria_text", "llama"}, sizes(32, 32, 4096));
+  add(rotary, {"aria_text"}, sizes(32, 32, 4096));
+  add(rotary, {"llama"}, sizes(32, 32, 4096), to_gguf(llama_weights));
   add(rotary, {"bitnet"}, base(500'000), sizes(30, 20, 2560), key_heads(5),
       gguf("bitnet", RopeType::halves));
   const Family blt_global_transformer =
@@ -102,9 +120,12 @@ void add_llama(Families& add) {
       head_dim(128), length(262'144), sizes(34, 32, 4096), window(all),
       gguf("mistral3", RopeType::adjacent, all));
   add(rotary, {"mistral"}, length(131'072), sizes(32, 32, 4096), key_heads(8),
-      window(all, 4096), gguf("llama", RopeType::adjacent, all));
+      window(all, 4096), gguf("llama", RopeType::adjacent, all), to_gguf(llama_weights));
+  GgufWeights mixtral_weights = llama_weights;
+  mixtral_weights.tensors.back() = mixtral_experts;
+  mixtral_weights.keys.push_back(used_experts);
   add(rotary, {"mixtral"}, base(1'000'000), length(131'072), sizes(32, 32, 4096), key_heads(8),
-      window(all));
+      window(all), to_gguf(mixtral_weights));
   add(rotary, {"molmo2_text"}, head_dim(128), length(36'864), sizes(36, 32, 4096), key_heads(8),
       norm(rms, before, head, 1e-6));
   add(rotary, {"muse_glimmer_assistant"}, base(500'000), head_dim(128), length(131'072),
@@ -119,7 +140,13 @@ void add_llama(Families& add) {
   add(rotary, {"solar_open"}, base(1'000'000), share(1, factor), head_dim(128), length(131'072),
       sizes(48, 64, 4096), key_heads(8));
   add(rotary, {"starcoder2"}, length(4096), sizes(30, 24, 3072), key_heads(2), window(all),
-      gguf("starcoder2", RopeType::halves, all));
+      gguf("starcoder2", RopeType::halves, all),
+      to_gguf({.architecture = "starcoder2",
+               .tensors = {biased_embeddings, output_or_tied, biased_input_norm, separate_qkv,
+                           biased_feed_forward_norm, starcoder2_layers},
+               .keys = {layer_norm_key},
+               .fixed = {gelu},
+               .heads_fill_width = true}));
   add(rotary, {"unlimited_ocr_text"}, head_dim(by_heads), length(32'768), sizes(12, 10, 1280),
       key_heads(10), unsupported("windows and a reference image"));
   add(rotary, {"xverse"}, share(1, any), gguf("xverse", RopeType::adjacent));

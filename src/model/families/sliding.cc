@@ -7,6 +7,8 @@
 namespace gnomon::model::internal {
 namespace {
 
+constexpr GgufKey logit_scale[] = {{"logit_scale", "logit_scale"}};
+
 // Layers with full attention do not rotate.
 void read_nope_full_layers(Reading& r) {
   prepare(r);
@@ -206,6 +208,7 @@ void read_step3(Reading& r) {
 
 void add_sliding(Families& add) {
   using namespace changes;
+  using namespace gguf_groups;
   add(rotary, {"cohere"}, pairing(adjacent), base(500'000), length(8192), sizes(40, 64, 8192),
       norm(layer_norm, before, head, 1e-5, 0, "use_qk_norm", false),
       gguf("command-r", RopeType::adjacent));
@@ -213,7 +216,12 @@ void add_sliding(Families& add) {
       rotary, {"cohere2"}, read(read_nope_full_layers), pairing(adjacent), length(8192),
       sizes(40, 64, 8192), window(by_type, 4096), full_every(4), nope_layers(NopeLayers::full),
       differences("sliding layers rotate, full layers do not"),
-      gguf("cohere2", RopeType::adjacent));
+      gguf("cohere2", RopeType::adjacent),
+      to_gguf({.architecture = "cohere2",
+               .tensors = {embeddings, always_tied, input_norm, separate_qkv, gated_layer},
+               .keys = {layer_norm_key, logit_scale},
+               .fixed = {silu},
+               .heads_fill_width = true}));
   const Family cohere2_moe = add(cohere2, {"cohere2_moe"}, head_dim(128));
   const Family afmoe = add(cohere2_moe, {"afmoe"}, pairing(halves), length(16'384),
                            sizes(32, 16, 2048), window(by_type, 1024),
@@ -267,7 +275,12 @@ void add_sliding(Families& add) {
       differences("only full layers are scaled"));
   add(rotary, {"smollm3"}, read(read_smollm3), base(2'000'000), length(32'768),
       sizes(36, 16, 2048), key_heads(4), window(unrotated), nope_every(4),
-      differences("one layer in four does not rotate"), gguf("smollm3", RopeType::adjacent));
+      differences("one layer in four does not rotate"), gguf("smollm3", RopeType::adjacent),
+      to_gguf({.architecture = "smollm3",
+               .tensors = {embeddings, output_or_tied, input_norm, separate_qkv,
+                           feed_forward_norm, gated_layer},
+               .keys = {rms_norm_key},
+               .fixed = {silu}}));
   add(rotary, {"step3p5"}, read(read_step3), scalar_key("query_pre_attn_scalar"),
       share(1, factor), head_dim(128), length(128'000), sizes(45, 64, 4096), key_heads(8),
       window(by_type), norm(rms, before, head, 1e-5, 1),
