@@ -219,6 +219,9 @@ void read_kimi_linear(Reading& r) {
 
 void add_deepseek(Families& add) {
   using namespace changes;
+  const auto latent_keys =
+      gguf_keys("rope.scaling.yarn_log_multiplier", "attention.temperature_scale",
+                "attention.temperature_length");
   add(rotary, {"bailing_hybrid"}, read(read_bailing_hybrid), pairing(adjacent), base(6'000'000),
       share(64.0 / 192), head_dim(192), length(262'144), sizes(42, 32, 2560), key_heads(32),
       value_dim(128), differences("the last layer of each group has attention"));
@@ -227,7 +230,7 @@ void add_deepseek(Families& add) {
   const Family deepseek_v2 =
       add(deepseek_ocr2_text, {"deepseek_v2"}, read(read_deepseek_v2), pairing(adjacent),
           share(64.0 / 192), head_dim(192), value_dim(128),
-          gguf("deepseek2", RopeType::adjacent, none, GgufYarn::latent));
+          gguf("deepseek2", RopeType::adjacent), gguf_yarn(GgufYarn::latent), latent_keys);
   const Family deepseek_v3 =
       add(deepseek_v2, {"deepseek_v3"}, read(read_latent), reads_pairing(true), length(4096),
           sizes(61, 128, 7168), key_heads(128));
@@ -245,7 +248,7 @@ void add_deepseek(Families& add) {
   const Family glm_moe_dsa = add(
       glm4_moe_lite, {"glm_moe_dsa"}, reads_pairing(false), sizes(78, 64, 6144), key_heads(64),
       value_dim(0), unsupported("an indexer that selects the keys of each query"),
-      gguf("glm-dsa", RopeType::adjacent, none, GgufYarn::latent_with_unit_scale));
+      gguf("glm-dsa", RopeType::adjacent), gguf_yarn(GgufYarn::latent_with_unit_scale));
   add(glm_moe_dsa, {"hy_v4"}, pairing(halves), length(262'144), sizes(34, 32, 2816),
       key_heads(0), value_dim(256), sinks(true));
   const Family youtu =
@@ -273,7 +276,8 @@ void add_deepseek(Families& add) {
 "mscale_all_dim": 1.0, "mscale": 1.0, "llama_4_scaling_beta": 0.1,
 "partial_rotary_factor": 0.5, "rope_type": "yarn"})"),
       reads_pairing(true), head_dim(128), length(1'048'576), sizes(36, 32, 4096), key_heads(32),
-      value_dim(128), gguf("mistral4", RopeType::adjacent, none, GgufYarn::latent));
+      value_dim(128), gguf("mistral4", RopeType::adjacent),
+      gguf_yarn(GgufYarn::latent_with_unit_scale), latent_keys);
   add(mistral4, {"mistral_large4_text"}, read(read_latent_unscaled),
       rope(
           R"({"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2048.0,

@@ -74,19 +74,48 @@ enum class SizeNames { usual = 1, depth, embed, attention_heads };
 // Rotary pairing of a GGUF file, which does not contain it: the values of
 // `llama_model_rope_type`.
 enum class RopeType { adjacent = 1, halves, sections, interleaved_sections, none };
-// The scale that llama.cpp computes from rope.scaling.yarn_log_multiplier.
+// YaRN's factors in the graphs of llama.cpp. `latent`: the softmax scale has the factor too,
+// and the file stores a tenth of mscale_all_dim. mscale is mscale_all_dim, or 1.
 enum class GgufYarn { usual = 1, latent, latent_with_unit_scale };
 // Parts of a model with T5's bias.
 enum class GgufParts { none = 1, encoder, encoder_and_decoder };
-// Architecture of a GGUF file.
+// Windows of llama.cpp's graphs (llama_swa_type). W: the size. none: the file's window is not
+// used. causal: the last W keys. symmetric: W / 2 keys to each side. chunked: chunks of W keys.
+enum class GgufWindow { none = 1, causal, symmetric, chunked };
+// Base of the sliding layers: rope.freq_base; rope.freq_base_swa, if given; or
+// rope.freq_base_swa, by default 10000.
+enum class SlidingBase { same = 1, own_or_same, own };
+constexpr std::int64_t by_file = -1;  // a key that a GGUF file must have
+// Sliding layers of a GGUF file: what llama.cpp reads, and its defaults.
+struct GgufSliding {
+  GgufWindow window = GgufWindow::none;
+  std::int64_t every = 0;   // one layer of so many is full. 0: none. by_file: the file's list
+  bool full_first = false;  // the first of so many layers, not the last
+  std::int64_t size = 0;    // window without a key; 0: none, as with a window of 0; by_file
+  std::int64_t fixed = 0;   // window whatever the file's size, unless that is 0
+  std::int64_t layers = 0;  // number of layers of the models with a window. 0: all models
+  SlidingBase base = SlidingBase::own_or_same;
+  bool scaled = true;  // the scaling applies to sliding layers too
+};
+// Architecture of a GGUF file, as llama.cpp reads it (src/models, one file for each).
 struct GgufNames {
   std::string_view architecture = {};
   RopeType rope_type = {};
-  Slides slides = Slides::none;  // layers with the window of the file, if known
   GgufYarn yarn = GgufYarn::usual;
+  GgufParts parts = GgufParts::none;
+  GgufSliding sliding = {};
+  // Keys that only some architectures read: "attention.scale", "rope.dimension_sections".
+  std::vector<std::string_view> keys = {};
+  // One layer of so many has attention, in files without attention.recurrent_layers and
+  // full_attention_interval. 0: layers with key heads.
+  std::int64_t attention_every = 0;
   // Number of layers of the model whose softmax scale is 1 / sqrt(width / heads). 0: none.
   std::int64_t layers_scaled_by_width = 0;
-  GgufParts parts = GgufParts::none;
+  bool scaled_by_head_dim = false;    // the softmax scale is 1 / head_dim
+  std::int64_t experts_unnormed = 0;  // experts of the model without norms of q and k
+  double beta_fast = 32;              // YaRN's, without a key
+  std::int64_t layers_with_keys = 0;  // later layers use keys and values of earlier ones
+  std::int64_t alibi_layers = 0;      // models with so many layers have ALiBi
 };
 
 // Numbers are the defaults of the configuration class of a family.
@@ -278,20 +307,36 @@ constexpr auto part(std::string_view key, std::string_view type) {
     row.parts.emplace_back(key, type);
   };
 }
-constexpr auto gguf(std::string_view architecture, RopeType rope_type,
-                    Slides slides = Slides::none, GgufYarn yarn = GgufYarn::usual,
-                    std::int64_t layers_scaled_by_width = 0) {
+constexpr auto gguf(std::string_view architecture, RopeType rope_type) {
   return [=](Family& row) {
-    row.gguf = {architecture, rope_type, slides, yarn, layers_scaled_by_width};
+    row.gguf.architecture = architecture, row.gguf.rope_type = rope_type;
   };
 }
 // Names in a GGUF file that is written.
 inline auto to_gguf(GgufWeights weights) {
   return [weights = std::move(weights)](Family& row) { row.gguf_weights = weights; };
 }
-constexpr auto gguf_parts(GgufParts parts) {
-  return [=](Family& row) { row.gguf.parts = parts; };
+constexpr auto gguf_window(const GgufSliding& sliding) {
+  return [=](Family& row) { row.gguf.sliding = sliding; };
 }
+constexpr auto gguf_keys(auto... keys) {
+  return [=](Family& row) { row.gguf.keys = {keys...}; };
+}
+template <auto member>
+struct GgufFact {
+  constexpr auto operator()(auto value) const {
+    return [value](Family& row) { row.gguf.*member = value; };
+  }
+};
+inline constexpr GgufFact<&GgufNames::yarn> gguf_yarn;
+inline constexpr GgufFact<&GgufNames::parts> gguf_parts;
+inline constexpr GgufFact<&GgufNames::attention_every> gguf_attention_every;
+inline constexpr GgufFact<&GgufNames::layers_scaled_by_width> gguf_layers_scaled_by_width;
+inline constexpr GgufFact<&GgufNames::scaled_by_head_dim> gguf_scaled_by_head_dim;
+inline constexpr GgufFact<&GgufNames::experts_unnormed> gguf_experts_unnormed;
+inline constexpr GgufFact<&GgufNames::beta_fast> gguf_beta_fast;
+inline constexpr GgufFact<&GgufNames::layers_with_keys> gguf_layers_with_keys;
+inline constexpr GgufFact<&GgufNames::alibi_layers> gguf_alibi_layers;
 
 // Values of these changes.
 using enum Slides;

@@ -93,6 +93,12 @@ void add_gemma(Families& add) {
   using namespace gguf_groups;
   const GgufFixed activation = {"hidden_activation|hidden_act", "gelu_pytorch_tanh|gelu",
                                 "gelu_pytorch_tanh"};
+  const GgufWeights gemma_weights{.architecture = "gemma",
+                                  .tensors = {embeddings, always_tied, input_norm, separate_qkv,
+                                              feed_forward_norm, gated_layer},
+                                  .keys = {rms_norm_key},
+                                  .fixed = {activation},
+                                  .norm_offset = 1};
   const GgufWeights gemma2_weights{
       .architecture = "gemma2",
       .tensors = {embeddings, always_tied, input_norm, separate_qkv, output_norms,
@@ -110,25 +116,33 @@ void add_gemma(Families& add) {
       visibility(bidirectional), window(by_type, 512), window_sides(WindowSides::whole),
       local_base(10'000), full_every(6), norm(rms, before, head, 1e-6), value_norm(true),
       softmax_scale(1), differences("full layers have wider heads; one base per layer type"));
-  const Family gemma = add(rotary, {"gemma"}, head_dim(256), length(8192), sizes(28, 16, 3072),
-                           key_heads(16), gguf("gemma", RopeType::halves),
-                           to_gguf({.architecture = "gemma",
-                                    .tensors = {embeddings, always_tied, input_norm,
-                                                separate_qkv, feed_forward_norm, gated_layer},
-                                    .keys = {rms_norm_key},
-                                    .fixed = {activation},
-                                    .norm_offset = 1}));
-  const Family gemma2 = add(
-      gemma, {"gemma2"}, softmax_scale(1.0 / 16), scalar_key("query_pre_attn_scalar"),
-      sizes(26, 8, 2304), key_heads(4), window(by_type, 4096, "sf"), softcap(50),
-      gguf("gemma2", RopeType::halves, by_type, GgufYarn::usual, 46), to_gguf(gemma2_weights));
+  const Family gemma =
+      add(rotary, {"gemma"}, head_dim(256), length(8192), sizes(28, 16, 3072), key_heads(16),
+          gguf("gemma", RopeType::halves), to_gguf(gemma_weights));
+  const Family gemma2 =
+      add(gemma, {"gemma2"}, softmax_scale(1.0 / 16), scalar_key("query_pre_attn_scalar"),
+          sizes(26, 8, 2304), key_heads(4), window(by_type, 4096, "sf"), softcap(50),
+          gguf("gemma2", RopeType::halves), gguf_layers_scaled_by_width(46),
+          gguf_keys("attn_logit_softcapping"),
+          gguf_window({.window = GgufWindow::causal, .every = 2, .size = 4096}),
+          to_gguf(gemma2_weights));
   const Family gemma3_text =
       add(gemma2, {"gemma3_text"}, read(read_gemma3), base(1'000'000), length(131'072),
           window(by_type, 4096), local_base(10'000), full_every(6),
           norm(rms, before, head, 1e-6, 1), softcap(0),
           differences("another base for sliding layers; only full layers are scaled"),
-          gguf("gemma3", RopeType::halves, none, GgufYarn::usual, 62), to_gguf(gemma3_weights));
-  add(gemma3_text, {}, gguf("gemma-embedding", RopeType::halves));
+          gguf("gemma3", RopeType::halves), gguf_layers_scaled_by_width(62),
+          gguf_window({.window = GgufWindow::causal,
+                       .every = 6,
+                       .base = SlidingBase::own,
+                       .scaled = false}),
+          to_gguf(gemma3_weights));
+  add(gemma3_text, {}, visibility(bidirectional), gguf("gemma-embedding", RopeType::halves),
+      gguf_window({.window = GgufWindow::symmetric,
+                   .every = 6,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
   const Family gemma4_unified_text = add(
       gemma3_text, {"gemma4_unified_text"}, read(read_gemma4), scalar_key(""), length(262'144),
       sizes(30, 8, 2304), window(by_type, 1024), window_sides(WindowSides::one_more),
@@ -138,10 +152,20 @@ void add_gemma(Families& add) {
       sizes(35, 8, 2048), key_heads(2), window(by_type, 512), window_sides(WindowSides::halves),
       full_every(5),
       differences("another base for sliding layers; only full layers are scaled"),
-      gguf("gemma3n", RopeType::halves));
+      gguf("gemma3n", RopeType::halves), gguf_layers_with_keys(20),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 5,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
   add(gemma4_unified_text, {"gemma4_text"}, length(131'072), window(by_type, 512),
       inconvertible("keys must not share their rows with values"),
-      gguf("gemma4", RopeType::halves));
+      gguf("gemma4", RopeType::halves), gguf_keys("attention.shared_kv_layers"),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = by_file,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
   add(gemma3_text, {"t5gemma2_text"}, visibility(bidirectional),
       window(by_type, 4096, "sssssf"), window_sides(WindowSides::one_less_before));
   add(gemma2, {"vaultgemma"});

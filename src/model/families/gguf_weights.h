@@ -32,7 +32,7 @@ enum class GgufPresence {
 enum class GgufBias { optional = 1, required, none };
 
 // A tensor. Letters of a shape, outermost axis first:
-//   C width, V vocabulary, P rows of a learned table, F and G feed-forward width and twice that,
+//   C width, V vocabulary, P rows of a learned table, F and G feed-forward width and twice it,
 //   Q and K rows of q and k, A rows of q, k and v together, D head dimension, H heads, N key
 //   heads, E experts, M width of an expert. V, P, F, E and M are the extents of the first
 //   tensor that has them.

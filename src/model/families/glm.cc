@@ -35,10 +35,10 @@ void add_glm(Families& add) {
   const Family glm =
       add(rotary, {"glm"}, pairing(adjacent), share(0.5, factor), odd_share(true),
           head_dim(128), length(131'072), sizes(40, 32, 4096), key_heads(2));
-  add(glm, {"glm4"}, gguf("glm4", RopeType::adjacent));
+  add(glm, {"glm4"}, gguf("glm4", RopeType::adjacent), gguf_keys("rope.dimension_sections"));
   add(glm, {"glm4_moe"}, pairing(halves), head_dim(0), rounds_head_dim(true),
       sizes(46, 96, 4096), key_heads(8), norm(rms, before, head, 1e-5, 0, "use_qk_norm", false),
-      gguf("glm4moe", RopeType::halves));
+      gguf("glm4moe", RopeType::halves), gguf_keys("rope.dimension_sections"));
   add(glm, {"glm4v_moe_text"}, pairing(halves), mrope(MRopeOrder::sequential, {8, 12, 12}),
       head_dim(0), rounds_head_dim(true), length(65'536), sizes(46, 96, 4096), key_heads(8));
   const Family glm4v_text =

@@ -207,58 +207,80 @@ void read_phimoe(Reading& r) {
 void add_gpt(Families& add) {
   using namespace changes;
   using namespace gguf_groups;
-  add(rotary, {}, gguf("jais", RopeType::none));
+  const GgufWeights bloom_weights{
+      .architecture = "bloom",
+      .prefix = "transformer.",
+      .tensors = {bloom_tensors, output_or_tied},
+      .keys = {layer_norm_key},
+      .fixed = {{"apply_residual_connection_post_layernorm", "false", "false"}}};
+  const GgufWeights gpt2_weights{
+      .architecture = "gpt2",
+      .prefix = "transformer.",
+      .tensors = {gpt2_tensors, output_or_tied},
+      .keys = {layer_norm_key},
+      .fixed = {{"activation_function", "gelu_new|gelu|gelu_pytorch_tanh", "gelu_new"}}};
+  const GgufWeights neox_weights{
+      .architecture = "gptneox",
+      .prefix = "gpt_neox.",
+      .tensors = {neox_tensors},
+      .keys = {layer_norm_key, parallel_residual},
+      .fixed = {{"hidden_act", "gelu_new|gelu|gelu_pytorch_tanh|gelu_fast", "gelu"}}};
+  const GgufWeights gpt_oss_weights{.architecture = "gpt-oss",
+                                    .tensors = {embeddings, output, input_norm, gpt_oss_layers},
+                                    .keys = {rms_norm_key, used_experts, feed_forward_length},
+                                    .fixed = {silu, {"swiglu_limit", "7.0|7", "7"}}};
+  const GgufWeights olmo2_weights{
+      .architecture = "olmo2",
+      .tensors = {embeddings, output, separate_qkv, row_norms, output_norms, gated_layer},
+      .keys = {rms_norm_key},
+      .fixed = {silu},
+      .heads_fill_width = true};
+  const GgufWeights phi3_weights{
+      .architecture = "phi3",
+      .tensors = {embeddings, output_or_tied, input_norm, phi3_layers, feed_forward_norm},
+      .keys = {rms_norm_key},
+      .fixed = {silu},
+      .heads_fill_width = true};
+  const GgufWeights stablelm_weights{.architecture = "stablelm",
+                                     .tensors = {biased_embeddings, output, biased_input_norm,
+                                                 separate_qkv, stablelm_layers, gated_layer},
+                                     .keys = {layer_norm_key},
+                                     .fixed = {silu},
+                                     .heads_fill_width = true};
+  add(rotary, {}, gguf("jais", RopeType::none), gguf_scaled_by_head_dim(true));
   add(rotary, {}, alibi_heads(by_heads), gguf("refact", RopeType::none));
   add(rotary, {"baichuan"}, read(read_baichuan), position("rotary, halves, or ALiBi"),
       share(1, any), length(512), alibi_heads(40), weights(stacked),
-      gguf("baichuan", RopeType::adjacent));
+      gguf("baichuan", RopeType::adjacent), gguf_alibi_layers(40));
   add(rotary, {"bloom"}, read(read_bloom), position("ALiBi"), length(512), sizes(2, 8, 64),
       alibi_heads(by_heads), weights(grouped), gguf("bloom", RopeType::none),
-      to_gguf({.architecture = "bloom",
-               .prefix = "transformer.",
-               .tensors = {bloom_tensors, output_or_tied},
-               .keys = {layer_norm_key},
-               .fixed = {{"apply_residual_connection_post_layernorm", "false", "false"}}}));
+      to_gguf(bloom_weights));
   add(rotary, {"codegen"}, pairing(adjacent), rotary_dim(64), sizes(28, 16, 4096),
       key_heads(by_heads), weights(quarters));
   add(rotary, {"ctrl"}, read(read_sinusoidal), position("sinusoidal, half_split"), length(256),
       sizes(48, 16, 1280));
   add(rotary, {"dbrx"}, read(read_dbrx), sizes(24, 16, 2048), key_heads(1), weights(stacked),
-      gguf("dbrx", RopeType::halves));
+      gguf("dbrx", RopeType::halves), gguf_keys("attention.clamp_kqv"));
   add(rotary, {"falcon"}, read(read_falcon), position("rotary, halves, or ALiBi"),
       sizes(32, 71, 4544), weights(grouped), gguf("falcon", RopeType::halves));
   const Family gpt_sw3 = add(rotary, {"gpt-sw3"}, read(read_gpt2), position("learned"),
                              length(1024), sizes(12, 12, 768), weights(transposed));
-  add(gpt_sw3, {"gpt2"}, gguf("gpt2", RopeType::none),
-      to_gguf(
-          {.architecture = "gpt2",
-           .prefix = "transformer.",
-           .tensors = {gpt2_tensors, output_or_tied},
-           .keys = {layer_norm_key},
-           .fixed = {{"activation_function", "gelu_new|gelu|gelu_pytorch_tanh", "gelu_new"}}}));
+  add(gpt_sw3, {"gpt2"}, gguf("gpt2", RopeType::none), to_gguf(gpt2_weights));
   const Family gpt_neox_japanese =
       add(rotary, {"gpt_neox_japanese"}, share(1, rotary_pct), sizes(32, 32, 2560),
           key_heads(by_heads), weights(grouped));
   add(gpt_neox_japanese, {"gpt_bigcode"}, read(read_gpt_bigcode), position("learned"), share(1),
       length(1024), sizes(12, 12, 768), key_heads(1), gguf("starcoder", RopeType::none));
   add(gpt_neox_japanese, {"gpt_neox"}, share(0.25, rotary_pct), odd_share(true),
-      sizes(44, 64, 6144), gguf("gptneox", RopeType::halves),
-      to_gguf(
-          {.architecture = "gptneox",
-           .prefix = "gpt_neox.",
-           .tensors = {neox_tensors},
-           .keys = {layer_norm_key, parallel_residual},
-           .fixed = {{"hidden_act", "gelu_new|gelu|gelu_pytorch_tanh|gelu_fast", "gelu"}}}));
+      sizes(44, 64, 6144), gguf("gptneox", RopeType::halves), to_gguf(neox_weights));
   add(rotary, {"gpt_oss"}, base(150'000),
       rope(
           R"({"rope_type": "yarn", "factor": 32.0, "beta_fast": 32.0, "beta_slow": 1.0,
 "truncate": false, "original_max_position_embeddings": 4096})"),
       head_dim(64), length(131'072), sizes(36, 64, 2880), key_heads(8),
-      window(by_type, 128, "sf"), sinks(true), gguf("gpt-oss", RopeType::halves, by_type),
-      to_gguf({.architecture = "gpt-oss",
-               .tensors = {embeddings, output, input_norm, gpt_oss_layers},
-               .keys = {rms_norm_key, used_experts, feed_forward_length},
-               .fixed = {silu, {"swiglu_limit", "7.0|7", "7"}}}));
+      window(by_type, 128, "sf"), sinks(true), gguf("gpt-oss", RopeType::halves),
+      gguf_window({.window = GgufWindow::causal, .every = 2, .size = by_file}),
+      to_gguf(gpt_oss_weights));
   add(rotary, {"gptj"}, pairing(adjacent), rotary_dim(64), sizes(28, 16, 4096),
       key_heads(by_heads), gguf("gptj", RopeType::none));
   const Family imagegpt = add(rotary, {"imagegpt"}, read(read_learned), position("learned"),
@@ -267,19 +289,18 @@ void add_gpt(Families& add) {
       window(by_type, 256, "fs", "window_size"), softmax_scale(1));
   add(imagegpt, {"openai-gpt"}, length(512), sizes(12, 12, 768), weights(transposed));
   add(rotary, {"mpt"}, read(read_mpt), position("ALiBi"), sizes(24, 16, 2048), weights(stacked),
-      gguf("mpt", RopeType::none));
+      gguf("mpt", RopeType::none), gguf_keys("attention.clamp_kqv"));
   add(rotary, {"nanochat"}, read(read_nanochat), sizes(12, 6, 768),
       norm(rms, after, head, 1e-6, 0, "", true, false, false));
-  const Family olmo =
-      add(rotary, {"olmo"}, sizes(32, 32, 4096), gguf("olmo", RopeType::adjacent));
-  const Family olmo2 = add(
-      olmo, {"olmo2"}, norm(rms, before, all_heads, 1e-5), gguf("olmo2", RopeType::halves),
-      to_gguf(
-          {.architecture = "olmo2",
-           .tensors = {embeddings, output, separate_qkv, row_norms, output_norms, gated_layer},
-           .keys = {rms_norm_key},
-           .fixed = {silu},
-           .heads_fill_width = true}));
+  const Family olmo = add(rotary, {"olmo"}, sizes(32, 32, 4096),
+                          gguf("olmo", RopeType::adjacent), gguf_keys("attention.clamp_kqv"));
+  const Family olmo2 =
+      add(olmo, {"olmo2"}, norm(rms, before, all_heads, 1e-5), gguf("olmo2", RopeType::halves),
+          gguf_window({.window = GgufWindow::causal,
+                       .every = 4,
+                       .base = SlidingBase::same,
+                       .scaled = false}),
+          to_gguf(olmo2_weights));
   add(olmo2, {"olmoe"}, length(4096), sizes(16, 16, 2048), gguf("olmoe", RopeType::halves));
   add(olmo, {"olmo_hybrid"}, length(65'536), sizes(32, 30, 3840),
       norm(rms, before, all_heads, 1e-6));
@@ -299,13 +320,8 @@ void add_gpt(Families& add) {
       norm(layer_norm, before, head, 1e-5, 0, "qk_layernorm", false),
       gguf("phi2", RopeType::halves));
   add(rotary, {"phi3"}, read(read_phi3), share(1, factor), odd_share(true), length(4096),
-      sizes(32, 32, 3072), window(all), weights(stacked), gguf("phi3", RopeType::halves, all),
-      to_gguf(
-          {.architecture = "phi3",
-           .tensors = {embeddings, output_or_tied, input_norm, phi3_layers, feed_forward_norm},
-           .keys = {rms_norm_key},
-           .fixed = {silu},
-           .heads_fill_width = true}));
+      sizes(32, 32, 3072), window(all), weights(stacked), gguf("phi3", RopeType::halves),
+      to_gguf(phi3_weights));
   add(rotary, {"phi4_multimodal"}, share(1, factor), length(131'072), sizes(32, 32, 3072),
       key_heads(8), window(all), weights(stacked), part("vision_config", "*_vision"));
   add(rotary, {"phimoe"}, read(read_phimoe), base(1'000'000), length(131'072),
@@ -313,13 +329,7 @@ void add_gpt(Families& add) {
   add(rotary, {"stablelm"}, share(0.25, factor), head_dim(by_heads), length(4096),
       sizes(32, 32, 2560), key_heads(32),
       norm(layer_norm, before, head, 1e-5, 0, "qk_layernorm", false),
-      gguf("stablelm", RopeType::halves),
-      to_gguf({.architecture = "stablelm",
-               .tensors = {biased_embeddings, output, biased_input_norm, separate_qkv,
-                           stablelm_layers, gated_layer},
-               .keys = {layer_norm_key},
-               .fixed = {silu},
-               .heads_fill_width = true}));
+      gguf("stablelm", RopeType::halves), to_gguf(stablelm_weights));
   const Family transfo_xl = add(rotary, {"transfo-xl"}, read(read_transformer_xl),
                                 position("Transformer-XL"), length(512), sizes(18, 16, 1024));
   add(transfo_xl, {"funnel"}, sizes(0, 0, 0), visibility(bidirectional),

@@ -65,27 +65,30 @@ void read_bamba(Reading& r) {
 
 void add_granite(Families& add) {
   using namespace changes;
+  using namespace gguf_groups;
+  const GgufWeights granite_weights{.architecture = "granite",
+                                    .tensors = {embeddings, output_or_tied, input_norm,
+                                                separate_qkv, feed_forward_norm, gated_layer},
+                                    .keys = {rms_norm_key, granite_scales},
+                                    .fixed = {silu}};
   add(rotary, {"bamba"}, read(read_bamba), share(0.5, factor), length(262'144),
       sizes(32, 32, 4096), key_heads(8), differences("attention in some layers"));
   const Family granite4_vision_text =
       add(rotary, {"granite4_vision_text", "granitemoeshared"}, softmax_scale(1),
           scale_key("attention_multiplier"), sizes(32, 32, 4096));
-  using namespace gguf_groups;
   add(granite4_vision_text, {"granite"}, gguf("granite", RopeType::adjacent),
-      to_gguf({.architecture = "granite",
-               .tensors = {embeddings, output_or_tied, input_norm, separate_qkv,
-                           feed_forward_norm, gated_layer},
-               .keys = {rms_norm_key, granite_scales},
-               .fixed = {silu}}));
+      gguf_keys("attention.scale", "rope.scaling.finetuned"), to_gguf(granite_weights));
   add(granite4_vision_text, {"granite_docling_text"}, length(32'768), sizes(28, 16, 1024),
       key_heads(4));
-  add(granite4_vision_text, {"granitemoe"}, gguf("granitemoe", RopeType::adjacent));
+  add(granite4_vision_text, {"granitemoe"}, gguf("granitemoe", RopeType::adjacent),
+      gguf_keys("attention.scale"));
   const Family granitemoe_swa =
       add(granite4_vision_text, {"granitemoe_swa"}, read(read_granite_by_layer),
           window(by_type, 128, "fsss"), sinks(true), differences("one base per layer"));
   add(granitemoe_swa, {"granite_swa"}, length(8192), sizes(24, 20, 2560), key_heads(4));
   add(granite4_vision_text, {"granitemoehybrid"}, read(read_granite_hybrid),
-      differences("attention in some layers"), gguf("granitehybrid", RopeType::adjacent));
+      differences("attention in some layers"), gguf("granitehybrid", RopeType::adjacent),
+      gguf_keys("attention.scale", "rope.scaling.finetuned"));
   add(rotary, {"hyperclovax"}, scale_key("attention_multiplier"), sizes(32, 32, 4096),
       unsupported("attention that was not compared with the model's own code"));
   const Family granite_speech =

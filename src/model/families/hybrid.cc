@@ -148,7 +148,8 @@ void add_hybrid(Families& add) {
   const Family lfm2 =
       add(rotary, {"lfm2"}, read(read_lfm2), base(1'000'000), length(128'000),
           sizes(32, 32, 2560), key_heads(8), norm(rms, before, head, 1e-5),
-          differences("attention in some layers"), gguf("lfm2", RopeType::halves));
+          differences("attention in some layers"), gguf("lfm2", RopeType::halves),
+          gguf_window({.window = GgufWindow::causal, .base = SlidingBase::same}));
   add(lfm2, {"lfm2_moe"}, sizes(32, 32, 2048), gguf("lfm2moe", RopeType::halves));
   add(rotary, {"lfm3"}, read(read_lfm3), base(1'000'000),
       rope(

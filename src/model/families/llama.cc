@@ -33,12 +33,29 @@ void add_llama(Families& add) {
                                               separate_qkv, feed_forward_norm, gated_layer},
                                   .keys = {rms_norm_key},
                                   .fixed = {silu}};
+  GgufWeights mixtral_weights = llama_weights;
+  mixtral_weights.tensors.back() = mixtral_experts;
+  mixtral_weights.keys.push_back(used_experts);
+  const GgufWeights starcoder2_weights{
+      .architecture = "starcoder2",
+      .tensors = {biased_embeddings, output_or_tied, biased_input_norm, separate_qkv,
+                  biased_feed_forward_norm, starcoder2_layers},
+      .keys = {layer_norm_key},
+      .fixed = {gelu},
+      .heads_fill_width = true};
   for (const char* name : {"arctic", "bailingmoe", "deci", "plm"})
     add(rotary, {}, gguf(name, RopeType::adjacent));
-  for (const char* name : {"codeshell", "cogvlm", "plamo", "smallthinker"})
+  for (const char* name : {"codeshell", "cogvlm", "plamo"})
     add(rotary, {}, gguf(name, RopeType::halves));
-  add(rotary, {}, softcap(30), gguf("grok", RopeType::halves));
-  add(rotary, {}, gguf("hunyuan-vl", RopeType::sections));
+  add(rotary, {}, nope_every(4), nope_layers(NopeLayers::full_with_window),
+      gguf("smallthinker", RopeType::halves),
+      gguf_window(
+          {.window = GgufWindow::causal, .every = 4, .full_first = true, .fixed = 4096}));
+  add(rotary, {}, softmax_scale(0.08838834764831845), softcap(30),
+      gguf("grok", RopeType::halves), gguf_beta_fast(8),
+      gguf_keys("attention.output_scale", "attn_logit_softcapping",
+                "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor",
+                "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"));
   add(rotary, {}, norm(layer_norm, before, head, 1e-6), gguf("chameleon", RopeType::adjacent));
   add(rotary, {"EvollaModel", "evolla"}, base(500'000), length(8192), sizes(32, 32, 4096),
       key_heads(8));
@@ -91,7 +108,9 @@ void add_llama(Families& add) {
   add(rotary, {"hrm_text"}, head_dim(128), sizes(128, 12, 1536));
   const Family hunyuan_v1_dense =
       add(rotary, {"hunyuan_v1_dense"}, sizes(32, 32, 4096), norm(rms, after, head, 1e-5),
-          gguf("hunyuan-dense", RopeType::halves));
+          gguf("hunyuan-dense", RopeType::halves), gguf_keys("rope.scaling.alpha"));
+  add(hunyuan_v1_dense, {}, gguf("hunyuan_vl", RopeType::halves),
+      gguf_keys("rope.scaling.alpha", "rope.dimension_sections"));
   add(hunyuan_v1_dense, {"hunyuan_v1_moe"}, gguf("hunyuan-moe", RopeType::halves));
   add(rotary, {"hy_v3"}, base(11'158'840), head_dim(128), length(131'072), sizes(80, 64, 4096),
       key_heads(8), norm(rms, before, head, 1e-5));
@@ -118,12 +137,11 @@ void add_llama(Families& add) {
 "beta_fast": 32.0, "beta_slow": 1.0, "mscale_all_dim": 1.0, "mscale": 1.0,
 "llama_4_scaling_beta": 0.1, "rope_type": "yarn"})"),
       head_dim(128), length(262'144), sizes(34, 32, 4096), window(all),
-      gguf("mistral3", RopeType::adjacent, all));
+      gguf("mistral3", RopeType::adjacent),
+      gguf_keys("attention.temperature_scale", "rope.scaling.yarn_beta_fast",
+                "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"));
   add(rotary, {"mistral"}, length(131'072), sizes(32, 32, 4096), key_heads(8),
-      window(all, 4096), gguf("llama", RopeType::adjacent, all), to_gguf(llama_weights));
-  GgufWeights mixtral_weights = llama_weights;
-  mixtral_weights.tensors.back() = mixtral_experts;
-  mixtral_weights.keys.push_back(used_experts);
+      window(all, 4096), gguf("llama", RopeType::adjacent), to_gguf(llama_weights));
   add(rotary, {"mixtral"}, base(1'000'000), length(131'072), sizes(32, 32, 4096), key_heads(8),
       window(all), to_gguf(mixtral_weights));
   add(rotary, {"molmo2_text"}, head_dim(128), length(36'864), sizes(36, 32, 4096), key_heads(8),
@@ -134,19 +152,13 @@ void add_llama(Families& add) {
       unsupported("attention that was not compared with the model's own code"));
   add(rotary, {"nemotron"}, share(0.5, factor), odd_share(true), length(4096),
       sizes(32, 48, 6144), gguf("nemotron", RopeType::halves));
-  add(rotary, {"orion"}, share(1, any), gguf("orion", RopeType::adjacent));
+  add(rotary, {"orion"}, share(1, any), gguf("orion", RopeType::halves));
   add(rotary, {"seed_oss"}, head_dim(128), length(524'288), sizes(64, 80, 4096), key_heads(8),
       gguf("seed_oss", RopeType::halves));
   add(rotary, {"solar_open"}, base(1'000'000), share(1, factor), head_dim(128), length(131'072),
       sizes(48, 64, 4096), key_heads(8));
   add(rotary, {"starcoder2"}, length(4096), sizes(30, 24, 3072), key_heads(2), window(all),
-      gguf("starcoder2", RopeType::halves, all),
-      to_gguf({.architecture = "starcoder2",
-               .tensors = {biased_embeddings, output_or_tied, biased_input_norm, separate_qkv,
-                           biased_feed_forward_norm, starcoder2_layers},
-               .keys = {layer_norm_key},
-               .fixed = {gelu},
-               .heads_fill_width = true}));
+      gguf("starcoder2", RopeType::halves), to_gguf(starcoder2_weights));
   add(rotary, {"unlimited_ocr_text"}, head_dim(by_heads), length(32'768), sizes(12, 10, 1280),
       key_heads(10), unsupported("windows and a reference image"));
   add(rotary, {"xverse"}, share(1, any), gguf("xverse", RopeType::adjacent));

@@ -209,6 +209,17 @@ void read_step3(Reading& r) {
 void add_sliding(Families& add) {
   using namespace changes;
   using namespace gguf_groups;
+  const GgufWeights cohere2_weights{
+      .architecture = "cohere2",
+      .tensors = {embeddings, always_tied, input_norm, separate_qkv, gated_layer},
+      .keys = {layer_norm_key, logit_scale},
+      .fixed = {silu},
+      .heads_fill_width = true};
+  const GgufWeights smollm3_weights{.architecture = "smollm3",
+                                    .tensors = {embeddings, output_or_tied, input_norm,
+                                                separate_qkv, feed_forward_norm, gated_layer},
+                                    .keys = {rms_norm_key},
+                                    .fixed = {silu}};
   add(rotary, {"cohere"}, pairing(adjacent), base(500'000), length(8192), sizes(40, 64, 8192),
       norm(layer_norm, before, head, 1e-5, 0, "use_qk_norm", false),
       gguf("command-r", RopeType::adjacent));
@@ -217,15 +228,16 @@ void add_sliding(Families& add) {
       sizes(40, 64, 8192), window(by_type, 4096), full_every(4), nope_layers(NopeLayers::full),
       differences("sliding layers rotate, full layers do not"),
       gguf("cohere2", RopeType::adjacent),
-      to_gguf({.architecture = "cohere2",
-               .tensors = {embeddings, always_tied, input_norm, separate_qkv, gated_layer},
-               .keys = {layer_norm_key, logit_scale},
-               .fixed = {silu},
-               .heads_fill_width = true}));
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 4,
+                   .size = by_file,
+                   .base = SlidingBase::same}),
+      to_gguf(cohere2_weights));
   const Family cohere2_moe = add(cohere2, {"cohere2_moe"}, head_dim(128));
-  const Family afmoe = add(cohere2_moe, {"afmoe"}, pairing(halves), length(16'384),
-                           sizes(32, 16, 2048), window(by_type, 1024),
-                           norm(rms, before, head, 1e-5), gguf("afmoe", RopeType::halves));
+  const Family afmoe = add(
+      cohere2_moe, {"afmoe"}, pairing(halves), length(16'384), sizes(32, 16, 2048),
+      window(by_type, 1024), norm(rms, before, head, 1e-5), nope_every(4),
+      gguf("afmoe", RopeType::halves), gguf_window({.window = GgufWindow::causal, .every = 4}));
   add(afmoe, {"flint"}, length(262'144), sizes(49, 32, 2048), key_heads(4),
       window(by_type, 513), norm(rms, before, head, 1e-6), sinks(true));
   add(rotary, {"exaone"}, base(500'000), length(4096), sizes(32, 32, 4096),
@@ -234,7 +246,12 @@ void add_sliding(Families& add) {
       rotary, {"exaone_moe"}, read(read_exaone4), sizes(32, 32, 4096), key_heads(32),
       window(by_type, 4096), full_every(4), nope_layers(NopeLayers::full_with_window),
       norm(rms, before, head, 1e-5), differences("with a window, only sliding layers rotate"));
-  add(exaone_moe, {"exaone4"}, gguf("exaone4", RopeType::halves));
+  add(exaone_moe, {"exaone4"}, gguf("exaone4", RopeType::halves),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 4,
+                   .size = 4096,
+                   .layers = 64,
+                   .base = SlidingBase::same}));
   add(exaone_moe, {"kolibri1"}, head_dim(128), length(262'144), sizes(50, 48, 2560),
       key_heads(4), window(by_type, 513), norm(rms, before, head, 1e-6));
   add(rotary, {"laguna"}, read(read_laguna), base(500'000), share(1, factor),
@@ -247,9 +264,11 @@ void add_sliding(Families& add) {
       differences("base, rotated share and number of heads differ by layer"));
   add(rotary, {"llama4_text"}, read(read_llama4), pairing(adjacent), base(500'000),
       head_dim(128), length(131'072), sizes(48, 40, 5120), key_heads(8), nope_every(4),
-      chunk(8192), norm(rms, after, head, 1e-5, 0, "use_qk_norm", true, true, false),
+      nope_layers(NopeLayers::full_with_window), chunk(8192),
+      norm(rms, after, head, 1e-5, 0, "use_qk_norm", true, true, false),
       differences("one layer in four does not rotate, and has a query temperature"),
-      gguf("llama4", RopeType::adjacent));
+      gguf("llama4", RopeType::adjacent), gguf_experts_unnormed(128),
+      gguf_window({.window = GgufWindow::chunked, .every = 4, .size = 8192, .fixed = 8192}));
   add(rotary, {"mimo_v2_flash"}, read(read_mimo), attention(read_mimo_attention),
       base(5'000'000), share(0.334, factor), head_dim(192), length(131'072),
       sizes(48, 64, 4096), key_heads(4), value_dim(128), window(by_type, 129),
@@ -262,7 +281,12 @@ void add_sliding(Families& add) {
           sizes(22, 12, 768), key_heads(by_heads), window(by_type, 128, "", "local_attention"),
           window_divisor(2), weights(stacked), differences("another base for sliding layers"));
   add(modernbert_decoder, {"modernbert"}, visibility(bidirectional), window_divisor(1),
-      gguf("modern-bert", RopeType::halves));
+      gguf("modern-bert", RopeType::halves),
+      gguf_window({.window = GgufWindow::symmetric,
+                   .every = 3,
+                   .full_first = true,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
   const Family muse_glimmer_text = add(
       rotary, {"muse_glimmer_text"}, read(read_muse_glimmer), head_dim(128), length(131'072),
       sizes(52, 32, 6656), key_heads(2), window(by_type, 2048), norm(rms, before, head, 1e-5),
@@ -276,11 +300,7 @@ void add_sliding(Families& add) {
   add(rotary, {"smollm3"}, read(read_smollm3), base(2'000'000), length(32'768),
       sizes(36, 16, 2048), key_heads(4), window(unrotated), nope_every(4),
       differences("one layer in four does not rotate"), gguf("smollm3", RopeType::adjacent),
-      to_gguf({.architecture = "smollm3",
-               .tensors = {embeddings, output_or_tied, input_norm, separate_qkv,
-                           feed_forward_norm, gated_layer},
-               .keys = {rms_norm_key},
-               .fixed = {silu}}));
+      to_gguf(smollm3_weights));
   add(rotary, {"step3p5"}, read(read_step3), scalar_key("query_pre_attn_scalar"),
       share(1, factor), head_dim(128), length(128'000), sizes(45, 64, 4096), key_heads(8),
       window(by_type), norm(rms, before, head, 1e-5, 1),

@@ -8,57 +8,40 @@
 namespace gnomon::model::internal {
 namespace {
 
-void read_heads(GgufDraft& r) {
-  if (const auto counts = r.file().integers(r.key("attention.head_count_kv"));
-      counts && !counts->empty()) {
-    r.key_heads = *std::max_element(counts->begin(), counts->end());
-    if (counts->size() > 1 &&
-        std::any_of(counts->begin(), counts->end(),
-                    [&](std::int64_t one) { return one != 0 && one != r.key_heads; }))
-      r.unsupported = "different numbers of key heads in the layers";
-  }
-  if (r.key_heads < 0 || (r.key_heads > 0 && r.heads % r.key_heads != 0))
-    r.fail(r.key("attention.head_count_kv"), "attention.head_count_kv must divide the heads " +
-                                                 std::to_string(r.heads) + ", got " +
-                                                 std::to_string(r.key_heads));
-  r.value_dim = r.size("attention.value_length_mla", max_count);
-  if (r.value_dim == 0) r.value_dim = r.size("attention.value_length", max_count);
-}
-
-// Reads the sliding window or the chunk size, and sets the layers that use it, according to the
-// graph of the architecture.
-// Reads the sliding window or the chunk size, and sets the layers that use it, according to the
-// graph of the architecture.
-void read_window(GgufDraft& r, bool causal) {
-  if (r.row->chunk != 0) {
-    const std::int64_t chunk = r.size("attention.chunk_size");
-    for (Layer& layer : r.layers)
-      if (layer.rotates) layer.attention.chunk = chunk > 0 ? chunk : r.row->chunk;
-    return;
-  }
-  const std::int64_t window = r.size("attention.sliding_window");
-  if (window == 0) return;
-  const auto is_sliding = [](const Layer& layer) { return layer.type == "sliding_attention"; };
-  const bool typed = std::any_of(r.layers.begin(), r.layers.end(), is_sliding);
-  const std::string_view pattern = r.row->window.pattern;
-  bool any = false;
+void put_windows(GgufDraft& r) {
+  if (r.window == 0) return;
   for (Layer& layer : r.layers) {
-    const auto l = static_cast<std::size_t>(layer.number);
-    const bool slides = typed ? is_sliding(layer)
-                        : r.row->gguf.slides == Slides::by_type
-                            ? pattern[l % pattern.size()] == 's'
-                            : r.row->gguf.slides == Slides::all;
-    if (slides) layer.attention.left = window - 1;
-    any = any || slides;
+    LayerAttention& attention = layer.attention;
+    if (layer.type != "sliding_attention") continue;
+    switch (r.row->gguf.sliding.window) {
+      case GgufWindow::none:
+        break;
+      case GgufWindow::causal:
+        attention.left = r.window - 1;
+        break;
+      case GgufWindow::symmetric:
+        attention.left = attention.right = r.window / 2;
+        if (attention.visibility == Visibility::causal) attention.right.reset();
+        break;
+      case GgufWindow::chunked:
+        attention.chunk = r.window;
+        break;
+    }
   }
-  if (!any) r.unsupported = "a sliding window in unknown layers of " + r.arch;
-  if (!causal) r.unsupported = "a bidirectional window of unknown width for " + r.arch;
 }
 
 void read_norms(GgufDraft& r) {
+  const std::int64_t unnormed = r.row->gguf.experts_unnormed;
+  if (unnormed != 0 && r.integer("expert_count") == unnormed) return;
   const GgufTensor* weight = nullptr;
-  for (std::int64_t layer = 0; layer < r.out.layers && !weight; ++layer)
-    weight = r.file().find_tensor("blk." + std::to_string(layer) + ".attn_q_norm.weight");
+  std::int64_t head_dim = 0, heads = 0;  // of the first layer with a norm
+  for (const Layer& layer : r.layers) {
+    if (weight) break;
+    weight =
+        r.file().find_tensor("blk." + std::to_string(layer.number) + ".attn_q_norm.weight");
+    head_dim = layer.head_dim ? layer.head_dim : r.head_dim;
+    heads = layer.heads ? layer.heads : r.heads;
+  }
   // Norms without weights have no tensor in the file.
   const Norm& facts = r.row->norm;
   r.trained_norms = facts.trained;
@@ -69,9 +52,8 @@ void read_norms(GgufDraft& r) {
     const std::string bias = name.substr(0, name.rfind('.')) + ".bias";
     if (r.file().find_tensor(bias) || facts.kind == NormKind::layer)
       norm.norm.kind = NormKind::layer;
-    if (weight->rank == 1 && weight->size() != r.head_dim)
-      norm.norm.scope = NormScope::all_heads;
-    if (weight->size() != r.head_dim && weight->size() != r.head_dim * r.heads)
+    if (weight->rank == 1 && weight->size() != head_dim) norm.norm.scope = NormScope::all_heads;
+    if (weight->size() != head_dim && weight->size() != head_dim * heads)
       r.unsupported = "a norm of queries of an unknown shape";
   }
   const char* const key = norm.norm.kind == NormKind::layer
@@ -83,34 +65,76 @@ void read_norms(GgufDraft& r) {
       layer.attention.query_norm = layer.attention.key_norm = norm;
 }
 
+// Returns a number that only some architectures use, or 0. A note says if it is not used.
+double read_optional(GgufDraft& r, const std::string& name) {
+  r.note_unread(name, 0);
+  return r.reads(name) ? r.not_negative(name) : 0;
+}
+
+void read_scale(GgufDraft& r) {
+  const Family& row = *r.row;
+  if (row.softmax_scale > 0 && row.scale_key.empty() && row.scalar_key.empty())
+    r.softmax_scale = row.softmax_scale;
+  for (const char* name : {"attention.scale", "attention.output_scale"})
+    if (const double scale = read_optional(r, name); scale > 0) r.softmax_scale = scale;
+  if (row.gguf.scaled_by_head_dim) r.softmax_scale = 1 / static_cast<double>(r.head_dim);
+  if (row.gguf.layers_scaled_by_width == r.out.layers) {
+    const std::int64_t width = r.required("embedding_length", 1 << 24);
+    r.softmax_scale = inverse_sqrt(static_cast<double>(width) / static_cast<double>(r.heads));
+    r.note("27B: the softmax scale is 1 / sqrt(embedding_length / heads)");
+  }
+}
+
+// Reads the query scale of Llama 4, in layers that do not rotate, or of Ministral 3, in all
+// layers.
+void read_temperature(GgufDraft& r) {
+  const double scale = read_optional(r, "attention.temperature_scale");
+  if (r.row->chunk != 0) {
+    for (Layer& layer : r.layers)
+      if (r.window != 0 && !layer.rotates) layer.attention.query_scale = llama4_temperature();
+  } else if (scale > 0) {
+    const char* const key = r.reads("attention.temperature_length")
+                                ? "attention.temperature_length"
+                                : "rope.scaling.original_context_length";
+    std::int64_t steps = r.size(key);
+    if (steps == 0 && !r.reads(key)) steps = r.out.length;
+    if (steps == 0) r.fail(r.key(key) + " is missing");
+    for (Layer& layer : r.layers)
+      layer.attention.query_scale = ministral3_temperature(scale, steps);
+  }
+}
+
 }  // namespace
 
 void read_attention(GgufDraft& r) {
   r.out.width = r.size("embedding_length", 1 << 24);
   if (r.heads == 0) return;
-  read_heads(r);
   const bool encoder = r.row->visibility == Visibility::bidirectional;
   const bool causal = r.file().boolean(r.key("attention.causal")).value_or(!encoder);
   for (Layer& layer : all_layers(r))
     layer.attention.visibility = layer.part == "encoder" || (layer.part.empty() && !causal)
                                      ? Visibility::bidirectional
                                      : Visibility::causal;
-  read_window(r, causal);
+  put_windows(r);
   read_norms(r);
-  const double cap = r.not_negative("attn_logit_softcapping");
+  read_scale(r);
+  read_temperature(r);
+  const double cap = read_optional(r, "attn_logit_softcapping");
   const double softcap = cap > 0 ? cap : r.row->softcap;
-  const bool sinks = std::any_of(r.layers.begin(), r.layers.end(), [&](const Layer& layer) {
-    return r.file().find_tensor("blk." + std::to_string(layer.number) + ".attn_sinks.weight");
-  });
+  const double value_scale = read_optional(r, "attention.value_scale");
   for (Layer& layer : r.layers) {
     LayerAttention& attention = layer.attention;
     if (softcap > 0) attention.softcap = softcap;
-    if (sinks) attention.sinks = Sinks::per_head;
+    if (value_scale > 0) attention.value_scale = value_scale;
+    if (r.file().find_tensor("blk." + std::to_string(layer.number) + ".attn_sinks.weight"))
+      attention.sinks = Sinks::per_head;
     if (r.row->value_norm)
       attention.value_norm =
           HeadNorm{.kind = NormKind::rms,
                    .epsilon = r.positive("attention.layer_norm_rms_epsilon", 1e-6)};
   }
+  if (read_optional(r, "attention.clamp_kqv") > 0)
+    r.unsupported = "clipped queries, keys and values (attention.clamp_kqv)";
   if (!r.row->unsupported.empty()) r.unsupported = r.row->unsupported;
 }
 

@@ -1,6 +1,7 @@
 // Draft of a description, from the keys and tensors of a GGUF file.
 #pragma once
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <string>
@@ -106,17 +107,30 @@ class GgufDraft : public Draft {
     return values;
   }
 
+  // Whether llama.cpp reads this key, which only some architectures have.
+  bool reads(std::string_view name) const {
+    return std::find(row->gguf.keys.begin(), row->gguf.keys.end(), name) !=
+           row->gguf.keys.end();
+  }
+  // Adds a note if the file has the key with another value, and llama.cpp does not read it.
+  void note_unread(const std::string& name, double usual) {
+    if (const double value = number(name, usual); value != usual && !reads(name))
+      note(name + " " + shown(value) + " is not used: llama.cpp does not read it for " + arch);
+  }
   // Whether no layer rotates.
   bool is_unrotated() const { return row->gguf.rope_type == RopeType::none; }
   const Gguf& file() const { return file_; }
   std::string arch;
   const Family* row = nullptr;  // row of the architecture
+  std::int64_t window = 0;      // of the layers of type sliding_attention; 0: there are none
 
  private:
   const Gguf& file_;
 };
 
-// Reads heads, windows, norms, caps and sinks.
+// Reads sizes and types of the layers.
+void read_layers(GgufDraft& r);
+// Reads windows, norms, scales, caps and sinks.
 void read_attention(GgufDraft& r);
 
 }  // namespace gnomon::model::internal

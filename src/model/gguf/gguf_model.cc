@@ -18,54 +18,53 @@ using internal::NopeLayers;
 using internal::put;
 using internal::Rope;
 using internal::RopeType;
+using internal::SlidingBase;
 
-void read_sizes(Reader& r) {
-  r.out.layers = r.required("block_count");
-  r.out.length = r.size("context_length");
-  all_layers(r);
-  const auto counts = r.file().integers(r.key("attention.head_count"));
-  if (!counts || counts->empty()) r.fail(r.key("attention.head_count") + " is missing");
-  for (const std::int64_t count : *counts)
-    if (count < 0 || count > internal::max_count)
-      r.fail(r.key("attention.head_count"),
-             "attention.head_count must be 0 to 65536, got " + std::to_string(count));
-  r.heads = *std::max_element(counts->begin(), counts->end());
-  // A list by layer: layers with 0 heads have no attention (hybrids, pruned layers).
-  if (counts->size() > 1) {
-    r.require_length("attention.head_count", counts->size());
-    for (std::size_t l = 0; l < r.layers.size(); ++l) r.layers[l].attends = (*counts)[l] != 0;
-  }
-  if (r.heads == 0) return;
-  r.head_dim = r.size("attention.key_length_mla", 1 << 16);
-  if (r.head_dim == 0) r.head_dim = r.size("attention.key_length", 1 << 16);
-  if (r.head_dim == 0) {
-    const std::int64_t width = r.required("embedding_length", 1 << 24);
-    if (width % r.heads != 0 || width / r.heads > internal::max_count)
-      r.fail(r.key("embedding_length"), "embedding_length must be a multiple of the heads " +
-                                            std::to_string(r.heads) + ", got " +
-                                            std::to_string(width));
-    r.head_dim = width / r.heads;
-  }
-  if (const double scale = r.not_negative("attention.scale"); scale > 0)
-    r.softmax_scale = scale;
+// Frequencies divided by the factors. `scale`: of cos and sin.
+RopeScaling slowed(std::vector<double> factors, double scale) {
+  if (scale == 1) return FrequencyFactors{std::move(factors)};
+  return LongRopeScaling{.short_factors = factors,
+                         .long_factors = factors,
+                         .original_length = 2,
+                         .attention_factor = scale};
+}
+
+// Returns a positive number that only some architectures use. A note says if it is not used.
+double read_optional(Reader& r, const std::string& name, double usual) {
+  r.note_unread(name, usual);
+  return r.reads(name) ? r.positive(name, usual) : usual;
+}
+
+// Returns the share of YaRN's mixture, 0 or 1. 0: the frequencies are interpolated linearly.
+double read_mixture(Reader& r) {
+  const std::string name = "rope.scaling.yarn_ext_factor";
+  if (r.number(name, -1) >= 0) r.note_unread(name, 1);
+  const double share = r.reads(name) ? r.number(name, -1) : 1;
+  if (share > 0 && share != 1)
+    r.fail(r.key(name), name + " must be 0 or 1, got " + internal::shown(share));
+  return share == 0 ? 0 : 1;
+}
+
+// mscale_all_dim. For DeepSeek's graph, the converter stores a tenth of it.
+double read_all_dim(Reader& r) {
+  const std::string name = "rope.scaling.yarn_log_multiplier";
+  r.note_unread(name, 0);
+  if (!r.reads(name)) return 0;
+  return r.not_negative(name) / (r.row->gguf.yarn != GgufYarn::usual ? 0.1 : 1);
 }
 
 RopeScaling read_yarn(Reader& r, double factor, std::int64_t original) {
-  YarnScaling yarn{.factor = factor,
-                   .original_length = original,
-                   .beta_fast = r.positive("rope.scaling.yarn_beta_fast", 32),
-                   .beta_slow = r.positive("rope.scaling.yarn_beta_slow", 1)};
-  const double ext = r.number("rope.scaling.yarn_ext_factor", -1);
-  if (ext >= 0 && ext != 1)
-    r.fail(r.key("rope.scaling.yarn_ext_factor"),
-           "rope.scaling.yarn_ext_factor must be 1, got " + internal::shown(ext));
+  YarnScaling yarn{
+      .factor = factor,
+      .original_length = original,
+      .beta_fast = read_optional(r, "rope.scaling.yarn_beta_fast", r.row->gguf.beta_fast),
+      .beta_slow = read_optional(r, "rope.scaling.yarn_beta_slow", 1)};
   if (const double unused = r.number("rope.scaling.yarn_attn_factor", 1); unused != 1)
     r.note("rope.scaling.yarn_attn_factor " + internal::shown(unused) +
            " is not used: llama.cpp computes the factor of YaRN itself");
-  // mscale_all_dim. For DeepSeek's graph, the converter stores a tenth of it.
   const bool latent = r.row->gguf.yarn != GgufYarn::usual;
-  yarn.mscale_all_dim = r.not_negative("rope.scaling.yarn_log_multiplier") / (latent ? 0.1 : 1);
   const bool own = r.row->gguf.yarn == GgufYarn::latent;
+  yarn.mscale_all_dim = read_all_dim(r);
   if (yarn.mscale_all_dim != 0) yarn.mscale = own ? yarn.mscale_all_dim : 1;
   // That graph scales the softmax by the factor that cos and sin would have without
   // mscale_all_dim.
@@ -85,6 +84,15 @@ RopeScaling read_yarn(Reader& r, double factor, std::int64_t original) {
   return yarn;
 }
 
+// DeepSeek's graph multiplies the softmax scale by YaRN's factors without YaRN too.
+void scale_linear_latent(Reader& r, double factor) {
+  const double mscale =
+      (1 + 0.1 * std::log(factor)) * (1 + 0.1 * read_all_dim(r) * std::log(factor));
+  r.softmax_scale = mscale * mscale * internal::inverse_sqrt(static_cast<double>(r.head_dim));
+  r.note("llama.cpp multiplies the softmax scale by " + internal::shown(mscale * mscale) +
+         ", which only YaRN has in the trained models");
+}
+
 RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
   const std::int64_t given = r.size("rope.scaling.original_context_length");
   const std::int64_t original = given ? given : r.out.length;
@@ -96,7 +104,7 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
     r.fail(r.key("rope.scaling.factor"),
            "rope.scaling.factor must be positive, got " + internal::shown(factor));
   if (type == "none") factor = 1;
-  const auto slowed = [&](std::vector<double> factors) {
+  const auto times_factor = [&](std::vector<double> factors) {
     for (double& one : factors) one *= factor;
     return factors;
   };
@@ -117,12 +125,12 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
     require_original();
     r.note("the long factors apply to contexts above " + std::to_string(original) +
            "; llama.cpp selects by the allocated context");
-    return LongRopeScaling{.short_factors = slowed(shorter),
-                           .long_factors = slowed(longer),
+    return LongRopeScaling{.short_factors = times_factor(shorter),
+                           .long_factors = times_factor(longer),
                            .original_length = original,
                            .attention_factor = r.positive("rope.scaling.attn_factor", 1)};
   }
-  if (type == "yarn") {
+  if (type == "yarn" && read_mixture(r) != 0) {
     if (!freqs.empty())
       r.fail(r.key("rope.scaling.type"),
              "rope_freqs.weight together with yarn is not understood");
@@ -131,22 +139,32 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
   }
   if (type == "longrope")
     r.fail(r.key("rope.scaling.type"), "longrope requires rope_factors_long.weight");
-  if (type != "linear" && type != "none")
+  if (type != "linear" && type != "none" && type != "yarn")
     r.fail(
         r.key("rope.scaling.type"),
         "rope.scaling.type must be none, linear, yarn or longrope, got " + type.substr(0, 40));
-  for (const char* name : {"rope.scaling.attn_factor", "rope.scaling.yarn_attn_factor"})
-    if (const double scale = r.positive(name, 1); scale != 1)
-      r.fail(r.key(name), r.key(name) + " must be 1 if the scaling is " + type + ", got " +
-                              internal::shown(scale));
-  if (!freqs.empty()) return FrequencyFactors{slowed(freqs)};
+  if (factor != 1 && r.row->gguf.yarn != GgufYarn::usual) scale_linear_latent(r, factor);
+  const double scale = r.positive("rope.scaling.attn_factor", 1) *
+                       read_optional(r, "rope.scaling.yarn_attn_factor", 1);
+  if (!freqs.empty()) return slowed(times_factor(freqs), scale);
+  if (scale != 1)
+    return slowed(std::vector<double>(static_cast<std::size_t>(pairs), factor), scale);
   if (factor == 1) return NoScaling{};
   return LinearScaling{factor};
 }
 
+// The type of the architecture, or of its files with sections, which need h and t.
+RopeType rope_type_of(const Reader& r) {
+  const auto sections = r.file().integers(r.key("rope.dimension_sections"));
+  const bool several =
+      sections && sections->size() > 1 && (*sections)[0] > 0 && (*sections)[1] > 0;
+  return several && r.reads("rope.dimension_sections") ? RopeType::sections
+                                                       : r.row->gguf.rope_type;
+}
+
 std::vector<std::int32_t> read_axes(Reader& r, std::int64_t pairs) {
   const auto sections = r.file().integers(r.key("rope.dimension_sections"));
-  const RopeType rope_type = r.row->gguf.rope_type;
+  const RopeType rope_type = rope_type_of(r);
   if (rope_type != RopeType::sections && rope_type != RopeType::interleaved_sections) return {};
   if (!sections) r.fail(r.key("rope.dimension_sections") + " is missing");
   std::vector<std::int64_t> sizes = *sections;
@@ -183,85 +201,35 @@ void require_dim(const Reader& r, const char* name, std::int64_t dim, std::int64
                             ", got " + std::to_string(dim));
 }
 
-// Sets the types of sliding layers, for architectures whose sliding layers have another base or
-// no rotation.
-void type_layers(Reader& r, std::int64_t every) {
-  const auto pattern = r.file().find(r.key("attention.sliding_window_pattern"));
-  if (pattern && pattern->type == GgufType::array && pattern->element == GgufType::boolean) {
-    const auto slides = *r.file().booleans(r.key("attention.sliding_window_pattern"));
-    r.require_length("attention.sliding_window_pattern", slides.size());
-    for (std::size_t l = 0; l < r.layers.size(); ++l)
-      if (slides[l]) r.layers[l].type = "sliding_attention";
-    return;
-  }
-  if (pattern) every = r.size("attention.sliding_window_pattern");
-  for (std::int64_t l = 0; l < r.out.layers; ++l)
-    if ((l + 1) % every != 0) r.layers[static_cast<std::size_t>(l)].type = "sliding_attention";
-}
-
-// The rotation of sliding layers, which have another base and no scaling.
+// The rotation of sliding layers.
 Rope local_rope(Reader& r, const Rope& rope) {
-  Rope local{.rotary = rope.rotary};
-  local.rotary.base = r.base("rope.freq_base_swa");
-  const std::int64_t width = r.size("attention.key_length_swa", internal::max_count);
+  const internal::GgufSliding& facts = r.row->gguf.sliding;
+  Rope local = rope;
+  if (!facts.scaled) local.scaling = NoScaling{};
+  if (facts.base == SlidingBase::own ||
+      (facts.base == SlidingBase::own_or_same && r.file().find(r.key("rope.freq_base_swa"))))
+    local.rotary.base = r.base("rope.freq_base_swa");
+  const std::int64_t width = r.head_dim_of("sliding_attention");
   const std::int64_t dim = r.size("rope.dimension_count_swa", internal::max_count);
-  if (width != 0) r.set(&Layer::head_dim, "sliding_attention", width);
-  local.rotary.rotary_dim = dim != 0 ? dim : width != 0 ? width : local.rotary.rotary_dim;
-  require_dim(r, "rope.dimension_count_swa", local.rotary.rotary_dim,
-              r.head_dim_of("sliding_attention"));
+  local.rotary.rotary_dim = dim != 0 ? dim : std::min(width, rope.rotary.rotary_dim);
+  require_dim(r, "rope.dimension_count_swa", local.rotary.rotary_dim, width);
   check(r, local);
   return local;
-}
-
-// The query scale of Llama 4, in layers that do not rotate, or of Ministral 3, in all layers.
-void read_temperature(Reader& r) {
-  const bool llama4 = r.row->chunk != 0;
-  const QueryTemperature usual = llama4_temperature();
-  const std::int64_t length = r.size("attention.temperature_length");
-  const double scale = llama4 ? r.positive("attention.temperature_scale", usual.beta)
-                              : r.not_negative("attention.temperature_scale");
-  if (scale == 0) return;
-  const std::int64_t original = r.size("rope.scaling.original_context_length");
-  const std::int64_t steps = length ? length : original ? original : r.out.length;
-  if (!llama4 && steps == 0) r.fail(r.key("attention.temperature_length") + " is missing");
-  for (Layer& layer : r.layers)
-    if (!llama4)
-      layer.attention.query_scale = ministral3_temperature(scale, steps);
-    else if (!layer.rotates)
-      layer.attention.query_scale = llama4_temperature(scale, length ? length : usual.length);
-}
-
-// Applies what the row of the architecture says of single layers.
-void read_layers(Reader& r, const Rope& rope) {
-  const internal::Family& row = *r.row;
-  const bool nope =
-      row.nope_layers == NopeLayers::full || (row.nope_layers == NopeLayers::full_with_window &&
-                                              r.size("attention.sliding_window") != 0);
-  if (row.local_base > 0 || nope) type_layers(r, row.full_every);
-  if (row.local_base > 0) r.ropes["sliding_attention"] = local_rope(r, rope);
-  for (Layer& layer : r.layers) {
-    if (nope && layer.type == "full_attention") layer.rotates = false;
-    if (row.nope_every != 0 && (layer.number + 1) % row.nope_every == 0) layer.rotates = false;
-  }
-  read_temperature(r);
-  if (row.softmax_scale > 0 && row.scale_key.empty() && row.scalar_key.empty())
-    r.softmax_scale = row.softmax_scale;
-  if (row.gguf.layers_scaled_by_width == r.out.layers) {
-    const std::int64_t width = r.required("embedding_length", 1 << 24);
-    r.softmax_scale =
-        internal::inverse_sqrt(static_cast<double>(width) / static_cast<double>(r.heads));
-    r.note("27B: the softmax scale is 1 / sqrt(embedding_length / heads)");
-  }
 }
 
 void read_rope(Reader& r) {
   std::int64_t dim = r.size("rope.dimension_count", 1 << 16);
   if (dim == 0) dim = r.head_dim;
   require_dim(r, "rope.dimension_count", dim, r.head_dim);
-  const bool adjacent = r.row->gguf.rope_type == RopeType::adjacent;
+  const bool adjacent = rope_type_of(r) == RopeType::adjacent;
   const bool latent = r.size("attention.kv_lora_rank") != 0;
-  const double base = r.base("rope.freq_base");
+  double base = r.base("rope.freq_base");
   if (!r.file().find(r.key("rope.freq_base"))) r.note("rope.freq_base is not given: 10000");
+  r.note_unread("rope.scaling.alpha", 0);
+  if (const double alpha = r.not_negative("rope.scaling.alpha");
+      alpha > 0 && r.reads("rope.scaling.alpha") && r.head_dim > 2)
+    base *=
+        std::pow(alpha, static_cast<double>(r.head_dim) / static_cast<double>(r.head_dim - 2));
   Rope rope{.rotary = {.rotary_dim = dim,
                        .pairing = adjacent ? Pairing::adjacent : Pairing::halves,
                        .base = base,
@@ -271,11 +239,16 @@ void read_rope(Reader& r) {
   rope.scaling = read_scaling(r, dim / 2);
   rope.axes = read_axes(r, dim / 2);
   check(r, rope);
-  if (adjacent)
-    r.note(
-        "pairs are adjacent: the released weights have halves, and the GGUF converter permuted "
-        "q and k");
-  read_layers(r, rope);
+  if (adjacent != (r.row->pairing == Pairing::adjacent))
+    r.note(adjacent
+               ? "pairs are adjacent: the released weights have halves, and the GGUF "
+                 "converter permuted q and k"
+               : "pairs are halves: the released weights have adjacent pairs, and the GGUF "
+                 "converter permuted q and k");
+  const bool own_base = r.window != 0 && r.row->gguf.sliding.base != SlidingBase::same;
+  if (r.file().find(r.key("rope.freq_base_swa")) && !own_base)
+    r.note("rope.freq_base_swa is not used: in llama.cpp, all layers have rope.freq_base");
+  if (r.window != 0) r.ropes["sliding_attention"] = local_rope(r, rope);
   r.ropes.emplace("", std::move(rope));
   put_ropes(r);
 }
@@ -320,19 +293,11 @@ void read_unrotated(Reader& r) {
 }
 
 void read_encodings(Reader& r) {
-  if (r.is_unrotated() && !r.file().find(r.key("attention.head_count"))) {
-    r.out.layers = r.required("block_count");
-    r.out.length = r.size("context_length");
-    return;
-  }
-  read_sizes(r);
-  if (r.heads == 0) {  // the converter writes 0 for state-space models
-    if (!r.is_unrotated())
-      r.fail(r.key("attention.head_count"), "attention.head_count must be at least 1, got 0");
-  } else if (r.heads == r.row->alibi_heads) {
+  if (r.heads == 0) return;
+  if (r.out.layers == r.row->gguf.alibi_layers) {
     // Baichuan 13B (ALiBi) has the same architecture name as 7B (rotary).
     put(r, Alibi{.heads = r.heads});
-    r.note("40 heads: the 13B model, which has ALiBi (the 7B model has rotary)");
+    r.note("40 layers: the 13B model, which has ALiBi (the 7B model has rotary)");
   } else if (r.is_unrotated()) {
     read_unrotated(r);
   } else {
@@ -344,6 +309,7 @@ void read_encodings(Reader& r) {
 
 ModelDescription read_gguf(const Gguf& file) {
   Reader r(file);
+  read_layers(r);
   read_encodings(r);
   read_attention(r);
   finish(r);
