@@ -58,7 +58,7 @@ struct GgufConversion {
 
 struct GgufOptions {
   std::string name = "config.json";  // file name in error messages
-  std::string title = {};            // general.name; empty: none
+  std::string title = {};            // general.name; empty or not UTF-8: none
   // Element type of matrices. Empty: that of the checkpoint. Vectors, norms and biases are F32.
   std::optional<GgufElement> element = {};
   // Metadata of the vocabulary (gguf_vocabulary.h). Empty: no vocabulary.

@@ -13,7 +13,10 @@ namespace {
 
 using gnomon::internal::Overloaded;
 
-std::uint32_t u32(std::int64_t value) { return static_cast<std::uint32_t>(value); }
+std::uint32_t u32(std::int64_t value) {
+  if (value < 0 || value > UINT32_MAX) refuse("gguf", "sizes must be 0 to 2^32 - 1", value);
+  return static_cast<std::uint32_t>(value);
+}
 
 // Calls use(name) for each of the names between bars.
 template <typename Use>
@@ -165,8 +168,8 @@ void put_config_key(GgufPlan& plan, const GgufKey& key) {
     return plan.put(key.file, static_cast<float>(number));
   }
   const std::int64_t integer = value->integer(name);
-  if (integer < 0 || integer > INT32_MAX)
-    value->fail(name + " must be 0 to 2^31 - 1, got " + value->shown());
+  if (integer < 0 || integer > UINT32_MAX)
+    value->fail(name + " must be 0 to 2^32 - 1, got " + value->shown());
   plan.put(key.file, u32(integer));
 }
 
@@ -228,7 +231,9 @@ void put_factors(GgufPlan& plan) {
 void put_keys(GgufPlan& plan, const GgufOptions& options) {
   plan.put_general("general.architecture", std::string(plan.architecture()));
   plan.put_general("general.type", std::string("model"));
-  if (!options.title.empty()) plan.put_general("general.name", options.title);
+  if (!options.title.empty() &&
+      gnomon::internal::ill_formed_utf8(options.title) == std::string_view::npos)
+    plan.put_general("general.name", options.title);
   const auto& tensors = plan.out.header.tensors;
   const auto embeddings = std::find_if(
       tensors.begin(), tensors.end(),
