@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <fstream>
+#include <initializer_list>
 #include <memory>
+#include <tuple>
 
 #include "apps/cli/arguments.h"
 #include "apps/cli/attention_sizes.h"
@@ -309,7 +311,27 @@ void print_report(const ConvertOptions& o, const Job& job) {
                internal::printable(o.output.path), name_of(job.to));
 }
 
+// Refuses options of the other kind of conversion.
+void check_options(const ConvertOptions& o) {
+  const bool gguf = o.to == "gguf";
+  const SizeOptions& s = o.sizes;
+  for (const auto& [option, given, of_gguf] :
+       std::initializer_list<std::tuple<const char*, bool, bool>>{
+           {"--type", !o.type.empty(), true},
+           {"--config", !s.config.empty(), false},
+           {"--family", s.family.has_value(), false},
+           {"--heads", s.heads.has_value(), false},
+           {"--kv-heads", s.key_heads.has_value(), false},
+           {"--head-dim", s.head_dim.has_value(), false},
+           {"--rotary-dim", s.rotary_dim.has_value(), false},
+           {"--first", s.first.has_value(), false},
+           {"--kv-lora-rank", s.kv_lora_rank.has_value(), false}})
+    if (given && of_gguf != gguf)
+      refuse("convert", fmt::format("{} must not be given with --to {}", option, o.to), option);
+}
+
 int run_convert(const ConvertOptions& o) {
+  check_options(o);
   if (o.to == "gguf")
     return run_convert_to_gguf(
         {.in = o.in, .type = o.type, .dry_run = o.dry_run, .output = o.output});

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <optional>
 
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
@@ -79,13 +80,26 @@ int run_convert_to_gguf(const GgufConvertOptions& o) {
   if (!fs::is_directory(o.in)) refuse("convert", "MODEL must be a folder", o.in);
   const io::Checkpoint checkpoint(o.in);
   const io::MappedFile config(checkpoint.folder() / "config.json");
+  const auto optional_file = [&](const char* name) -> std::optional<io::MappedFile> {
+    const fs::path path = checkpoint.folder() / name;
+    if (!fs::exists(path)) return std::nullopt;
+    return io::MappedFile(path);
+  };
+  const auto text_of = [](const std::optional<io::MappedFile>& file) {
+    return file ? file->text() : std::string_view();
+  };
+  const auto tokenizer = optional_file("tokenizer.json");
+  const auto tokenizer_config = optional_file("tokenizer_config.json");
+  const auto chat_template = optional_file("chat_template.jinja");
   const auto tensors = model::tensors_of(checkpoint);
   const model::GgufConversion conversion =
       model::plan_gguf(config.text(), tensors,
                        {.name = config.name(),
                         .title = fs::absolute(o.in).lexically_normal().filename().string(),
                         .element = element_of(o.type),
-                        .vocabulary = {}});
+                        .tokenizer = {.tokenizer = text_of(tokenizer),
+                                      .tokenizer_config = text_of(tokenizer_config),
+                                      .chat_template = text_of(chat_template)}});
   if (!o.dry_run)
     io::write_atomically(o.output.path, [&](io::Output& out) {
       model::write_gguf(conversion, checkpoint, out);

@@ -273,12 +273,13 @@ TEST(GgufConversion, WhatTheGraphDoesNotComputeIsRefused) {
   text.replace(text.find("\"rms_norm_eps\""), 14, "\"rms_norm_epsilon\"");
   EXPECT_THAT(refused(text, llama()), HasSubstr("a config must have rms_norm_eps"));
   EXPECT_THAT(refused(config("llama", R"("rope_scaling": {"rope_type": "yarn", "factor": 4.0,
-                "beta_fast": 4.0, "original_max_position_embeddings": 16})"),
+                "beta_fast": 4.0, "original_max_position_embeddings": 4096})"),
                       llama()),
               HasSubstr("frequencies of the model must be those that llama.cpp computes"));
   const Converted<float> windowed(config("mistral", R"("sliding_window": 16)"), llama());
-  EXPECT_THAT(windowed.conversion.notes,
-              ElementsAre(HasSubstr("no window in 1 of 1 layers of llama: contexts longer than "
+  EXPECT_THAT(
+      windowed.conversion.notes,
+      ::testing::Contains(HasSubstr("no window in 1 of 1 layers of llama: contexts longer than "
                                     "16 tokens differ")));
 }
 

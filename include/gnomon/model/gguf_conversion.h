@@ -16,11 +16,11 @@
 #include <span>
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "gnomon/io/checkpoint.h"
 #include "gnomon/io/file.h"
+#include "gnomon/model/gguf_vocabulary.h"
 #include "gnomon/model/gguf_writer.h"
 
 namespace gnomon::model {
@@ -61,8 +61,7 @@ struct GgufOptions {
   std::string title = {};            // general.name; empty or not UTF-8: none
   // Element type of matrices. Empty: that of the checkpoint. Vectors, norms and biases are F32.
   std::optional<GgufElement> element = {};
-  // Metadata of the vocabulary (gguf_vocabulary.h). Empty: no vocabulary.
-  std::vector<std::pair<std::string, GgufValue>> vocabulary = {};
+  TokenizerFiles tokenizer = {};  // without tokenizer.json no vocabulary is written
 };
 
 // Returns the families that can be converted, by model_type, sorted.

@@ -186,8 +186,15 @@ GgufConversion plan_gguf(std::string_view config, std::span<const io::TensorEntr
   internal::put_factors(plan);
   internal::put_tensors(plan, config, tensors, options);
   internal::put_keys(plan, options);
-  if (options.vocabulary.empty()) plan.put_general("tokenizer.ggml.model", std::string("none"));
-  for (const auto& entry : options.vocabulary) out.header.metadata.push_back(entry);
+  GgufVocabulary vocabulary =
+      read_vocabulary(options.tokenizer, plan.extents.at('V'),
+                      options.name.substr(0, options.name.find_last_of('/') + 1));
+  if (vocabulary.metadata.empty()) {
+    plan.put_general("tokenizer.ggml.model", std::string("none"));
+    plan.note("no vocabulary is written, programs must pass token ids: " + vocabulary.reason);
+  }
+  for (auto& entry : vocabulary.metadata) out.header.metadata.push_back(std::move(entry));
+  for (std::string& note : vocabulary.notes) plan.note(std::move(note));
   internal::compare_descriptions(plan);
   return out;
 }
