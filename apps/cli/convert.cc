@@ -24,17 +24,15 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* convert_help =
-    R"(Usage: gnomon convert IN --to PAIRING [options] -o OUT
-       gnomon convert MODEL --to gguf [--type TYPE] -o OUT.gguf
+    R"(Usage: gnomon convert IN --to PAIRING|gguf [options] -o OUT
 
 Reorders the rows of query and key projections for the given rotary pairing.
 IN: a .safetensors file, or a folder or .index.json of shards; OUT: the same.
 No number is computed. Converting back gives the same bytes.
-Or writes a model folder as a GGUF file, which llama.cpp opens.
+With --to gguf: writes a model folder as a new GGUF file for llama.cpp.
 
-  --to PAIRING      halves (Llama by Hugging Face) or adjacent (Llama by Meta)
-  --to gguf         the file of a model folder; OUT must not exist
-  --type TYPE       element type of its matrices: f32, f16, bf16 (as in MODEL)
+  --to TO           halves (Llama by Hugging Face), adjacent (by Meta), or gguf
+  --type TYPE       gguf: type of matrices, f32, f16 or bf16 (default: as in IN)
   --dry-run         only list the tensors that would change or be written
   --json            the report as one JSON document
   --config PATH     config.json with the sizes (default: the one beside IN);
@@ -49,7 +47,6 @@ Or writes a model folder as a GGUF file, which llama.cpp opens.
   -o OUT            a file, or a folder that is new or empty
 
 Example: gnomon convert Llama-3.1-8B --to adjacent -o Llama-3.1-8B-adjacent
-         gnomon convert Llama-3.1-8B --to gguf -o Llama-3.1-8B.gguf
 )";
 
 struct ConvertOptions {

@@ -16,33 +16,10 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::put;
 
-class ConvertToGguf : public ConvertProgram {
- protected:
-  // One layer of Llama, with a large vocabulary: 300 KB.
-  void put_llama() const {
-    const std::string layer = "model.layers.0.";
-    std::vector<Piece> pieces = llama_layer(0);
-    for (Piece& piece : pieces) piece.shape[piece.name.ends_with("o_proj.weight") ? 0 : 1] = 32;
-    for (const char* norm : {"model.norm", "model.layers.0.input_layernorm",
-                             "model.layers.0.post_attention_layernorm"})
-      pieces.push_back({std::string(norm) + ".weight", "BF16", {32}, 2});
-    for (const char* name : {"gate_proj", "up_proj"})
-      pieces.push_back({layer + "mlp." + name + ".weight", "BF16", {48, 32}, 2});
-    pieces.push_back({layer + "mlp.down_proj.weight", "BF16", {32, 48}, 2});
-    pieces.push_back({"model.embed_tokens.weight", "BF16", {4000, 32}, 2});
-    fs::create_directory(file("in"));
-    put(file("in/model.safetensors"), safetensors(pieces));
-    Json config = Json::parse(llama_config);
-    config["num_hidden_layers"] = 1;
-    config["vocab_size"] = 4000;
-    config["rms_norm_eps"] = 1e-6;
-    config["tie_word_embeddings"] = true;
-    put(file("in/config.json"), config.dump());
-  }
-};
+class ConvertToGguf : public ConvertProgram {};
 
 TEST_F(ConvertToGguf, TheReportTellsWhatIsWritten) {
-  put_llama();
+  put_llama("in");
   const auto dry = done({"convert", file("in"), "--to", "gguf", "--dry-run"});
   EXPECT_THAT(dry, AllOf(HasSubstr("blk.0.attn_q.weight"), HasSubstr("BF16  [32, 32]"),
                          HasSubstr("would be written")));
@@ -59,7 +36,7 @@ TEST_F(ConvertToGguf, TheReportTellsWhatIsWritten) {
 }
 
 TEST_F(ConvertToGguf, BadCallsWriteNothing) {
-  put_llama();
+  put_llama("in");
   put(file("there.gguf"), "before");
   fs::create_symlink(file("nowhere"), file("link.gguf"));
   const auto with = [&](std::vector<std::string> more) {
@@ -87,7 +64,7 @@ TEST_F(ConvertToGguf, BadCallsWriteNothing) {
 }
 
 TEST_F(ConvertToGguf, AFullDiskLeavesNothing) {
-  put_llama();
+  put_llama("in");
   const auto failed =
       testing::run("/bin/sh",
                    {"-c", "trap '' XFSZ; ulimit -f 64; exec \"$0\" \"$@\"", GNOMON_PROGRAM,
