@@ -89,13 +89,16 @@ constexpr std::int64_t by_file = -1;  // a key that a GGUF file must have
 // Sliding layers of a GGUF file: what llama.cpp reads, and its defaults.
 struct GgufSliding {
   GgufWindow window = GgufWindow::none;
-  std::int64_t every = 0;   // one layer of so many is full. 0: none. by_file: the file's list
+  // One layer of so many is full. 0: none, and the file's pattern is not used. by_file: the
+  // file must have a list.
+  std::int64_t every = 0;
   bool full_first = false;  // the first of so many layers, not the last
   std::int64_t size = 0;    // window without a key; 0: none, as with a window of 0; by_file
   std::int64_t fixed = 0;   // window whatever the file's size, unless that is 0
   std::int64_t layers = 0;  // number of layers of the models with a window. 0: all models
   SlidingBase base = SlidingBase::own_or_same;
-  bool scaled = true;  // the scaling applies to sliding layers too
+  // The scaling applies to sliding layers too. If not: whether rope.scaling.attn_factor does.
+  bool scaled = true, table_scaled = true;
 };
 // Architecture of a GGUF file, as llama.cpp reads it (src/models, one file for each).
 struct GgufNames {
@@ -115,7 +118,9 @@ struct GgufNames {
   std::int64_t experts_unnormed = 0;  // experts of the model without norms of q and k
   double beta_fast = 32;              // YaRN's, without a key
   std::int64_t layers_with_keys = 0;  // later layers use keys and values of earlier ones
-  std::int64_t alibi_layers = 0;      // models with so many layers have ALiBi
+  // Numbers of layers of the models with ALiBi, and of those that rotate, if not all.
+  std::int64_t alibi_layers = 0, rotary_layers = 0;
+  bool fixed_rope = false;  // base 10000, the whole head and no scaling, whatever the file has
 };
 
 // Numbers are the defaults of the configuration class of a family.
@@ -337,6 +342,8 @@ inline constexpr GgufFact<&GgufNames::experts_unnormed> gguf_experts_unnormed;
 inline constexpr GgufFact<&GgufNames::beta_fast> gguf_beta_fast;
 inline constexpr GgufFact<&GgufNames::layers_with_keys> gguf_layers_with_keys;
 inline constexpr GgufFact<&GgufNames::alibi_layers> gguf_alibi_layers;
+inline constexpr GgufFact<&GgufNames::rotary_layers> gguf_rotary_layers;
+inline constexpr GgufFact<&GgufNames::fixed_rope> gguf_fixed_rope;
 
 // Values of these changes.
 using enum Slides;

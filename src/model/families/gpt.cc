@@ -247,11 +247,12 @@ void add_gpt(Families& add) {
                                      .keys = {layer_norm_key},
                                      .fixed = {silu},
                                      .heads_fill_width = true};
-  add(rotary, {}, gguf("jais", RopeType::none), gguf_scaled_by_head_dim(true));
+  add(rotary, {}, gguf("jais", RopeType::none), gguf_keys("attention.max_alibi_bias"),
+      gguf_scaled_by_head_dim(true));
   add(rotary, {}, alibi_heads(by_heads), gguf("refact", RopeType::none));
   add(rotary, {"baichuan"}, read(read_baichuan), position("rotary, halves, or ALiBi"),
       share(1, any), length(512), alibi_heads(40), weights(stacked),
-      gguf("baichuan", RopeType::adjacent), gguf_alibi_layers(40));
+      gguf("baichuan", RopeType::adjacent), gguf_alibi_layers(40), gguf_rotary_layers(32));
   add(rotary, {"bloom"}, read(read_bloom), position("ALiBi"), length(512), sizes(2, 8, 64),
       alibi_heads(by_heads), weights(grouped), gguf("bloom", RopeType::none),
       to_gguf(bloom_weights));
@@ -289,7 +290,8 @@ void add_gpt(Families& add) {
       window(by_type, 256, "fs", "window_size"), softmax_scale(1));
   add(imagegpt, {"openai-gpt"}, length(512), sizes(12, 12, 768), weights(transposed));
   add(rotary, {"mpt"}, read(read_mpt), position("ALiBi"), sizes(24, 16, 2048), weights(stacked),
-      gguf("mpt", RopeType::none), gguf_keys("attention.clamp_kqv"));
+      gguf("mpt", RopeType::none),
+      gguf_keys("attention.clamp_kqv", "attention.max_alibi_bias"));
   add(rotary, {"nanochat"}, read(read_nanochat), sizes(12, 6, 768),
       norm(rms, after, head, 1e-6, 0, "", true, false, false));
   const Family olmo = add(rotary, {"olmo"}, sizes(32, 32, 4096),
@@ -299,7 +301,8 @@ void add_gpt(Families& add) {
           gguf_window({.window = GgufWindow::causal,
                        .every = 4,
                        .base = SlidingBase::same,
-                       .scaled = false}),
+                       .scaled = false,
+                       .table_scaled = false}),
           to_gguf(olmo2_weights));
   add(olmo2, {"olmoe"}, length(4096), sizes(16, 16, 2048), gguf("olmoe", RopeType::halves));
   add(olmo, {"olmo_hybrid"}, length(65'536), sizes(32, 30, 3840),

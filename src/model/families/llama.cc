@@ -45,8 +45,7 @@ void add_llama(Families& add) {
       .heads_fill_width = true};
   for (const char* name : {"arctic", "bailingmoe", "deci", "plm"})
     add(rotary, {}, gguf(name, RopeType::adjacent));
-  for (const char* name : {"codeshell", "cogvlm", "plamo"})
-    add(rotary, {}, gguf(name, RopeType::halves));
+  for (const char* name : {"codeshell", "plamo"}) add(rotary, {}, gguf(name, RopeType::halves));
   add(rotary, {}, nope_every(4), nope_layers(NopeLayers::full_with_window),
       gguf("smallthinker", RopeType::halves),
       gguf_window(
@@ -56,6 +55,7 @@ void add_llama(Families& add) {
       gguf_keys("attention.output_scale", "attn_logit_softcapping",
                 "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor",
                 "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"));
+  add(rotary, {}, gguf("cogvlm", RopeType::halves), gguf_fixed_rope(true));
   add(rotary, {}, norm(layer_norm, before, head, 1e-6), gguf("chameleon", RopeType::adjacent));
   add(rotary, {"EvollaModel", "evolla"}, base(500'000), length(8192), sizes(32, 32, 4096),
       key_heads(8));

@@ -110,7 +110,10 @@ void read_attention(GgufDraft& r) {
   r.out.width = r.size("embedding_length", 1 << 24);
   if (r.heads == 0) return;
   const bool encoder = r.row->visibility == Visibility::bidirectional;
-  const bool causal = r.file().boolean(r.key("attention.causal")).value_or(!encoder);
+  const auto given = r.file().boolean(r.key("attention.causal"));
+  const bool causal = !encoder && given.value_or(true);
+  if (encoder && given.value_or(false))
+    r.note("attention.causal is not used: llama.cpp runs " + r.arch + " in both directions");
   for (Layer& layer : all_layers(r))
     layer.attention.visibility = layer.part == "encoder" || (layer.part.empty() && !causal)
                                      ? Visibility::bidirectional
@@ -133,8 +136,9 @@ void read_attention(GgufDraft& r) {
           HeadNorm{.kind = NormKind::rms,
                    .epsilon = r.positive("attention.layer_norm_rms_epsilon", 1e-6)};
   }
-  if (read_optional(r, "attention.clamp_kqv") > 0)
-    r.unsupported = "clipped queries, keys and values (attention.clamp_kqv)";
+  if (const double limit = read_optional(r, "attention.clamp_kqv"); limit > 0)
+    r.note("attention.clamp_kqv: the projections are clipped, q, k and v to -" + shown(limit) +
+           " to " + shown(limit));
   if (!r.row->unsupported.empty()) r.unsupported = r.row->unsupported;
 }
 

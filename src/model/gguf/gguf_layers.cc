@@ -77,14 +77,18 @@ void read_head_dim(GgufDraft& r) {
   r.head_dim = width / heads;
 }
 
-// Number of layers without those of multi-token prediction, which are the last.
-std::int64_t main_layers(const GgufDraft& r) {
-  const std::int64_t extra = r.integer("nextn_predict_layers").value_or(0);
-  if (extra < 0 || extra > r.out.layers)
-    r.fail(r.key("nextn_predict_layers"), "nextn_predict_layers must be 0 to " +
-                                              std::to_string(r.out.layers) + ", got " +
-                                              std::to_string(extra));
-  return r.out.layers - extra;
+// Returns the number of layers without the last ones, which predict further tokens.
+std::int64_t read_layer_count(GgufDraft& r) {
+  const std::int64_t layers = r.required("block_count");
+  const char* const key = "nextn_predict_layers";
+  const std::int64_t further = r.integer(key).value_or(0);
+  if (further < 0 || further >= layers)
+    r.fail(r.key(key), r.key(key) + " must be 0 to " + std::to_string(layers - 1) + ", got " +
+                           std::to_string(further));
+  if (further > 0)
+    r.note("the last layers (" + std::to_string(further) + " of " + std::to_string(layers) +
+           ") predict further tokens and are not described");
+  return layers - further;
 }
 
 void read_recurrent(GgufDraft& r) {
@@ -94,7 +98,7 @@ void read_recurrent(GgufDraft& r) {
   const std::int64_t every = given ? given : r.row->gguf.attention_every;
   for (Layer& layer : r.layers)
     if (recurrent ? (*recurrent)[static_cast<std::size_t>(layer.number)]
-                  : layer.number < main_layers(r) && (layer.number + 1) % every != 0)
+                  : (layer.number + 1) % every != 0)
       layer.attends = false;
 }
 
@@ -114,13 +118,17 @@ std::int64_t read_window(GgufDraft& r) {
     unused("in llama.cpp, all layers of " + r.arch + " have full attention");
     return 0;
   }
-  if (facts.layers != 0 && facts.layers != main_layers(r)) {
+  if (facts.layers != 0 && facts.layers != r.out.layers) {
     unused("in llama.cpp, only models of " + r.arch + " with " + std::to_string(facts.layers) +
            " layers have a window");
     return 0;
   }
   const std::int64_t size = given.value_or(facts.size);
   if (size == by_file) r.fail(r.key(window_key) + " is missing");
+  if (size == 0 && facts.size != 0 && facts.fixed == 0)
+    r.fail(r.key(window_key),
+           r.key(window_key) + " must be at least 1, got 0: in llama.cpp, sliding layers of " +
+               r.arch + " then attend to nothing");
   if (size == 0 || facts.fixed == 0) return size;
   if (size != facts.fixed)
     unused("in llama.cpp, the window of " + r.arch + " is " + std::to_string(facts.fixed));
@@ -131,20 +139,17 @@ void read_sliding(GgufDraft& r) {
   r.window = read_window(r);
   if (r.window == 0) return;
   const GgufSliding& facts = r.row->gguf.sliding;
-  const auto list = flags(r, pattern_key);
   std::int64_t every = facts.every;
+  const auto list = every != 0 ? flags(r, pattern_key) : std::nullopt;
   if (!list && every == by_file)
     r.fail(r.key(pattern_key), r.key(pattern_key) + " must be an array");
-  if (!list)
-    if (const auto given = r.integer(pattern_key)) every = *given;
+  if (!list && every != 0) every = r.integer(pattern_key).value_or(every);
   if (!list && (every < 0 || every > max_number))
     r.fail(r.key(pattern_key),
            r.key(pattern_key) + " must not be negative, got " + std::to_string(every));
   for (Layer& layer : r.layers) {
     const bool full = every != 0 && layer.number % every == (facts.full_first ? 0 : every - 1);
-    if (list ? (*list)[static_cast<std::size_t>(layer.number)]
-             : !full && layer.number < main_layers(r))
-      layer.type = sliding;
+    if (list ? (*list)[static_cast<std::size_t>(layer.number)] : !full) layer.type = sliding;
   }
   if (const std::int64_t width = r.size("attention.key_length_swa", max_count); width != 0)
     r.set(&Layer::head_dim, sliding, width);
@@ -153,9 +158,12 @@ void read_sliding(GgufDraft& r) {
 }
 
 // Whether the layer has the number at which llama.cpp omits the rotation, or its type.
-bool is_nope(const Family& row, const Layer& layer) {
-  if (row.nope_every != 0)
-    return (layer.number + (row.gguf.sliding.full_first ? 0 : 1)) % row.nope_every == 0;
+bool is_nope(const GgufDraft& r, const Layer& layer) {
+  const Family& row = *r.row;
+  // The graph takes a step of all layers for the sign that all layers rotate.
+  if (row.nope_every != 0 && row.gguf.sliding.full_first)
+    return row.nope_every != r.out.layers && layer.number % row.nope_every == 0;
+  if (row.nope_every != 0) return (layer.number + 1) % row.nope_every == 0;
   return row.nope_layers != NopeLayers::none && layer.type != sliding;
 }
 
@@ -167,7 +175,7 @@ void read_rotating(GgufDraft& r) {
       r.reads("attention.rope_pattern") ? flags(r, "attention.rope_pattern") : std::nullopt;
   const bool nope = r.window != 0 || row.nope_layers != NopeLayers::full_with_window;
   for (Layer& layer : r.layers)
-    layer.rotates = tuned && !(nope && is_nope(row, layer)) &&
+    layer.rotates = tuned && !(nope && is_nope(r, layer)) &&
                     (!listed || (*listed)[static_cast<std::size_t>(layer.number)]);
 }
 
@@ -187,7 +195,7 @@ void read_shared(GgufDraft& r) {
 }  // namespace
 
 void read_layers(GgufDraft& r) {
-  r.out.layers = r.required("block_count");
+  r.out.layers = read_layer_count(r);
   r.out.length = r.size("context_length");
   all_layers(r);
   const bool has_heads = r.file().find(r.key("attention.head_count"));

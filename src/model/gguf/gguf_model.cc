@@ -72,8 +72,7 @@ RopeScaling read_yarn(Reader& r, double factor, std::int64_t original) {
   const double scale = r.positive("rope.scaling.attn_factor", 1);
   if (scale == 1) return yarn;
   if (latent)
-    r.fail(r.key("rope.scaling.attn_factor"), "rope.scaling.attn_factor must be 1 for " +
-                                                  r.arch + ", got " + internal::shown(scale));
+    r.softmax_scale = scale * scale * internal::inverse_sqrt(static_cast<double>(r.head_dim));
   const auto magnitude = [&](double mscale) {
     return factor <= 1 ? 1 : 0.1 * mscale * std::log(factor) + 1;
   };
@@ -86,14 +85,16 @@ RopeScaling read_yarn(Reader& r, double factor, std::int64_t original) {
 
 // DeepSeek's graph multiplies the softmax scale by YaRN's factors without YaRN too.
 void scale_linear_latent(Reader& r, double factor) {
-  const double mscale =
-      (1 + 0.1 * std::log(factor)) * (1 + 0.1 * read_all_dim(r) * std::log(factor));
+  const double mscale = r.positive("rope.scaling.attn_factor", 1) *
+                        (1 + 0.1 * std::log(factor)) *
+                        (1 + 0.1 * read_all_dim(r) * std::log(factor));
   r.softmax_scale = mscale * mscale * internal::inverse_sqrt(static_cast<double>(r.head_dim));
   r.note("llama.cpp multiplies the softmax scale by " + internal::shown(mscale * mscale) +
          ", which only YaRN has in the trained models");
 }
 
-RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
+// `sliding`: of sliding layers, which have the factor of the file with the type none too.
+RopeScaling read_scaling(Reader& r, std::int64_t pairs, bool sliding = false) {
   const std::int64_t given = r.size("rope.scaling.original_context_length");
   const std::int64_t original = given ? given : r.out.length;
   const auto text = r.file().text(r.key("rope.scaling.type"));
@@ -103,7 +104,7 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
   if (!(factor > 0))
     r.fail(r.key("rope.scaling.factor"),
            "rope.scaling.factor must be positive, got " + internal::shown(factor));
-  if (type == "none") factor = 1;
+  if (type == "none" && !sliding) factor = 1;
   const auto times_factor = [&](std::vector<double> factors) {
     for (double& one : factors) one *= factor;
     return factors;
@@ -143,9 +144,10 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs) {
     r.fail(
         r.key("rope.scaling.type"),
         "rope.scaling.type must be none, linear, yarn or longrope, got " + type.substr(0, 40));
-  if (factor != 1 && r.row->gguf.yarn != GgufYarn::usual) scale_linear_latent(r, factor);
-  const double scale = r.positive("rope.scaling.attn_factor", 1) *
-                       read_optional(r, "rope.scaling.yarn_attn_factor", 1);
+  const double attn_factor = r.positive("rope.scaling.attn_factor", 1);
+  if ((factor != 1 || attn_factor != 1) && r.row->gguf.yarn != GgufYarn::usual)
+    scale_linear_latent(r, factor);
+  const double scale = attn_factor * read_optional(r, "rope.scaling.yarn_attn_factor", 1);
   if (!freqs.empty()) return slowed(times_factor(freqs), scale);
   if (scale != 1)
     return slowed(std::vector<double>(static_cast<std::size_t>(pairs), factor), scale);
@@ -162,23 +164,50 @@ RopeType rope_type_of(const Reader& r) {
                                                        : r.row->gguf.rope_type;
 }
 
+[[noreturn]] void fail_sections(const Reader& r, const std::string& why) {
+  r.fail(r.key("rope.dimension_sections"), "rope.dimension_sections does not fit: " + why);
+}
+
+// Up to four sections, which repeat over the pairs.
+std::vector<std::int32_t> sequential_axes(const Reader& r,
+                                          const std::vector<std::int64_t>& sections,
+                                          std::int64_t pairs) {
+  std::vector<std::int32_t> axes;
+  for (std::size_t axis = 0; axis < sections.size(); ++axis) {
+    const std::int64_t left = pairs - std::ssize(axes);
+    if (sections[axis] < 0 || sections[axis] > left || axis > 3)
+      fail_sections(r, "sections must be at most 4, of " + std::to_string(pairs) +
+                           " pairs in sum, got " + std::to_string(sections[axis]));
+    axes.insert(axes.end(), static_cast<std::size_t>(sections[axis]),
+                static_cast<std::int32_t>(axis));
+  }
+  if (axes.empty()) fail_sections(r, "sections must have pairs");
+  for (std::size_t i = 0; std::ssize(axes) < pairs; ++i) axes.push_back(axes[i]);
+  return axes;
+}
+
+std::vector<std::int32_t> interleaved_axes(const Reader& r,
+                                           const std::vector<std::int64_t>& sections,
+                                           std::int64_t pairs) {
+  try {
+    return mrope_axes(MRopeOrder::ggml_interleaved, sections, pairs);
+  } catch (const std::invalid_argument& error) {
+    const std::string why = error.what();
+    fail_sections(r, why.substr(why.find(']') + 2));
+  }
+}
+
 std::vector<std::int32_t> read_axes(Reader& r, std::int64_t pairs) {
   const auto sections = r.file().integers(r.key("rope.dimension_sections"));
   const RopeType rope_type = rope_type_of(r);
   if (rope_type != RopeType::sections && rope_type != RopeType::interleaved_sections) return {};
   if (!sections) r.fail(r.key("rope.dimension_sections") + " is missing");
-  std::vector<std::int64_t> sizes = *sections;
-  if (rope_type == RopeType::sections)  // drops a fourth section of size 0
-    while (sizes.size() > 3 && sizes.back() == 0) sizes.pop_back();
-  try {
-    return mrope_axes(
-        rope_type == RopeType::sections ? MRopeOrder::sequential : MRopeOrder::ggml_interleaved,
-        sizes, pairs);
-  } catch (const std::invalid_argument& error) {
-    const std::string why = error.what();
-    r.fail(r.key("rope.dimension_sections"),
-           "rope.dimension_sections does not fit: " + why.substr(why.find(']') + 2));
-  }
+  const std::vector<std::int32_t> axes = rope_type == RopeType::sections
+                                             ? sequential_axes(r, *sections, pairs)
+                                             : interleaved_axes(r, *sections, pairs);
+  if (std::find(axes.begin(), axes.end(), 3) != axes.end())
+    r.note("some pairs rotate by a fourth position, which is 0 for text");
+  return axes;
 }
 
 void check(Reader& r, const Rope& rope) {
@@ -205,21 +234,51 @@ void require_dim(const Reader& r, const char* name, std::int64_t dim, std::int64
 Rope local_rope(Reader& r, const Rope& rope) {
   const internal::GgufSliding& facts = r.row->gguf.sliding;
   Rope local = rope;
-  if (!facts.scaled) local.scaling = NoScaling{};
   if (facts.base == SlidingBase::own ||
       (facts.base == SlidingBase::own_or_same && r.file().find(r.key("rope.freq_base_swa"))))
     local.rotary.base = r.base("rope.freq_base_swa");
   const std::int64_t width = r.head_dim_of("sliding_attention");
-  const std::int64_t dim = r.size("rope.dimension_count_swa", internal::max_count);
+  const std::int64_t dim = r.reads("rope.dimension_count_swa")
+                               ? r.size("rope.dimension_count_swa", internal::max_count)
+                               : 0;
   local.rotary.rotary_dim = dim != 0 ? dim : std::min(width, rope.rotary.rotary_dim);
   require_dim(r, "rope.dimension_count_swa", local.rotary.rotary_dim, width);
+  const std::int64_t pairs = local.rotary.rotary_dim / 2;
+  const double scale = facts.table_scaled ? r.positive("rope.scaling.attn_factor", 1) : 1;
+  if (!facts.scaled && scale == 1)
+    local.scaling = NoScaling{};
+  else if (!facts.scaled)
+    local.scaling = slowed(std::vector<double>(static_cast<std::size_t>(pairs), 1), scale);
+  else if (r.file().text(r.key("rope.scaling.type")) == "none")
+    local.scaling = read_scaling(r, pairs, true);
   check(r, local);
   return local;
 }
 
+// Sets the rotation of a graph that reads no keys of the rotation.
+void read_fixed_rope(Reader& r) {
+  if (r.head_dim % 2 != 0)
+    r.fail("the head dimension must be even, got " + std::to_string(r.head_dim));
+  const double base = r.number("rope.freq_base", 10'000);
+  if (base != 10'000)
+    r.note("rope.freq_base " + internal::shown(base) +
+           " is not used: it is 10000 in llama.cpp");
+  if (r.number("rope.scaling.factor", 1) != 1)
+    r.note("rope.scaling.factor is not used: llama.cpp does not scale " + r.arch);
+  r.ropes.emplace(
+      "",
+      Rope{.rotary = {.rotary_dim = r.head_dim, .pairing = Pairing::halves, .base = 10'000}});
+  put_ropes(r);
+}
+
 void read_rope(Reader& r) {
+  if (r.row->gguf.fixed_rope) return read_fixed_rope(r);
   std::int64_t dim = r.size("rope.dimension_count", 1 << 16);
   if (dim == 0) dim = r.head_dim;
+  // Most graphs use the number of the first layer in all layers.
+  if (r.window != 0 && r.layers.front().type == "sliding_attention" &&
+      !r.reads("rope.dimension_count_swa"))
+    if (const std::int64_t first = r.size("rope.dimension_count_swa", 1 << 16)) dim = first;
   require_dim(r, "rope.dimension_count", dim, r.head_dim);
   const bool adjacent = rope_type_of(r) == RopeType::adjacent;
   const bool latent = r.size("attention.kv_lora_rank") != 0;
@@ -274,8 +333,12 @@ void read_t5(Reader& r, GgufParts parts) {
 
 // Reads a model without rotation: a table, a bias, or no encoding.
 void read_unrotated(Reader& r) {
-  double max_bias = r.not_negative("attention.max_alibi_bias");
-  if (max_bias == 0 && r.row->alibi_heads == internal::by_heads) max_bias = 8;
+  const bool fixed = r.row->alibi_heads == internal::by_heads;
+  r.note_unread("attention.max_alibi_bias", fixed ? 8 : 0);
+  const double max_bias = fixed ? 8
+                          : r.reads("attention.max_alibi_bias")
+                              ? r.not_negative("attention.max_alibi_bias")
+                              : 0;
   if (const GgufParts parts = r.row->gguf.parts; parts != GgufParts::none) {
     read_t5(r, parts);
   } else if (max_bias > 0) {
@@ -297,7 +360,11 @@ void read_encodings(Reader& r) {
   if (r.out.layers == r.row->gguf.alibi_layers) {
     // Baichuan 13B (ALiBi) has the same architecture name as 7B (rotary).
     put(r, Alibi{.heads = r.heads});
-    r.note("40 layers: the 13B model, which has ALiBi (the 7B model has rotary)");
+    r.note(std::to_string(r.out.layers) + " layers: the model with ALiBi (others have rotary)");
+  } else if (const std::int64_t rotary = r.row->gguf.rotary_layers;
+             rotary != 0 && rotary != r.out.layers) {
+    r.note("llama.cpp does not rotate: it knows models of " + r.arch + " with " +
+           std::to_string(rotary) + " layers only");
   } else if (r.is_unrotated()) {
     read_unrotated(r);
   } else {
