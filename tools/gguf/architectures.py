@@ -56,7 +56,7 @@ HYPER = {"hyper_connection.count": 4, "hyper_connection.sinkhorn_iterations": 2,
          "hyper_connection.epsilon": 1e-6, "hyper_connection.low_rank": 8,
          "hyper_connection.magnitude": 2.0}
 
-PLAIN = ("llama deci falcon gpt2 mpt baichuan starcoder refact neo-bert eurobert bloom stablelm "
+PLAIN = ("llama deci falcon gpt2 mpt starcoder refact neo-bert eurobert bloom stablelm "
          "qwen qwen2 qwen3 phi2 phi3 plamo plamo3 codeshell orion internlm2 minicpm gemma gemma2 "
          "gemma3 starcoder2 xverse command-r olmo olmo2 openelm chatglm glm4 bitnet jais jais2 "
          "nemotron exaone exaone4 arcee ernie4_5 hunyuan-dense hunyuan_vl smollm3 dream llada "
@@ -70,6 +70,7 @@ WITH_EXPERTS = ("grok qwen2moe qwen3moe phimoe arctic deepseek glm4moe bailingmo
 KEYS: dict[str, dict[str, Any]] = {name: {} for name in PLAIN}
 KEYS |= {name: MOE for name in WITH_EXPERTS}
 KEYS |= {
+    "baichuan": {"block_count": 32},  # the number of layers selects the encoding
     "llama4": MOE | {"attention.key_length": 16},
     "gptneox": EQUAL | {"use_parallel_residual": True},
     "bert": TOKEN_TYPES, "nomic-bert": TOKEN_TYPES, "jina-bert-v3": TOKEN_TYPES,
@@ -77,7 +78,8 @@ KEYS |= {
     "jina-bert-v2": TOKEN_TYPES | EQUAL | {"attention.max_alibi_bias": 8.0},
     "olmoe": MOE | EQUAL, "dots1": MOE | EQUAL, "deepseek2-ocr": MOE | EQUAL,
     "chameleon": EQUAL | {"vocab_size": 10240}, "paddleocr": SECTIONS,
-    "qwen2vl": SECTIONS, "qwen3vl": INTERLEAVED, "qwen3vlmoe": INTERLEAVED | MOE, "qwen3tts": SECTIONS | {"vocab_size": 3072},
+    "qwen2vl": SECTIONS, "qwen3vl": INTERLEAVED, "qwen3vlmoe": INTERLEAVED | MOE,
+    "qwen3tts": INTERLEAVED | {"vocab_size": 3072},
     "qwen3next": SSM | MOE | {"full_attention_interval": 2},
     "qwen35": SSM | INTERLEAVED | {"full_attention_interval": 2},
     "qwen35moe": SSM | INTERLEAVED | MOE | {"full_attention_interval": 2},
@@ -100,7 +102,8 @@ KEYS |= {
     "gemma-embedding": SLIDING | {"block_count": 6},
     "maple": SLIDING | MOE | EVERY_SECOND | {"swiglu_clamp_exp": 7.0},
     "jamba": SSM | HYBRID | MOE, "falcon-h1": SSM,
-    "cohere2": SLIDING | {"logit_scale": 1.0}, "cohere2moe": SLIDING | MOE | EVERY_SECOND | {"logit_scale": 1.0},
+    "cohere2": SLIDING | {"logit_scale": 1.0},
+    "cohere2moe": SLIDING | MOE | EVERY_SECOND | {"logit_scale": 1.0},
     "dbrx": MOE | {"attention.clamp_kqv": 8.0},
     "muse-glimmer": SLIDING | EVERY_SECOND | {"logit_scale": 1.0},
     "deepseek2": MLA | MOE, "mistral4": MLA | MOE,
@@ -123,7 +126,8 @@ KEYS |= {
                       "adapters.token_ids_activate": [5],
                       "adapters.token_ids_substitute": [6]},
     "granite_swa": SLIDING | EVERY_SECOND | {"logit_scale": 1.0},
-    "bailingmoe3": MLA | MOE | KDA | SSM | MLA_HYBRID, "dots3note": MLA | MOE | SLIDING | INDEXER | EVERY_SECOND | {
+    "bailingmoe3": MLA | MOE | KDA | SSM | MLA_HYBRID,
+    "dots3note": MLA | MOE | SLIDING | INDEXER | EVERY_SECOND | {
         "attention.kv_lora_rank_swa": 32, "attention.key_length_swa": 48,
         "attention.value_length_swa": 32, "attention.key_length_mla_swa": 32,
         "attention.value_length_mla_swa": 24, "rope.freq_base_swa": 10000.0,

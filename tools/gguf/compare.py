@@ -19,11 +19,12 @@ import json
 import multiprocessing
 import os
 import pathlib
+import queue
 import re
 import sys
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ProcessPoolExecutor, ThreadPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
 from typing import Any
@@ -60,15 +61,12 @@ def tensor_of(parameter: str, layer: int, part: str, tensors: dict[str, np.ndarr
     return None
 
 
-def matrix(parameter: Any, layer: int, part: str, tensors: dict[str, np.ndarray]) -> Any:
+def matrix(parameter: Any, layer: int, part: str, tensors: dict[str, np.ndarray]) -> np.ndarray:
+    """Returns a parameter of a layer, as `Model.lower` takes it."""
     found = tensor_of(parameter.name, layer, part, tensors)
-    if found is None:
-        if parameter.name.endswith(".bias"):
-            return np.zeros((parameter.rows, parameter.columns), np.float32)
-        if parameter.name.endswith(".weight"):
-            return np.ones((parameter.rows, parameter.columns), np.float32)
-        # A table of positions is added to the embeddings, not in attention.
-        return np.zeros((parameter.rows, parameter.columns), np.float32)
+    if found is None:  # a norm without bias, or a table, which is added to the embeddings
+        value = 1 if parameter.name.endswith(".weight") else 0
+        return np.full((parameter.rows, parameter.columns), value, np.float32)
     if found.size != parameter.rows * parameter.columns:
         raise ValueError(f"{parameter.name} has {parameter.rows} x {parameter.columns} elements, "
                          f"but the tensor of layer {layer} has {found.shape}")
@@ -80,21 +78,24 @@ def attend(model: Any, layer: Any, site: Any, tokens: Any, length: int,
     """Returns the attention of a layer, from q, k and v of llama.cpp."""
     import gnomon
 
-    part = layer.part
-    parameters = [matrix(one, site.layer, part, tensors)
-                  for one in model.parameters(site.layer, part)]
+    parameters = [matrix(one, site.layer, layer.part, tensors)
+                  for one in model.parameters(site.layer, layer.part)]
     if isinstance(tokens, tuple):  # positions on axes; llama.cpp has a fourth one, always 0
         axes = {axis for one in layer.position for axis in getattr(one, "axes", ())}
         tokens = (*tokens, *[np.zeros_like(tokens[0])] * (max(axes, default=0) - 2))
-    plan = model.lower(site.layer, tokens, part=part, parameters=parameters, length=length)
+    plan = model.lower(site.layer, tokens, part=layer.part, parameters=parameters,
+                       length=length)
     q, k, v = (np.ascontiguousarray(one[None]) for one in (site.q, site.k, site.v))
     gnomon.prepare(q, k, v, plan)
-    return gnomon.attention(q, k, v, plan)[0]
+    return np.asarray(gnomon.attention(q, k, v, plan))[0]
 
 
 def compare(path: pathlib.Path, runs: Sequence[Any], tensors: dict[str, np.ndarray],
-            tolerance: float = TOLERANCE) -> Result:
-    """Compares recorded attentions with those of Gnomon."""
+            tolerance: float = TOLERANCE, layers_run: int = 1 << 30) -> Result:
+    """Compares recorded attentions with those of Gnomon.
+
+    layers_run: llama.cpp runs no further layers: those predict several tokens ahead.
+    """
     import gnomon.model
 
     try:
@@ -121,13 +122,14 @@ def compare(path: pathlib.Path, runs: Sequence[Any], tensors: dict[str, np.ndarr
         if got.shape != site.out.shape:
             return Result("differ", np.inf, f"layer {place}: output {got.shape}, but "
                           f"{site.out.shape} in llama.cpp", model.notes)
-        error = float(np.abs(got - site.out).max() / max(1.0, np.abs(site.out).max()))
-        if not error <= worst:
-            worst, where = error, f"layer {place}"
-    if not worst <= tolerance:
+        far = float(np.abs(got - site.out).max() / max(1.0, np.abs(site.out).max()))
+        if not far <= worst:  # also if it is NaN
+            worst, where = (far if far >= 0 else np.inf), f"layer {place}"
+    if worst > tolerance:
         return Result("differ", worst, where, model.notes)
     if refused:
         return Result("refused", worst, refused, model.notes)
+    described = {one for one in described if one[1] < layers_run}
     if described:
         left = ", ".join(f"{part} {layer}".strip() for part, layer in sorted(described))
         return Result("differ", np.inf, f"layer {left}: no attention in llama.cpp", model.notes)
@@ -158,30 +160,23 @@ def run_case(case: Any, message: str = "") -> Result:
             return Result("not run", detail=str(error))
         if not runs:
             return Result("not run", detail="the graph has no softmax attention")
-        return compare(path, runs, tensors, case.tolerance)
+        if not all(np.isfinite(site.out).all() for _, site, _, _ in runs):
+            return Result("not run", detail="llama.cpp computes infinite numbers")
+        return compare(path, runs, tensors, case.tolerance, case.layers_run())
 
 
-class Pool:
+class Runner:
     """Runs cases in a process of its own, which is started again after a crash of llama.cpp."""
 
-    def __init__(self) -> None:
-        os.environ["GGML_NO_BACKTRACE"] = "1"  # a backtrace starts a debugger
-        self._folder = tempfile.TemporaryDirectory()
-        self._message = pathlib.Path(self._folder.name) / "abort"
+    def __init__(self, message: pathlib.Path) -> None:
+        self._message = message
+        self._context = multiprocessing.get_context("forkserver")
+        # The server imports the modules once.
+        self._context.set_forkserver_preload(["cases", "graph", "tiny", "gnomon.model"])
         self._process: ProcessPoolExecutor | None = None
 
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *_: Any) -> None:
-        if self._process:
-            self._process.shutdown()
-        self._folder.cleanup()
-
     def run(self, case: Any) -> Result:
-        if self._process is None:
-            spawn = multiprocessing.get_context("spawn")
-            self._process = ProcessPoolExecutor(1, spawn)
+        self._process = self._process or ProcessPoolExecutor(1, self._context)
         self._message.unlink(missing_ok=True)
         try:
             return self._process.submit(run_case, case, str(self._message)).result()
@@ -189,6 +184,50 @@ class Pool:
             self._process = None
             why = self._message.read_text() if self._message.exists() else "no message"
             return Result("not run", detail=f"llama.cpp aborts: {why}")
+
+    def close(self) -> None:
+        if self._process:
+            self._process.shutdown()
+
+
+class Pool:
+    """Runs cases in several processes."""
+
+    def __init__(self, jobs: int = 1) -> None:
+        os.environ["GGML_NO_BACKTRACE"] = "1"  # a backtrace starts a debugger
+        # The server finds the modules through the environment.
+        paths = [str(pathlib.Path(__file__).parent), os.environ.get("PYTHONPATH")]
+        os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
+        self._folder = tempfile.TemporaryDirectory()
+        folder = pathlib.Path(self._folder.name)
+        self._all = [Runner(folder / f"abort{job}") for job in range(jobs)]
+        self._free: queue.SimpleQueue[Runner] = queue.SimpleQueue()
+        for one in self._all:
+            self._free.put(one)
+        self._threads = ThreadPoolExecutor(jobs)
+
+    def __enter__(self) -> Pool:
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self._threads.shutdown(cancel_futures=True)
+        for one in self._all:
+            one.close()
+        self._folder.cleanup()
+
+    def run(self, case: Any) -> Result:
+        runner = self._free.get()
+        try:
+            return runner.run(case)
+        finally:
+            self._free.put(runner)
+
+    def submit(self, case: Any) -> Future[Result]:
+        return self._threads.submit(self.run, case)
+
+    def map(self, cases: Iterable[Any]) -> Iterator[Result]:
+        """Returns the results in the order of the cases."""
+        return self._threads.map(self.run, cases)
 
 
 def row(case: Any, result: Result) -> str:
@@ -211,6 +250,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                         help="with --set: write the tensors of this name (rope_freqs)")
     parser.add_argument("--sweep", action="store_true",
                         help="also every change of cases.SWEEP for every architecture")
+    parser.add_argument("--jobs", type=int, default=1, help="processes (default: 1)")
     parser.add_argument("--graph", action="store_true", help="list the graph of the first case")
     parser.add_argument("--table", type=pathlib.Path, help="write the results to this page")
     options = parser.parse_args(arguments)
@@ -232,10 +272,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\n".join(cases.listing(chosen[0])))
         return 0
     results = []
-    with Pool() as pool:
-        for case in chosen:
-            results.append(pool.run(case))
-            print(row(case, results[-1]), flush=True)
+    with Pool(options.jobs) as pool:
+        for case, result in zip(chosen, pool.map(chosen)):
+            results.append(result)
+            print(row(case, result), flush=True)
     totals = collections.Counter(one.outcome for one in results)
     print(", ".join(f"{outcome} {count}" for outcome, count in sorted(totals.items())))
     if options.table:

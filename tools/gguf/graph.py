@@ -73,8 +73,11 @@ class Recorder:
 
     def attentions(self) -> Iterator[Attention]:
         for node in self.nodes:
-            if node.op == "SOFT_MAX" and node.name.startswith("kq_soft_max-"):
-                yield self._attention(node)
+            # A layer without key heads may have an empty softmax.
+            if node.op == "SOFT_MAX" and node.name.startswith("kq_soft_max-") and all(node.shape):
+                found = self._attention(node)
+                if found.k.size:
+                    yield found
 
     def _attention(self, softmax: Node) -> Attention:
         scores = softmax.source[0]
@@ -95,8 +98,12 @@ class Recorder:
                  else raw(key)[0].transpose(1, 0, 2))
             v = (raw(value_rows).reshape(-1, key_heads, value.shape[2]) if value_rows
                  else raw(value)[0].transpose(2, 0, 1))
-        return Attention(int(softmax.name.rsplit("-", 1)[1]), q, k, v,
-                         known(out)[0].transpose(1, 0, 2), key_rows is not None)
+        layer = int(softmax.name.rsplit("-", 1)[1])
+        # MiMo-V2 scales the values, llama.cpp the output of the projection.
+        scale = next((np.array(one.parameters[:1], np.int32).view(np.float32)[0]
+                      for one in self.nodes if one.name == f"attn_out_scaled-{layer}"), 1)
+        return Attention(layer, q, k, v, known(out)[0].transpose(1, 0, 2) * scale,
+                         key_rows is not None)
 
     def _product(self, node: Node) -> Node | None:
         """Returns the product that has `node` as its right factor."""
@@ -110,8 +117,14 @@ class Recorder:
         if not node.name.startswith("cache_"):
             return None
         # A row of the cache has other extents in each view; its first element has one address.
-        return next(one.source[0] for one in reversed(self.nodes)
+        rows = next(one.source[0] for one in reversed(self.nodes)
                     if one.op == "SET_ROWS" and one.address == node.address)
+        owner = rows
+        while owner.op in VIEWS:
+            owner = owner.source[0]
+        # Values are padded to the size of the layer with the most key heads.
+        padded = owner.op == "PAD" and node.name.startswith("cache_v")
+        return owner.source[0] if padded else rows
 
 
 def absorbed(query: Node, key: Node, up: Node) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -134,7 +147,7 @@ def absorbed(query: Node, key: Node, up: Node) -> tuple[np.ndarray, np.ndarray, 
 
 def parts(node: Node) -> tuple[Node, Node | None]:
     """Returns the parts without and with rotation of a latent query or key."""
-    while node.op in (*VIEWS, "CONT"):
+    while node.op in (*VIEWS, "CONT", "MUL"):  # MUL: the scale by position
         node = node.source[0]
     return (node.source[0], node.source[1]) if node.op == "CONCAT" else (node, None)
 

@@ -10,23 +10,25 @@ from typing import Any
 
 INTRODUCTION = """# GGUF files compared with llama.cpp
 
-`tools/gguf/compare.py` makes tiny random F32 files, one or more for each architecture of llama.cpp.
-llama.cpp runs a file, without flash attention and with an F32 KV cache. q, k and v are taken from its graph before
-their norms and rotations. Gnomon [reads](gguf_model.md) the same file, and its plans compute the attention from
-these q, k and v. The attention outputs of all layers and positions are compared.
+`tools/gguf/compare.py` makes tiny random F32 files of each architecture of llama.cpp. llama.cpp
+runs a file, without flash attention and with an F32 KV cache. q, k and v are taken from its graph
+before their norms and rotations. Gnomon [reads](gguf_model.md) the same file, and its plans compute
+the attention from these q, k and v. The attention outputs of all layers and positions are compared.
 
-    python tools/gguf/compare.py --sweep --table docs/model/gguf_compared.md    # wrote this page
-    python tools/gguf/compare.py --arch gemma3 --set attention.sliding_window=8
-    make test-gguf                                                              # all cases as tests
+```sh
+python tools/gguf/compare.py --sweep --table docs/model/gguf_compared.md   # wrote this page
+python tools/gguf/compare.py --arch gemma3 --set attention.sliding_window=8
+make test-gguf                                                             # all cases as tests
+```
 
-{version}.
+Versions: {version}.
 
 | result | meaning |
 |---|---|
-| agree | the greatest error is at most 2e-5 of the greatest output, in float32 (1e-4 for thousands of tokens) |
+| agree | the greatest error is at most 2e-5 of the greatest output; 1e-4 for thousands of tokens |
 | differ | a greater error, or other layers or sizes |
 | refused | Gnomon refuses the file, or a layer of it, with this sentence |
-| not run | llama.cpp refuses the keys or aborts |
+| not run | llama.cpp refuses the keys, aborts, or computes infinite numbers |
 """
 
 
@@ -43,8 +45,8 @@ def write(path: pathlib.Path, results: Sequence[tuple[Any, Any]], sweep: set[str
     """Writes the page. Cases with a name in `sweep` become one row for each name."""
     import llama_cpp
 
-    version = (f"llama.cpp {llama_cpp.version()}, in xllamacpp "
-               f"{importlib.metadata.version('xllamacpp')}; Gnomon of this commit")
+    version = (f"llama.cpp {llama_cpp.version()} of xllamacpp "
+               f"{importlib.metadata.version('xllamacpp')}")
     single = [(case, result) for case, result in results if not (case.name in sweep)]
     lines = [INTRODUCTION.replace("{version}", version), "## Cases\n",
              totals([result for _, result in single]) + "\n",
