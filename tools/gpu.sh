@@ -118,7 +118,7 @@ fi
 readonly tests=$parts/bin/gnomon_cuda_device_tests
 
 check 'Python package' 60 "$python" -c 'import gnomon._cuda as cuda; assert cuda.device_count() > 0'
-check 'tests of the kernels' 120 "$tests" --gtest_brief=1
+check 'tests of the kernels' 120 "$tests"  # the log names the test that ends the process
 for tool in memcheck racecheck; do
   if command -v compute-sanitizer >/dev/null; then
     check "$tool" 60 compute-sanitizer --tool $tool --error-exitcode 3 "$tests" --gtest_brief=1 \

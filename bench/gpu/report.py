@@ -174,7 +174,7 @@ def peer_section(results: Results) -> str:
         return text + "\n\nA peer has a smaller error in these cases:\n\n" + bullets(
             f"{case.title}: {row['contender']}, {power(row['error'])}; Gnomon "
             f"{power(ours['error'])}." for case, ours, row in exacter)
-    return text + " None has a smaller error than Gnomon."
+    return text + ("\n\n" if ahead else " ") + "None has a smaller error than Gnomon."
 
 
 def spread(row: Row) -> str:

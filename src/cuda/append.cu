@@ -22,7 +22,7 @@ struct Append {
   TokenShape rows;
   Pairing pairing;
   std::int64_t head_offset, pairs;
-  SharedAngles angles;
+  AnyAngles angles;
   Places places;
   int device;
 };
@@ -59,8 +59,10 @@ Places check_places(Arguments& arguments, const PagedCache& cache, const ConstTe
   places.row = row_stride(of_tokens);
   places.token = axis_from_last(of_tokens, 0).stride;
   places.blocks = cache.keys.extent(0);
-  places.entries = cache.keys.extent(1);
-  if (places.entries == 0) arguments.refuse_shape("keys", "of at least one entry", cache.keys);
+  const std::int64_t entries = cache.keys.extent(1);
+  if (entries == 0 || entries >> 31)
+    arguments.refuse_shape("keys", "of 1 to 2^31 - 1 entries", cache.keys);
+  places.entries = Divisor(entries);
   if (!by_table) return places;
   arguments.check("block_table", cache.block_table, 2, data_type_of<std::int32_t>);
   places.block_table = data<const std::int32_t>(cache.block_table);
@@ -121,41 +123,47 @@ bool fits(const Append& call, std::int64_t width) {
     return !tensor.shape || (axis_from_last(tensor, 0).extent % width == 0 &&
                              aligned(tensor, width * tensor.dtype.bits / 8));
   };
-  return call.pairs % width == 0 && call.head_offset % width == 0 && one(call.q) &&
-         one(call.k) && one(call.v) && one(call.cache.keys) && one(call.cache.values);
+  return in_vectors(call.angles) && call.pairs % width == 0 && call.head_offset % width == 0 &&
+         one(call.q) && one(call.k) && one(call.v) && one(call.cache.keys) &&
+         one(call.cache.values);
 }
 
-template <typename T, typename U, Pairing pairing, int width>
+template <typename T, typename U, Pairing pairing, int width, int group>
 void launch_kernel(const Append& call, Stream stream) {
-  AppendKernel<T, U, pairing, width> kernel{};
+  AppendKernel<T, U, pairing, width, group> kernel{};
   if (call.q.shape) kernel.q = heads_of<T>(call.q, call.head_offset);
   kernel.k = heads_of<const T>(call.k, 0);
   kernel.keys = pages_of<U>(call.cache.keys, call.cache.key_scales);
+  const std::int64_t vectors = call.pairs / width,
+                     still = axis_from_last(call.k, 0).extent / width - 2 * vectors;
+  std::int64_t value_vectors = 0;
   if (call.v.shape) {
     kernel.v = heads_of<const T>(call.v, 0);
     kernel.values = pages_of<U>(call.cache.values, call.cache.value_scales);
-    kernel.value_dim = static_cast<std::int32_t>(axis_from_last(call.v, 0).extent);
+    value_vectors = axis_from_last(call.v, 0).extent / width;
   }
   kernel.places = call.places;
   kernel.angles = call.angles;
-  kernel.tokens = static_cast<std::uint32_t>(call.rows.batch * call.rows.tokens);
-  kernel.tokens_per_row = static_cast<std::uint32_t>(call.rows.tokens);
   kernel.pairs = static_cast<std::int32_t>(call.pairs);
   kernel.head_offset = static_cast<std::int32_t>(call.head_offset);
-  kernel.head_dim = static_cast<std::int32_t>(axis_from_last(call.k, 0).extent);
-  const std::int64_t items =
-      (kernel.q.count * call.pairs + kernel.k.count * (kernel.head_dim - call.pairs) +
-       std::int64_t{kernel.v.count} * kernel.value_dim) /
-      width;
+  const std::int32_t k_groups = (kernel.k.count + group - 1) / group;
+  kernel.q_groups = (kernel.q.count + group - 1) / group;
+  kernel.of_pairs = static_cast<std::int32_t>((kernel.q_groups + k_groups) * vectors);
+  kernel.of_still = static_cast<std::int32_t>(k_groups * still);
+  const std::int64_t items = kernel.of_pairs + kernel.of_still + k_groups * value_vectors;
+  kernel.tokens = static_cast<std::uint32_t>(call.rows.batch * call.rows.tokens);
   if (kernel.tokens == 0 || items == 0) return;
-  constexpr std::int64_t shared_floats = 12 << 10;  // 48 KB, without opting in
-  const Division division = divide(
-      kernel.tokens, items, std::clamp<std::int64_t>(shared_floats / 2 / call.pairs, 1, 64));
-  kernel.tokens_per_block = division.tokens_per_block;
+  kernel.tokens_per_row = Divisor(call.rows.tokens);
+  kernel.per_token = Divisor(items);
+  kernel.vectors = Divisor(std::max<std::int64_t>(vectors, 1));
+  kernel.still = Divisor(std::max<std::int64_t>(still, 1));
+  kernel.value_vectors = Divisor(std::max<std::int64_t>(value_vectors, 1));
+  kernel.division =
+      divide(kernel.tokens, items, most_tokens(call.angles, call.pairs), call.device);
   const DeviceScope scope(call.device);
   launch(kernel,
-         {division.blocks, division.threads,
-          static_cast<std::size_t>(8 * call.pairs * division.tokens_per_block)},
+         {kernel.division.blocks, kernel.division.threads,
+          shared_bytes(call.angles, call.pairs, kernel.division.tokens_per_block)},
          stream);
 }
 
@@ -163,12 +171,19 @@ template <typename T, typename U>
 void by_pairing(const Append& call, Stream stream) {
   constexpr int whole = 16 / sizeof(T);
   const bool vectors = fits(call, whole);
-  if (call.pairing == Pairing::halves) {
-    if (vectors) return launch_kernel<T, U, Pairing::halves, whole>(call, stream);
-    return launch_kernel<T, U, Pairing::halves, 1>(call, stream);
-  }
-  if (vectors) return launch_kernel<T, U, Pairing::adjacent, whole>(call, stream);
-  launch_kernel<T, U, Pairing::adjacent, 1>(call, stream);
+  // Few tokens need more threads instead of more loads of each thread, as for rotations.
+  constexpr int most_group = 2;
+  const std::int64_t heads = axis_from_last(call.k, 1).extent * (call.v.shape ? 2 : 1) +
+                             (call.q.shape ? axis_from_last(call.q, 1).extent : 0);
+  const bool many = call.rows.batch * call.rows.tokens * heads * (call.pairs / whole) >=
+                    busy * most_group * multiprocessors(call.device);
+  const auto go = [&]<Pairing pairing>() {
+    if (!vectors) return launch_kernel<T, U, pairing, 1, 1>(call, stream);
+    if (many) return launch_kernel<T, U, pairing, whole, most_group>(call, stream);
+    launch_kernel<T, U, pairing, whole, 1>(call, stream);
+  };
+  if (call.pairing == Pairing::halves) return go.template operator()<Pairing::halves>();
+  go.template operator()<Pairing::adjacent>();
 }
 
 // check_angles(arguments, rows): returns the angles.
@@ -202,7 +217,7 @@ void append(const Tensor& q, const ConstTensor& k, const ConstTensor& v,
       arguments.refuse_shape("values", "of the type, blocks and entries of keys", cache.values);
   }
   const Places places = check_places(arguments, cache, k, rows);
-  const SharedAngles angles = check_angles(arguments, rows);
+  const AnyAngles angles = check_angles(arguments, rows);
   const Append call{
       q, k, v, cache, rows, pairing, head_offset, pairs, angles, places, arguments.device()};
   by_type(operation, "k", k, [&]<typename T>(T) {
@@ -222,7 +237,7 @@ void rotate_append(const Tensor& q, const ConstTensor& k, const ConstTensor& v,
       q, k, v, cache, rotation.pairing, rotation.head_offset,
       axis_from_last(rotation.cos, 0).extent,
       [&](Arguments& arguments, const TokenShape& rows) {
-        return SharedAngles{check_table(arguments, rotation, rows), {}, 1};
+        return AnyAngles{check_table(arguments, rotation, rows), {}, 1};
       },
       stream);
 }
@@ -234,7 +249,7 @@ void rotate_append_at(const Tensor& q, const ConstTensor& k, const ConstTensor& 
   append(
       q, k, v, cache, host.pairing, host.head_offset, host.rotary_dim() / 2,
       [&](Arguments& arguments, const TokenShape& rows) {
-        return SharedAngles{{}, check_positions(arguments, positions, frequencies, rows), 0};
+        return AnyAngles{{}, check_positions(arguments, positions, frequencies, rows), 0};
       },
       stream);
 }

@@ -30,16 +30,23 @@ struct Places {
   const std::int32_t* sequences;  // or null
   std::int64_t sequence_row, sequence_token;
   std::int64_t of_row, of_index;  // null `sequences`: row x of_row + index x of_index
-  std::int64_t blocks, entries, sequence_count, blocks_per_sequence;
+  std::int64_t blocks, sequence_count, blocks_per_sequence;
+  Divisor entries;  // of a block
 
   // The block and the entry of a token; block -1: not written.
   struct CacheEntry {
     std::int64_t block, entry;
   };
-  GNOMON_DEVICE CacheEntry of(Token of_token) const {
-    const std::int64_t at = of_tokens[of_token.row * row + of_token.index * token];
+  // The slot of a token, or its entry in its sequence: loaded before the elements of the token.
+  GNOMON_DEVICE std::int64_t number(Token of_token) const {
+    return of_tokens[of_token.row * row + of_token.index * token];
+  }
+  GNOMON_DEVICE CacheEntry of(Token of_token, std::int64_t at) const {
     if (at < 0) return {-1, 0};
-    const std::int64_t page = at / entries, entry = at - page * entries;
+    // A division of 64 bits takes longer than a rotation.
+    const std::int64_t page =
+        at >> 31 ? at / entries.value : entries.quotient(static_cast<std::uint32_t>(at));
+    const std::int64_t entry = at - page * entries.value;
     if (!block_table) return {page < blocks ? page : -1, entry};
     const std::int64_t sequence =
         sequences ? sequences[of_token.row * sequence_row + of_token.index * sequence_token]
@@ -51,108 +58,137 @@ struct Places {
   }
 };
 
-// Rounds to the type of the cache; only E4M3 has a scale.
+// Rounds values of one head to the type of the cache. Only E4M3 has a scale: values are divided
+// by it, and rounded.
 template <typename U>
-GNOMON_DEVICE U to_cache(float value, float scale) {
-  if constexpr (std::is_same_v<U, Float8>)
-    return from_float<U>(value / scale);
-  else
-    return from_float<U>(value);
-}
+struct ToCache {
+  float scale;
 
-template <typename T, typename U, Pairing pairing, int width>
+  template <int width>
+  GNOMON_DEVICE Vector<U, width> operator()(const float (&values)[width]) const {
+    if constexpr (!std::is_same_v<U, Float8>) {
+      return rounded<U>(values);
+    } else {
+      float quotients[width];
+      if (std::fabs(scale) > 0x1p-40f && std::fabs(scale) < 0x1p40f) {
+        const float inverse = 1.0f / scale;
+        GNOMON_UNROLL
+        for (int i = 0; i < width; ++i) quotients[i] = divided(values[i], inverse);
+      } else {
+        GNOMON_UNROLL
+        for (int i = 0; i < width; ++i) quotients[i] = values[i] / scale;
+      }
+      return rounded<Float8>(quotients);
+    }
+  }
+
+ private:
+  // value / scale: a product with the inverse, and a correction by the remainder, which rounds
+  // correctly (Markstein 1990). Infinity has no remainder. A remainder below the normal numbers
+  // belongs to a quotient that E4M3 rounds to 0.
+  GNOMON_DEVICE float divided(float value, float inverse) const {
+    const float quotient = value * inverse;
+    const float corrected = std::fma(std::fma(-quotient, scale, value), inverse, quotient);
+    return std::fabs(quotient) < 0x1p60f ? corrected : quotient;
+  }
+};
+
+template <typename T, typename U, Pairing pairing, int width, int group>
 struct AppendKernel {
   static constexpr bool synchronizes = true;
-  static constexpr int max_threads = 256;
-  Heads<T> q;        // elements that rotate
-  Heads<const T> k;  // all elements
+  static constexpr int max_threads = 256, blocks_at_once = 3;  // at most 80 registers
+  Heads<T> q;                                                  // elements that rotate
+  Heads<const T> k;                                            // all elements
   Heads<const T> v;
   Pages<U> keys, values;
   Places places;
-  SharedAngles angles;
-  std::uint32_t tokens, tokens_per_row;
-  std::int32_t tokens_per_block;
-  std::int32_t pairs, head_offset, head_dim, value_dim;
+  AnyAngles angles;
+  std::uint32_t tokens;
+  Divisor tokens_per_row;
+  Division division;
+  // Vectors of the pairs, of the other elements, and of the values of a head.
+  Divisor per_token, vectors, still, value_vectors;
+  std::int32_t pairs, head_offset;
+  std::int32_t q_groups, of_pairs, of_still;  // groups of heads, and items of a token
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
-    const auto first = static_cast<std::uint32_t>(context.block() * tokens_per_block);
-    const int count = least(tokens_per_block, static_cast<int>(tokens - first));
+    const std::uint32_t first = division.first_token(context);
+    const int count = least(division.tokens_per_block, static_cast<int>(tokens - first));
     angles.prepare(context, first, count, tokens_per_row, pairs);
-    const int vectors = pairs / width;
-    const int of_q = q.count * vectors, of_k = k.count * vectors;
-    const int still = (head_dim - 2 * pairs) / width, of_still = k.count * still;
-    const int value_vectors = value_dim / width, of_v = v.count * value_vectors;
-    const int per_token = of_q + of_k + of_still + of_v;
+    const int items = per_token.times(count), step = division.step(context);
     GNOMON_NO_UNROLL
-    for (int item = context.thread(); item < count * per_token; item += context.threads()) {
-      const int t = item / per_token;
-      int i = item - t * per_token;
+    for (int item = division.first_item(context); item < items; item += step) {
+      const int t = per_token.quotient(item);
+      int i = item - per_token.times(t);
       const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
-      const float* const cosines = context.template shared<float>() + t * pairs;
-      if (i < of_q) {
-        const int head = i / vectors, pair = (i - head * vectors) * width;
-        T* const x = q.first + token.row * q.row + token.index * q.token + head * q.head;
-        rotate_item(x, x, cosines, count * pairs, pair, 1.0f);
-        continue;
-      }
-      const Places::CacheEntry place = places.of(token);
-      if (place.block < 0) continue;
-      i -= of_q;
-      if (i < of_k) {
-        const int head = i / vectors, pair = (i - head * vectors) * width;
-        const T* const x =
-            k.first + token.row * k.row + token.index * k.token + head * k.head + head_offset;
-        U* const to = keys.at(place.block, place.entry, head) + head_offset;
-        rotate_item(x, to, cosines, count * pairs, pair, keys.scale(head));
-      } else if ((i -= of_k) < of_still) {
-        const int head = i / still;
-        int element = (i - head * still) * width;
+      if (i < of_pairs) {
+        rotate_item(context, token, i, t * pairs, count * pairs);
+      } else if ((i -= of_pairs) < of_still) {
+        const int some = still.quotient(i);
+        int element = (i - still.times(some)) * width;
         if (element >= head_offset) element += 2 * pairs;
-        const T* const x =
-            k.first + token.row * k.row + token.index * k.token + head * k.head + element;
-        copy_item(x, keys.at(place.block, place.entry, head) + element, keys.scale(head));
+        copy_item(k, keys, token, some * group, element);
       } else {
         i -= of_still;
-        const int head = i / value_vectors, element = (i - head * value_vectors) * width;
-        const T* const x =
-            v.first + token.row * v.row + token.index * v.token + head * v.head + element;
-        copy_item(x, values.at(place.block, place.entry, head) + element, values.scale(head));
+        const int some = value_vectors.quotient(i);
+        copy_item(v, values, token, some * group, (i - value_vectors.times(some)) * width);
       }
     }
   }
 
  private:
-  template <typename To>
-  GNOMON_DEVICE void rotate_item(const T* from, To* to, const float* cosines, int sines,
-                                 int pair, float scale) const {
-    const int at = pairing == Pairing::halves ? pair : 2 * pair;
-    const int other = at + (pairing == Pairing::halves ? pairs : width);
-    auto a = load<T, width>(from + at), b = load<T, width>(from + other);
-    if constexpr (pairing == Pairing::adjacent) split_pairs(a, b);
-    Vector<To, width> to_a, to_b;
-    GNOMON_UNROLL
-    for (int i = 0; i < width; ++i) {
-      const float x = to_float(a[i]), y = to_float(b[i]);
-      const float c = cosines[pair + i], s = cosines[sines + pair + i];
-      to_a[i] = to_cache<To>(rotated_first(x, y, c, s), scale);
-      to_b[i] = to_cache<To>(rotated_second(x, y, c, s), scale);
-    }
-    if constexpr (pairing == Pairing::adjacent) join_pairs(to_a, to_b);
-    store(to + at, to_a);
-    store(to + other, to_b);
+  using Some = Pairs<T, pairing, width, group>;
+
+  // Item i: pairs of some heads of q, or of k.
+  template <class Context>
+  GNOMON_DEVICE void rotate_item(Context& context, Token token, int i, int at,
+                                 int sines) const {
+    const int some = vectors.quotient(i), pair = (i - vectors.times(some)) * width;
+    const bool in_q = some < q_groups;
+    const int head = (in_q ? some : some - q_groups) * group;
+    const int heads = least(group, (in_q ? q.count : k.count) - head);
+    const int begin = Some::begin(pair);
+    T* const of_q = in_q ? q.at(token, head) + begin : nullptr;
+    const T* const x = in_q ? of_q : k.at(token, head) + head_offset + begin;
+    const std::int64_t number = in_q ? 0 : places.number(token);
+    float c[width], s[width];
+    angles.template load<width>(context, token, at, pair, sines, c, s);
+    Some all;
+    all.load(x, in_q ? q.head : k.head, heads, pairs);
+    if (in_q)
+      return all.store(of_q, q.head, heads, pairs, c, s, [](int) { return Rounded<T>(); });
+    const Places::CacheEntry place = places.of(token, number);
+    if (place.block < 0) return;
+    all.store(keys.at(place.block, place.entry, head) + head_offset + begin, keys.head, heads,
+              pairs, c, s, [&](int h) { return ToCache<U>{keys.scale(head + h)}; });
   }
 
-  GNOMON_DEVICE void copy_item(const T* from, U* to, float scale) const {
-    const auto x = load<T, width>(from);
-    if constexpr (std::is_same_v<T, U>) {
-      store(to, x);
-    } else {
-      Vector<U, width> out;
-      GNOMON_UNROLL
-      for (int i = 0; i < width; ++i) out[i] = to_cache<U>(to_float(x[i]), scale);
-      store(to, out);
-    }
+  // Copies a vector of some heads.
+  GNOMON_DEVICE void copy_item(const Heads<const T>& x, const Pages<U>& pages, Token token,
+                               int head, int element) const {
+    const int heads = least(group, x.count - head);
+    const T* const from = x.at(token, head) + element;
+    const std::int64_t number = places.number(token);
+    Vector<T, width> all[group];
+    GNOMON_UNROLL
+    for (int h = 0; h < group; ++h)
+      if (h < heads) all[h] = load<T, width>(from + h * x.head);
+    const Places::CacheEntry place = places.of(token, number);
+    if (place.block < 0) return;
+    GNOMON_UNROLL
+    for (int h = 0; h < group; ++h)
+      if (h < heads) {
+        U* const to = pages.at(place.block, place.entry, head + h) + element;
+        if constexpr (std::is_same_v<T, U>) {
+          store(to, all[h]);
+        } else {
+          float numbers[width];
+          GNOMON_UNROLL
+          for (int i = 0; i < width; ++i) numbers[i] = to_float(all[h][i]);
+          store(to, ToCache<U>{pages.scale(head + h)}(numbers));
+        }
+      }
   }
 };
 

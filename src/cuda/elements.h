@@ -78,6 +78,15 @@ GNOMON_DEVICE T from_float(float value) {
   }
 }
 
+// Rounds each value once.
+template <typename T, int width>
+GNOMON_DEVICE Vector<T, width> rounded(const float (&values)[width]) {
+  Vector<T, width> all;
+  GNOMON_UNROLL
+  for (int i = 0; i < width; ++i) all[i] = from_float<T>(values[i]);
+  return all;
+}
+
 // Rounds a double to T, once: through a float whose last bit is set if the conversion is not
 // exact, so that a second rounding gives the same result as one.
 template <typename T>

@@ -5,7 +5,7 @@
 
 #include "gnomon/error.h"
 #include "src/cuda/arguments.h"
-#include "src/cuda/embedding_kernel.h"
+#include "src/cuda/embedding_sum_kernel.h"
 #include "src/cuda/launch.h"
 #include "src/cuda/rotate.h"
 
@@ -80,6 +80,13 @@ TypedElements<AnyType> elements_of(const ConstTensor& tensor) {
                                                      : DType::bf16};
 }
 
+// The items that a thread has at once. Few items need more threads instead of more loads per
+// thread.
+std::int32_t per_group(std::int64_t items, int most, int device) {
+  return static_cast<std::int32_t>(
+      std::clamp<std::int64_t>(items / (busy * multiprocessors(device)), 1, most));
+}
+
 template <typename X, typename T, int width>
 void launch_add(const Tensor& x, const Embeddings& of, const ConstTensor& table,
                 const RowIds& rows, bool adds, float scale, int device, Stream stream) {
@@ -90,23 +97,18 @@ void launch_add(const Tensor& x, const Embeddings& of, const ConstTensor& table,
   kernel.table = elements_of<T>(table);
   kernel.table_row = axis_from_last(table, 1).stride;
   kernel.rows = rows;
-  kernel.batch = static_cast<std::uint32_t>(of.batch.extent);
+  kernel.batch = Divisor(of.batch.extent);
   kernel.tokens = static_cast<std::uint32_t>(of.count());
-  kernel.vectors = static_cast<std::int32_t>(of.channel.extent / width);
+  const std::int64_t vectors = of.channel.extent / width;
+  kernel.vectors = Divisor(vectors);
   kernel.adds = adds;
   kernel.scale = scale;
-  // Few tokens need more threads instead of more loads per thread.
-  constexpr int busy = 1024;  // threads that occupy a multiprocessor
-  const std::int64_t share =
-      of.count() * kernel.vectors / (std::int64_t{busy} * multiprocessors(device));
-  kernel.tokens_per_group =
-      static_cast<std::int32_t>(std::clamp<std::int64_t>(share, 1, kernel.group));
+  kernel.tokens_per_group = per_group(of.count() * vectors, kernel.group, device);
   const std::int64_t groups =
       (of.count() + kernel.tokens_per_group - 1) / kernel.tokens_per_group;
   kernel.groups = static_cast<std::uint32_t>(groups);
-  const Division division = divide(groups, kernel.vectors, most_per_block);
-  kernel.groups_per_block = division.tokens_per_block;
-  launch(kernel, {division.blocks, division.threads, 0}, stream);
+  kernel.division = divide(groups, vectors, most_per_block, device);
+  launch(kernel, {kernel.division.blocks, kernel.division.threads, 0}, stream);
 }
 
 void start_add(const char* name, const Tensor& x, const Embeddings& of,
@@ -134,7 +136,7 @@ struct TokenLists {
 
 template <typename G, int width>
 void launch_sum(const ConstTensor& grad, const Embeddings& of, const TokenLists& lists,
-                float scale, const Tensor& table_grad, Stream stream) {
+                float scale, const Tensor& table_grad, int device, Stream stream) {
   SumKernel<G, width> kernel{};
   kernel.grad = elements_of<G>(grad);
   kernel.grad_row = of.batch.stride;
@@ -147,19 +149,40 @@ void launch_sum(const ConstTensor& grad, const Embeddings& of, const TokenLists&
   kernel.scale = scale;
   const std::int64_t rows = axis_from_last(table_grad, 1).extent;
   kernel.table_rows = static_cast<std::uint32_t>(rows);
-  kernel.vectors = static_cast<std::int32_t>(of.channel.extent / width);
-  const Division division = divide(rows, kernel.vectors, most_per_block);
-  kernel.rows_per_block = division.tokens_per_block;
-  launch(kernel, {division.blocks, division.threads, 0}, stream);
+  const std::int64_t vectors = of.channel.extent / width;
+  kernel.vectors = Divisor(vectors);
+  const std::int64_t items = rows * vectors;
+  kernel.rows_per_group =
+      lists.begins && items >= busy * kernel.group * multiprocessors(device) ? kernel.group : 1;
+  const std::int64_t groups = (rows + kernel.rows_per_group - 1) / kernel.rows_per_group;
+  kernel.groups = static_cast<std::uint32_t>(groups);
+  Division division = divide(groups, vectors, most_per_block, device);
+  if (kernel.rows_per_group > 1) {  // each block waits for the tokens of its rows only once
+    division.parts = Divisor(1);
+    division.tokens_per_block = std::max(division.tokens_per_block, 8);
+    division.blocks = (groups + division.tokens_per_block - 1) / division.tokens_per_block;
+  }
+  kernel.division = division;
+  const auto of_block =
+      static_cast<std::size_t>(division.tokens_per_block * kernel.rows_per_group);
+  launch(kernel,
+         {division.blocks, division.threads,
+          2 * of_block * sizeof(std::int64_t) + (of_block + 1) * sizeof(std::int32_t)},
+         stream);
 }
 
 void start_sum(const ConstTensor& grad, const Embeddings& of, const TokenLists& lists,
-               float scale, const Tensor& table_grad, Stream stream) {
+               float scale, const Tensor& table_grad, int device, Stream stream) {
   by_type(operation, "grad", grad, [&]<typename G>(G) {
-    constexpr int width = 4;  // 16 bytes of table_grad, and few registers for sums
+    // Loads of 16 bytes, if there are enough items for all threads.
+    constexpr int whole = 16 / sizeof(G), width = 4;
+    const std::int64_t items = axis_from_last(table_grad, 1).extent * of.channel.extent / whole;
+    if (whole > width && in_vectors(whole, grad, table_grad) &&
+        items >= busy * multiprocessors(device))
+      return launch_sum<G, whole>(grad, of, lists, scale, table_grad, device, stream);
     if (in_vectors(width, grad, table_grad))
-      return launch_sum<G, width>(grad, of, lists, scale, table_grad, stream);
-    launch_sum<AnyType, 1>(grad, of, lists, scale, table_grad, stream);
+      return launch_sum<G, width>(grad, of, lists, scale, table_grad, device, stream);
+    launch_sum<AnyType, 1>(grad, of, lists, scale, table_grad, device, stream);
   });
 }
 
@@ -171,7 +194,7 @@ void launch_list(const RowIds& rows, const Embeddings& of, const TokenLists& lis
   kernel.grad_row = of.batch.stride;
   kernel.grad_token = of.token.stride;
   kernel.tokens = static_cast<std::uint32_t>(of.count());
-  kernel.tokens_per_row = static_cast<std::uint32_t>(of.token.extent);
+  kernel.tokens_per_row = Divisor(of.token.extent);
   kernel.contiguous = of.batch.extent == 1 || rows.row == of.token.extent * rows.token;
   kernel.offsets = lists.offsets;
   kernel.begins = lists.begins;
@@ -239,7 +262,7 @@ void add_table_backward(const ConstTensor& grad, float scale, const Tensor& tabl
   arguments.check_type("table_grad", table_grad, data_type_of<float>);
   if (of.count() == 0 || of.channel.extent == 0) return;
   const DeviceScope scope(arguments.device());
-  start_sum(grad, of, {}, scale, table_grad, stream);
+  start_sum(grad, of, {}, scale, table_grad, arguments.device(), stream);
 }
 
 std::int64_t add_rows_backward_workspace(std::int64_t tokens, std::int64_t table_rows) {
@@ -265,7 +288,7 @@ void add_rows_backward(const ConstTensor& grad, const ConstTensor& rows,
     launch_list<1>(ids, of, lists, stream);
   else
     launch_list<4>(ids, of, lists, stream);
-  start_sum(grad, of, lists, 1.0f, table_grad, stream);
+  start_sum(grad, of, lists, 1.0f, table_grad, arguments.device(), stream);
 }
 
 }  // namespace gnomon::cuda

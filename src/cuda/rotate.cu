@@ -49,16 +49,19 @@ void launch_kernel(const QueryKey& x, const Angles& angles, const TokenShape& ro
   if (x.k.shape) kernel.k = heads_of<T>(x.k, offset);
   kernel.angles = angles;
   kernel.tokens = static_cast<std::uint32_t>(rows.batch * rows.tokens);
-  kernel.tokens_per_row = static_cast<std::uint32_t>(rows.tokens);
   kernel.pairs = static_cast<std::int32_t>(pairs);
   kernel.q_groups = (kernel.q.count + group - 1) / group;
-  kernel.groups = kernel.q_groups + (kernel.k.count + group - 1) / group;
+  const std::int64_t groups = kernel.q_groups + (kernel.k.count + group - 1) / group;
   kernel.sign = direction == Direction::forward ? 1.0f : -1.0f;
-  if (kernel.tokens == 0 || kernel.groups == 0) return;
+  if (kernel.tokens == 0 || groups == 0) return;
+  kernel.tokens_per_row = Divisor(rows.tokens);
+  kernel.vectors = Divisor(pairs / width);
+  kernel.per_token = Divisor(groups * (pairs / width));
   const std::int64_t most_tokens =
       Angles::in_shared ? std::max<std::int64_t>(1, shared_floats / 2 / pairs) : 64;
-  const Division division = divide(kernel.tokens, kernel.groups * (pairs / width), most_tokens);
-  kernel.tokens_per_block = division.tokens_per_block;
+  const Division division =
+      divide(kernel.tokens, groups * (pairs / width), most_tokens, device);
+  kernel.division = division;
   const auto shared =
       static_cast<std::size_t>(Angles::in_shared ? 8 * pairs * division.tokens_per_block : 0);
   const DeviceScope scope(device);
@@ -82,9 +85,7 @@ void by_width(const QueryKey& x, const Angles& angles, const TokenShape& rows,
   const std::int64_t heads =
       axis_from_last(x.q, 1).extent + (x.k.shape ? axis_from_last(x.k, 1).extent : 0);
   const std::int64_t items = rows.batch * rows.tokens * heads * (pairs / whole) / group;
-  constexpr int busy = 1024;  // threads that occupy a multiprocessor
-  if (items >= std::int64_t{busy} * multiprocessors(device))
-    return go.template operator()<whole, group>();
+  if (items >= busy * multiprocessors(device)) return go.template operator()<whole, group>();
   go.template operator()<whole, 1>();
 }
 
@@ -131,7 +132,7 @@ void rotate_pair_at(const char* name, const QueryKey& x, const ConstTensor& posi
 }
 
 template <typename T, Pairing pairing, int width>
-void launch_to(const ConstTensor& x, const Tensor& out, const SharedAngles& angles,
+void launch_to(const ConstTensor& x, const Tensor& out, const AnyAngles& angles,
                const TokenShape& rows, std::int64_t offset, std::int64_t pairs,
                Direction direction, int device, Stream stream) {
   RotateToKernel<T, pairing, width> kernel{};
@@ -139,20 +140,20 @@ void launch_to(const ConstTensor& x, const Tensor& out, const SharedAngles& angl
   kernel.out = heads_of<T>(out, 0);
   kernel.angles = angles;
   kernel.tokens = static_cast<std::uint32_t>(rows.batch * rows.tokens);
-  kernel.tokens_per_row = static_cast<std::uint32_t>(rows.tokens);
   kernel.pairs = static_cast<std::int32_t>(pairs);
   kernel.head_offset = static_cast<std::int32_t>(offset);
-  kernel.head_dim = static_cast<std::int32_t>(axis_from_last(x, 0).extent);
   kernel.sign = direction == Direction::forward ? 1.0f : -1.0f;
-  const std::int64_t items = kernel.x.count * (kernel.head_dim - pairs) / width;
+  const std::int64_t per_head = (axis_from_last(x, 0).extent - pairs) / width;
+  const std::int64_t items = kernel.x.count * per_head;
   if (kernel.tokens == 0 || items == 0) return;
-  const Division division =
-      divide(kernel.tokens, items, std::clamp<std::int64_t>(shared_floats / 2 / pairs, 1, 64));
-  kernel.tokens_per_block = division.tokens_per_block;
+  kernel.tokens_per_row = Divisor(rows.tokens);
+  kernel.per_head = Divisor(per_head);
+  kernel.per_token = Divisor(items);
+  kernel.division = divide(kernel.tokens, items, most_tokens(angles, pairs), device);
   const DeviceScope scope(device);
   launch(kernel,
-         {division.blocks, division.threads,
-          static_cast<std::size_t>(8 * pairs * division.tokens_per_block)},
+         {kernel.division.blocks, kernel.division.threads,
+          shared_bytes(angles, pairs, kernel.division.tokens_per_block)},
          stream);
 }
 
@@ -169,13 +170,13 @@ void rotate_to(const ConstTensor& x, const Tensor& out, Pairing pairing, std::in
   for (std::int32_t axis = 0; axis < x.rank; ++axis)
     if (out.extent(axis) != x.extent(axis))
       arguments.refuse_shape("out", "of the shape of x", out);
-  const SharedAngles angles = check_angles(arguments, rows);
+  const AnyAngles angles = check_angles(arguments, rows);
   const std::int64_t rest = axis_from_last(x, 0).extent - 2 * pairs;
   const int width = width_of({&x, &out}, pairs, offset);
   by_type(operation, "x", x, [&]<typename T>(T) {
     constexpr int whole = 16 / sizeof(T);
     const auto go = [&]<Pairing p>() {
-      if (width == whole && rest % whole == 0)
+      if (width == whole && rest % whole == 0 && in_vectors(angles))
         return launch_to<T, p, whole>(x, out, angles, rows, offset, pairs, direction,
                                       arguments.device(), stream);
       launch_to<T, p, 1>(x, out, angles, rows, offset, pairs, direction, arguments.device(),
@@ -302,14 +303,17 @@ int width_of(std::initializer_list<const ConstTensor*> tensors, std::int64_t pai
   return 1;
 }
 
-Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_tokens) {
+Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_tokens, int device) {
   constexpr int least_threads = 96, most_threads = 256;
+  // If all items can be under way at once, no thread has more than one.
+  const bool few = tokens * items <= busy * multiprocessors(device);
   Division best;
+  std::int64_t parts = 1;
   double best_share = -1;
   for (int threads = least_threads; threads <= most_threads; threads += 32)
     for (std::int64_t some = 1; some <= std::min(most_tokens, tokens); ++some) {
       const std::int64_t rounds = (some * items + threads - 1) / threads;
-      if (rounds > 2 && some > 1) break;  // smaller blocks are better balanced
+      if (rounds > (few ? 1 : 2) && some > 1) break;  // smaller blocks are better balanced
       // The share of threads that have an item; fewer rounds win at equal shares.
       const double share =
           static_cast<double>(some * items) / static_cast<double>(rounds * threads) -
@@ -317,9 +321,11 @@ Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_token
       if (share <= best_share) continue;
       best_share = share;
       best.threads = threads;
-      best.tokens_per_block = static_cast<int>(some);
+      best.tokens_per_block = static_cast<std::int32_t>(some);
+      parts = few ? rounds : 1;
     }
-  best.blocks = (tokens + best.tokens_per_block - 1) / best.tokens_per_block;
+  best.parts = Divisor(parts);
+  best.blocks = (tokens + best.tokens_per_block - 1) / best.tokens_per_block * parts;
   return best;
 }
 
@@ -364,7 +370,7 @@ void rotate(const ConstTensor& x, const Rotation& rotation, Direction direction,
       x, out, rotation.pairing, rotation.head_offset, axis_from_last(rotation.cos, 0).extent,
       direction,
       [&](Arguments& arguments, const TokenShape& rows) {
-        return SharedAngles{check_table(arguments, rotation, rows), {}, 1};
+        return AnyAngles{check_table(arguments, rotation, rows), {}, 1};
       },
       stream);
 }
@@ -375,7 +381,7 @@ void rotate_at(const ConstTensor& x, const ConstTensor& positions,
   rotate_to(
       x, out, host.pairing, host.head_offset, host.rotary_dim() / 2, direction,
       [&](Arguments& arguments, const TokenShape& rows) {
-        return SharedAngles{{}, check_positions(arguments, positions, frequencies, rows), 0};
+        return AnyAngles{{}, check_positions(arguments, positions, frequencies, rows), 0};
       },
       stream);
 }

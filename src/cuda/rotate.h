@@ -1,6 +1,7 @@
 // Checked arguments of rotations, and the division of their work into blocks.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 
 #include "gnomon/cuda/rotate.h"
@@ -34,17 +35,29 @@ TableAngles check_table(Arguments& arguments, const Rotation& rotation, const To
 ComputedAngles check_positions(Arguments& arguments, const ConstTensor& positions,
                                const Frequencies& frequencies, const TokenShape& rows);
 
+// Whether a table can be read in vectors of 16 bytes.
+inline bool in_vectors(const AnyAngles& angles) {
+  const TableAngles& table = angles.table;
+  return !angles.from_table || (reinterpret_cast<std::uintptr_t>(table.cos) % 16 == 0 &&
+                                reinterpret_cast<std::uintptr_t>(table.sin) % 16 == 0 &&
+                                table.row % 4 == 0 && table.token % 4 == 0);
+}
+// The tokens of a block, of computed angles in 48 KB of shared memory, and its bytes.
+inline std::int64_t most_tokens(const AnyAngles& angles, std::int64_t pairs) {
+  return angles.from_table ? 64 : std::clamp<std::int64_t>((6 << 10) / pairs, 1, 64);
+}
+inline std::size_t shared_bytes(const AnyAngles& angles, std::int64_t pairs, int tokens) {
+  return angles.from_table ? 0 : static_cast<std::size_t>(8 * pairs * tokens);
+}
+
 // The largest number of pairs that a work item can have, for loads of up to 16 bytes: `bytes`
 // of each tensor must be aligned, and pairs and head_offset must be multiples.
 int width_of(std::initializer_list<const ConstTensor*> tensors, std::int64_t pairs,
              std::int64_t head_offset);
 
-// How the items of all tokens are divided: blocks of `threads`, each with some tokens.
-struct Division {
-  std::int64_t blocks = 0;
-  int threads = 0, tokens_per_block = 0;
-};
+constexpr std::int64_t busy = 1024;  // threads that occupy a multiprocessor
+
 // items: those of one token. most_tokens: limit of a block, at least 1.
-Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_tokens);
+Division divide(std::int64_t tokens, std::int64_t items, std::int64_t most_tokens, int device);
 
 }  // namespace gnomon::cuda

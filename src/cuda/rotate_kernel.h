@@ -29,11 +29,37 @@ struct Heads {
     return first + of.row * row + of.index * token + h * head;
   }
 };
-// token: number among all rows. 32 bits: a division of 64 bits takes longer than a rotation.
-GNOMON_DEVICE Token token_of(std::uint32_t token, std::uint32_t tokens_per_row) {
-  const std::uint32_t row = token / tokens_per_row;
-  return {row, token - row * tokens_per_row};
+// token: number among all rows.
+GNOMON_DEVICE Token token_of(std::uint32_t token, const Divisor& tokens_per_row) {
+  const std::uint32_t row = tokens_per_row.quotient(token);
+  return {row, token - row * tokens_per_row.value};
 }
+
+// How the items of all tokens are divided: blocks of `threads`, each with some tokens. Of few
+// tokens, each is divided among `parts` blocks.
+struct Division {
+  std::int64_t blocks = 0;
+  int threads = 0;
+  std::int32_t tokens_per_block = 1;
+  Divisor parts;
+
+  // The first token of a block, and its part of the items.
+  template <class Context>
+  GNOMON_DEVICE std::uint32_t first_token(const Context& context) const {
+    return parts.quotient(static_cast<std::uint32_t>(context.block())) *
+           static_cast<std::uint32_t>(tokens_per_block);
+  }
+  template <class Context>
+  GNOMON_DEVICE int first_item(const Context& context) const {
+    const auto block = static_cast<std::uint32_t>(context.block());
+    const auto part = static_cast<int>(block - parts.quotient(block) * parts.value);
+    return part * context.threads() + context.thread();
+  }
+  template <class Context>
+  GNOMON_DEVICE int step(const Context& context) const {
+    return parts.times(context.threads());
+  }
+};
 
 // cos and sin of tokens from a table, or, with positions, from rows of a table.
 struct TableAngles {
@@ -45,7 +71,7 @@ struct TableAngles {
   std::int64_t rows;  // N
 
   template <class Context>
-  GNOMON_DEVICE void prepare(Context&, std::uint32_t, int, std::uint32_t, int) const {}
+  GNOMON_DEVICE void prepare(Context&, std::uint32_t, int, const Divisor&, int) const {}
 
   template <int width, class Context>
   GNOMON_DEVICE void load(Context&, Token of, int, int pair, int, float (&c)[width],
@@ -86,7 +112,7 @@ struct ComputedAngles {
 
   template <class Context>
   GNOMON_DEVICE void prepare(Context& context, std::uint32_t first, int count,
-                             std::uint32_t tokens_per_row, int pairs) const {
+                             const Divisor& tokens_per_row, int pairs) const {
     float* const cosines = context.template shared<float>();
     for (int i = context.thread(); i < count * pairs; i += context.threads()) {
       const int t = i / pairs, pair = i - t * pairs;
@@ -113,26 +139,25 @@ struct ComputedAngles {
   }
 };
 
-// cos and sin of the tokens of a block in shared memory, from a table or computed.
-struct SharedAngles {
+// cos and sin of the tokens of a block: loaded from a table, or computed in shared memory.
+struct AnyAngles {
+  static constexpr bool in_shared = true;
   TableAngles table;
   ComputedAngles computed;
   std::int32_t from_table;
 
   template <class Context>
   GNOMON_DEVICE void prepare(Context& context, std::uint32_t first, int count,
-                             std::uint32_t tokens_per_row, int pairs) const {
-    if (!from_table) return computed.prepare(context, first, count, tokens_per_row, pairs);
-    float* const cosines = context.template shared<float>();
-    for (int i = context.thread(); i < count * pairs; i += context.threads()) {
-      const int t = i / pairs;
-      const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
-      float c[1], s[1];
-      table.load<1>(context, token, 0, i - t * pairs, 0, c, s);
-      cosines[i] = c[0];
-      cosines[count * pairs + i] = s[0];
-    }
-    context.barrier();
+                             const Divisor& tokens_per_row, int pairs) const {
+    if (!from_table) computed.prepare(context, first, count, tokens_per_row, pairs);
+  }
+  template <int width, class Context>
+  GNOMON_DEVICE void load(Context& context, Token of, int at, int pair, int sines,
+                          float (&c)[width], float (&s)[width]) const {
+    if (from_table)
+      table.load<width>(context, of, at, pair, sines, c, s);
+    else
+      computed.load<width>(context, of, at, pair, sines, c, s);
   }
 };
 
@@ -171,65 +196,100 @@ GNOMON_DEVICE void join_pairs(Vector<T, width>& a, Vector<T, width>& b) {
   b = high;
 }
 
+template <typename T>
+struct Rounded {
+  template <int width>
+  GNOMON_DEVICE Vector<T, width> operator()(const float (&values)[width]) const {
+    return rounded<T>(values);
+  }
+};
+
+// `width` pairs of up to `group` heads, in registers. They are loaded after cos and sin: nvcc
+// converts bf16 to float before the next loads, and would wait for them.
+template <typename T, Pairing pairing, int width, int group>
+struct Pairs {
+  Vector<T, width> xs[group], ys[group];
+
+  // The element of the first pair in a head, and the distance to the second vector.
+  static GNOMON_DEVICE int begin(int pair) {
+    return pairing == Pairing::halves ? pair : 2 * pair;
+  }
+  static GNOMON_DEVICE int other(int pairs) {
+    return pairing == Pairing::halves ? pairs : width;
+  }
+
+  GNOMON_DEVICE void load(const T* from, std::int64_t stride, int heads, int pairs) {
+    GNOMON_UNROLL
+    for (int h = 0; h < group; ++h)
+      if (h < heads) {
+        xs[h] = gnomon::cuda::load<T, width>(from + h * stride);
+        ys[h] = gnomon::cuda::load<T, width>(from + h * stride + other(pairs));
+      }
+  }
+
+  // Writes the rotated pairs. rounding_of(h): rounds `width` floats of head h to U.
+  template <typename U, typename RoundingOf>
+  GNOMON_DEVICE void store(U* to, std::int64_t stride, int heads, int pairs,
+                           const float (&c)[width], const float (&s)[width],
+                           const RoundingOf& rounding_of) {
+    GNOMON_UNROLL
+    for (int h = 0; h < group; ++h)
+      if (h < heads) {
+        if constexpr (pairing == Pairing::adjacent) split_pairs(xs[h], ys[h]);
+        float first[width], second[width];
+        GNOMON_UNROLL
+        for (int i = 0; i < width; ++i) {
+          const float x = to_float(xs[h][i]), y = to_float(ys[h][i]);
+          first[i] = rotated_first(x, y, c[i], s[i]);
+          second[i] = rotated_second(x, y, c[i], s[i]);
+        }
+        const auto round = rounding_of(h);
+        Vector<U, width> a = round(first), b = round(second);
+        if constexpr (pairing == Pairing::adjacent) join_pairs(a, b);
+        gnomon::cuda::store(to + h * stride, a);
+        gnomon::cuda::store(to + h * stride + other(pairs), b);
+      }
+  }
+};
 template <typename T, Pairing pairing, int width, int group, class Angles>
 struct RotateKernel {
   static constexpr bool synchronizes = Angles::in_shared;
   static constexpr int max_threads = 256, blocks_at_once = 3;  // at most 80 registers
   Heads<T> q, k;
   Angles angles;
-  std::uint32_t tokens;          // B T
-  std::uint32_t tokens_per_row;  // T
-  std::int32_t tokens_per_block;
-  std::int32_t pairs;             // R/2
-  std::int32_t q_groups, groups;  // groups of heads: of q, and of both
-  float sign;                     // -1: inverse
+  std::uint32_t tokens;    // B T
+  Divisor tokens_per_row;  // T
+  Division division;
+  Divisor per_token, vectors;  // items of a token, vectors of a head
+  std::int32_t pairs;          // R/2
+  std::int32_t q_groups;       // groups of heads of q
+  float sign;                  // -1: inverse
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
-    const auto first = static_cast<std::uint32_t>(context.block() * tokens_per_block);
-    const int count = least(tokens_per_block, static_cast<int>(tokens - first));
+    const std::uint32_t first = division.first_token(context);
+    const int count = least(division.tokens_per_block, static_cast<int>(tokens - first));
     angles.prepare(context, first, count, tokens_per_row, pairs);
-    const int vectors = pairs / width, per_token = groups * vectors;
+    const int items = per_token.times(count), step = division.step(context);
     GNOMON_NO_UNROLL
-    for (int item = context.thread(); item < count * per_token; item += context.threads()) {
-      const int t = item / per_token, rest = item - t * per_token;
-      const int some = rest / vectors, pair = (rest - some * vectors) * width;
+    for (int item = division.first_item(context); item < items; item += step) {
+      const int t = per_token.quotient(item), rest = item - per_token.times(t);
+      const int some = vectors.quotient(rest), pair = (rest - vectors.times(some)) * width;
       const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
       const bool in_q = some < q_groups;
       const int head = (in_q ? some : some - q_groups) * group;
       const int heads = least(group, (in_q ? q.count : k.count) - head);
       const std::int64_t stride = in_q ? q.head : k.head;
-      T* const a = (in_q ? q.first : k.first) + token.row * (in_q ? q.row : k.row) +
+      T* const x = (in_q ? q.first : k.first) + token.row * (in_q ? q.row : k.row) +
                    token.index * (in_q ? q.token : k.token) + head * stride +
-                   (pairing == Pairing::halves ? pair : 2 * pair);
-      T* const b = a + (pairing == Pairing::halves ? pairs : width);
-
+                   Pairs<T, pairing, width, group>::begin(pair);
       float c[width], s[width];
       angles.template load<width>(context, token, t * pairs, pair, count * pairs, c, s);
+      Pairs<T, pairing, width, group> values;
+      values.load(x, stride, heads, pairs);
       GNOMON_UNROLL
       for (int i = 0; i < width; ++i) s[i] *= sign;
-
-      Vector<T, width> xs[group], ys[group];
-      GNOMON_UNROLL
-      for (int h = 0; h < group; ++h)
-        if (h < heads) {
-          xs[h] = load<T, width>(a + h * stride);
-          ys[h] = load<T, width>(b + h * stride);
-        }
-      GNOMON_UNROLL
-      for (int h = 0; h < group; ++h)
-        if (h < heads) {
-          if constexpr (pairing == Pairing::adjacent) split_pairs(xs[h], ys[h]);
-          GNOMON_UNROLL
-          for (int i = 0; i < width; ++i) {
-            const float x = to_float(xs[h][i]), y = to_float(ys[h][i]);
-            xs[h][i] = from_float<T>(rotated_first(x, y, c[i], s[i]));
-            ys[h][i] = from_float<T>(rotated_second(x, y, c[i], s[i]));
-          }
-          if constexpr (pairing == Pairing::adjacent) join_pairs(xs[h], ys[h]);
-          store(a + h * stride, xs[h]);
-          store(b + h * stride, ys[h]);
-        }
+      values.store(x, stride, heads, pairs, c, s, [](int) { return Rounded<T>(); });
     }
   }
 };
@@ -242,23 +302,25 @@ struct RotateToKernel {
   static constexpr int max_threads = 256;
   Heads<const T> x;  // all elements
   Heads<T> out;
-  SharedAngles angles;
-  std::uint32_t tokens, tokens_per_row;
-  std::int32_t tokens_per_block;
-  std::int32_t pairs, head_offset, head_dim;
+  AnyAngles angles;
+  std::uint32_t tokens;
+  Divisor tokens_per_row;
+  Division division;
+  Divisor per_token, per_head;
+  std::int32_t pairs, head_offset;
   float sign;
 
   template <class Context>
   GNOMON_DEVICE void operator()(Context& context) const {
-    const auto first = static_cast<std::uint32_t>(context.block() * tokens_per_block);
-    const int count = least(tokens_per_block, static_cast<int>(tokens - first));
+    const std::uint32_t first = division.first_token(context);
+    const int count = least(division.tokens_per_block, static_cast<int>(tokens - first));
     angles.prepare(context, first, count, tokens_per_row, pairs);
-    const int vectors = pairs / width, per_head = vectors + (head_dim - 2 * pairs) / width;
-    const int per_token = x.count * per_head;
+    const int vectors = pairs / width;
+    const int items = per_token.times(count), step = division.step(context);
     GNOMON_NO_UNROLL
-    for (int item = context.thread(); item < count * per_token; item += context.threads()) {
-      const int t = item / per_token, rest = item - t * per_token;
-      const int head = rest / per_head, i = rest - head * per_head;
+    for (int item = division.first_item(context); item < items; item += step) {
+      const int t = per_token.quotient(item), rest = item - per_token.times(t);
+      const int head = per_head.quotient(rest), i = rest - per_head.times(head);
       const Token token = token_of(first + static_cast<std::uint32_t>(t), tokens_per_row);
       const T* const from = x.at(token, head);
       T* const to = out.at(token, head);
@@ -269,21 +331,14 @@ struct RotateToKernel {
         continue;
       }
       const int pair = i * width;
-      const int at = head_offset + (pairing == Pairing::halves ? pair : 2 * pair);
-      const int other = at + (pairing == Pairing::halves ? pairs : width);
-      auto a = load<T, width>(from + at), b = load<T, width>(from + other);
-      if constexpr (pairing == Pairing::adjacent) split_pairs(a, b);
-      const float* const cosines = context.template shared<float>() + t * pairs + pair;
+      const int at = head_offset + Pairs<T, pairing, width, 1>::begin(pair);
+      float c[width], s[width];
+      angles.template load<width>(context, token, t * pairs, pair, count * pairs, c, s);
+      Pairs<T, pairing, width, 1> values;
+      values.load(from + at, 0, 1, pairs);
       GNOMON_UNROLL
-      for (int j = 0; j < width; ++j) {
-        const float c = cosines[j], s = sign * cosines[count * pairs + j];
-        const float first_x = to_float(a[j]), second_x = to_float(b[j]);
-        a[j] = from_float<T>(rotated_first(first_x, second_x, c, s));
-        b[j] = from_float<T>(rotated_second(first_x, second_x, c, s));
-      }
-      if constexpr (pairing == Pairing::adjacent) join_pairs(a, b);
-      store(to + at, a);
-      store(to + other, b);
+      for (int j = 0; j < width; ++j) s[j] *= sign;
+      values.store(to + at, 0, 1, pairs, c, s, [](int) { return Rounded<T>(); });
     }
   }
 };

@@ -81,8 +81,10 @@ void fill_cos_sin(const Frequencies& frequencies, std::int64_t begin, const Tens
     const std::int64_t first = begin & ~static_cast<std::int64_t>(anchor_step - 1);
     const std::int64_t anchors = (begin + tokens - 1 - first) / anchor_step + 1;
     // Few anchors for each block of a short table, so that all multiprocessors have work.
-    const std::int64_t share = anchors * kernel.columns * kernel.parts /
-                               (2 * std::int64_t{multiprocessors(arguments.device())});
+    // Rounded up: one block more than these would wait for the others.
+    const std::int64_t at_once = 2 * std::int64_t{multiprocessors(arguments.device())};
+    const std::int64_t share =
+        (anchors * kernel.columns * kernel.parts + at_once - 1) / at_once;
     kernel.anchors_per_block = static_cast<std::int32_t>(std::clamp<std::int64_t>(
         share, 1, std::min(16, shared_entries / kernel.pairs_per_block)));
     const std::int64_t groups =

@@ -39,17 +39,19 @@ struct FillRunKernel {
     const std::int64_t first = (begin & ~static_cast<std::int64_t>(anchor_step - 1)) +
                                group * anchors_per_block * anchor_step;
 
+    // [anchors, width, vectors]: the threads of a warp read consecutive entries.
+    const int vectors = here / width;
     auto* const anchors = context.template shared<CosSin>();
     for (int i = context.thread(); i < anchors_per_block * here; i += context.threads()) {
-      const int a = i / here, pair = i - a * here;
+      const int a = i / here, rest = i - a * here, element = rest / vectors;
+      const int pair = (rest - element * vectors) * width + element;
       const double position = static_cast<double>(first + a * anchor_step);
       const CosSin one = cos_sin(position, inv_freq[first_pair + pair]);
       anchors[i] = {scale * one.cos, scale * one.sin};
     }
 
-    const int vectors = here / width;
     const int step = part * steps_per_block + context.thread() / vectors;
-    const int pair = context.thread() % vectors * width;
+    const int vector = context.thread() % vectors, pair = vector * width;
     const bool active = context.thread() < vectors * steps_per_block && step < anchor_step;
     double step_cos[width] = {}, step_sin[width] = {};
     if (active) {
@@ -69,7 +71,8 @@ struct FillRunKernel {
       Vector<T, width> c, s;
       GNOMON_UNROLL
       for (int i = 0; i < width; ++i) {
-        const CosSin one = compose(anchors[a * here + pair + i], {step_cos[i], step_sin[i]});
+        const CosSin one =
+            compose(anchors[a * here + i * vectors + vector], {step_cos[i], step_sin[i]});
         c[i] = round_once<T>(one.cos);
         s[i] = round_once<T>(one.sin);
       }

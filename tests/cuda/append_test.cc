@@ -242,7 +242,10 @@ std::vector<Setting> settings() {
       {3, 2, 4, 2, 64, 32, 32, 16, adjacent, true, false, true},  // part of the head
       {2, 3, 3, 1, 10, 6, 6, 3, halves, true, true, false},       // single elements
       {3, 4, 2, 4, 32, 32, 32, 0, adjacent, false, true, true},
-      {3, 1, 8, 2, 128, 128, 128, 0, halves, true, true, true},  // decoding
+      {3, 1, 8, 2, 128, 128, 128, 0, halves, true, true, true},     // decoding
+      {1, 1, 32, 4, 128, 128, 128, 0, halves, true, false, false},  // a token in several blocks
+      {3, 6, 57, 3, 128, 128, 128, 0, halves, true, false, false},  // groups of heads
+      {3, 6, 57, 3, 160, 136, 128, 32, adjacent, false, false, true},
   };
 }
 

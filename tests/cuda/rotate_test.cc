@@ -9,6 +9,8 @@
 #include "cuda/devices.h"
 #include "naive/rotary.h"
 
+#include "src/cuda/context.h"
+
 namespace gnomon {
 namespace cuda_rotate_test {
 
@@ -161,6 +163,21 @@ TYPED_TEST(CudaRotate, EqualsTheOracleInGroupsOfHeads) {
   const int64_t tokens = 257;
   for (const Pairing pairing : {Pairing::halves, Pairing::adjacent})
     check<TypeParam>({{tokens, 15, 64}, {tokens, 3, 64}, 64, 0}, pairing, Direction::forward);
+}
+
+TEST(CudaDivisor, EqualsTheDivision) {
+  std::uint32_t number = 1;
+  for (int64_t of = 1; of <= int64_t{1} << 31; of += 1 + of / 3) {
+    const cuda::Divisor divisor(of);
+    for (int i = 0; i < 100; ++i) {
+      number = number * 1664525u + 1013904223u;
+      const std::uint32_t some = number >> 1;  // below 2^31
+      const auto by = static_cast<std::uint32_t>(of);
+      for (const std::uint32_t n : {some, some / by * by, some / by * by - (some >= by)})
+        ASSERT_EQ(divisor.quotient(n), n / by) << n << " / " << of;
+    }
+    ASSERT_EQ(divisor.quotient(0x7fffffffu), 0x7fffffffu / static_cast<std::uint32_t>(of));
+  }
 }
 
 TEST(CudaRotateTables, AreReadByBatchOrByPosition) {

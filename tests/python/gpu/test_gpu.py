@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import functools
 
+import pytest
 import torch
 
 import gnomon
 import gnomon.torch as gt
+from gnomon.torch import flex
 
 ROPE = gnomon.Rotary(rotary_dim=128, pairing="halves", base=500000.0)
 rotate = functools.partial(gt.rotate, layout="tokens_heads")
@@ -78,3 +80,9 @@ def test_compiled_calls_equal_eager_ones():
     at = torch.arange(256, device="cuda")
     compiled = torch.compile(lambda x, p: rotate(x, ROPE, p), fullgraph=True)
     assert torch.equal(compiled(q, at), rotate(q, ROPE, at))
+
+
+def test_small_heads_are_refused():
+    q, v = (torch.randn(1, 4, 8, size, device="cuda") for size in (16, 8))
+    with pytest.raises(ValueError, match=r"\[flex\] head dimensions must be at least 16"):
+        flex.attend(q, q, v, gnomon.Alibi(heads=4))

@@ -246,9 +246,13 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
 
     q and k are rotated by operators of PyTorch with Gnomon's tables, which are computed in double
     on the CPU and kept for each device. Differentiable in q, k, v, parameters, sinks and gates
-    where FlexAttention is: not in q, k, v on the CPU. Raises ValueError for relative vectors.
+    where FlexAttention is: not in q, k, v on the CPU. Raises ValueError for relative vectors, and,
+    on a GPU, for head dimensions below 16, for which FlexAttention has no kernel.
     """
     _check(q, k, v, kernel)
+    least = min(q.shape[-1], v.shape[-1])
+    if kernel is None and q.is_cuda and least < 16:
+        raise ValueError(f"[flex] head dimensions must be at least 16 on a GPU, got {least}")
     if layout == "tokens_heads":
         q, k, v = (one.transpose(1, 2) for one in (q, k, v))
     elif layout != "heads_tokens":
