@@ -76,6 +76,12 @@ TEST(GgufWriter, HeadersThatLlamaCppRefusesAreRefused) {
   EXPECT_THAT(message_of([&] { with_tensor("u", {}); }), HasSubstr("1 to 4 axes"));
   EXPECT_THAT(message_of([&] { with_tensor("u", {1, 1, 1, 1, 1}); }), HasSubstr("1 to 4 axes"));
   EXPECT_THAT(message_of([&] { with_tensor("u", {4, 0}); }), HasSubstr("at least 1, got 0"));
+  EXPECT_THAT(
+      message_of([] {
+        header_bytes(
+            {.tensors = {{.name = "t", .element = GgufElement::mxfp4, .extents = {33}}}});
+      }),
+      HasSubstr("rows of \"t\" must be whole blocks, got 33"));
   EXPECT_THAT(message_of([&] { with_tensor("u", {INT64_MAX, 4}); }), HasSubstr("2^63 bytes"));
 }
 

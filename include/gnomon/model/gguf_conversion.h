@@ -33,6 +33,9 @@ struct GgufPart {
     std::int64_t extent = 0, stride = 0;  // in elements
   };
   std::string tensor;
+  // MXFP4: the tensor of the scales. `tensor` has rows of blocks, and `offset` and `axes` count
+  // rows.
+  std::string scales = {};
   io::Array::Shape shape;  // of the checkpoint's tensor
   io::Element element = {};
   std::int64_t offset = 0;

@@ -21,8 +21,7 @@ using GgufValue = std::variant<std::uint32_t, std::int32_t, float, bool, std::st
                                std::vector<std::string>>;
 
 // Types of tensors that are written, by ggml's numbers.
-enum class GgufElement : std::uint32_t { f32 = 0, f16 = 1, bf16 = 30 };
-std::uint64_t size_of(GgufElement element) noexcept;  // in bytes
+enum class GgufElement : std::uint32_t { f32 = 0, f16 = 1, bf16 = 30, mxfp4 = 39 };
 
 struct GgufTensorShape {
   std::string name;
@@ -49,7 +48,8 @@ constexpr std::uint64_t gguf_padding(std::uint64_t bytes) noexcept {
 //
 // Throws std::invalid_argument if a key or a name is empty, not UTF-8, longer than llama.cpp
 // reads (keys: 65535 bytes, names: 63) or not unique, if a text is not UTF-8, if a tensor does
-// not have 1 to 4 extents of at least 1, or if the sizes exceed 64 bits.
+// not have 1 to 4 extents of at least 1, if its rows are not whole blocks (MXFP4: of 32), or if
+// the sizes exceed 64 bits.
 std::string header_bytes(const GgufHeader& header);
 
 }  // namespace gnomon::model

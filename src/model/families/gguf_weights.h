@@ -12,12 +12,11 @@ namespace gnomon::model::internal {
 // How the elements of a tensor are arranged in the checkpoint.
 enum class GgufOrder {
   as_is = 1,
-  transposed,     // last two axes swapped: GPT-2's Conv1D, [in, out]
-  by_head,        // rows: for each head q, k, v. In the file: all of q, of k, of v
-  first_half,     // of twice as many rows: the gate of gate_up_proj
-  second_half,    // of twice as many rows: up of gate_up_proj
-  even_columns,   // transposed, and every second of twice as many columns: gate of GPT-OSS
-  odd_columns,    // the same from the second column on: up of GPT-OSS
+  transposed,  // last two axes swapped: GPT-2's Conv1D, [in, out]
+  by_head,     // rows: for each head q, k, v. In the file: all of q, of k, of v
+  // GPT-OSS. MXFP4 matrices are not transposed: every second of twice as many rows.
+  even_columns,   // transposed, and every second of twice as many columns: the gate
+  odd_columns,    // the same from the second column on
   even_elements,  // every second of twice as many elements of a row: bias of that gate
   odd_elements,
 };

@@ -42,6 +42,30 @@ bool same_type(io::Element from, GgufElement to) {
          (from == io::Element::bf16 && to == GgufElement::bf16);
 }
 
+// Bytes of an element of F32, F16 or BF16.
+std::size_t size_of(GgufElement element) { return element == GgufElement::f32 ? 4 : 2; }
+
+// Writes rows of MXFP4. GGML's block is its scale, then 16 bytes with the elements j and
+// j + 16, instead of 2 j and 2 j + 1.
+void write_mxfp4(const GgufPart& part, const io::Array& blocks, const io::Array& scales,
+                 io::Output& out) {
+  const auto [rows, step] = part.axes[0];
+  const std::int64_t columns = part.shape[2];
+  std::string bytes(static_cast<std::size_t>(columns) * 17, '\0');
+  for (std::int64_t row = 0; row < rows; ++row) {
+    const std::int64_t first = (part.offset + row * step) * columns;
+    char* to = bytes.data();
+    for (std::int64_t block = first; block < first + columns; ++block) {
+      *to++ = static_cast<char>(scales.bytes()[static_cast<std::size_t>(block)]);
+      const auto* const from =
+          reinterpret_cast<const std::uint8_t*>(blocks.bytes().data()) + 16 * block;
+      const auto element = [&](int i) { return from[i / 2] >> (i % 2 * 4) & 15; };
+      for (int j = 0; j < 16; ++j) *to++ = static_cast<char>(element(j) | element(j + 16) << 4);
+    }
+    out.write(bytes);
+  }
+}
+
 // Writes the elements of a part in order.
 class PartWriter {
  public:
@@ -125,6 +149,13 @@ void write_data(const GgufTensorShape& shape, const GgufData& data,
     const io::Array array = checkpoint.tensor(part.tensor);
     if (array.element() != part.element || array.shape() != part.shape)
       refuse(array.name(), "must not change while it is converted", shown(part.tensor));
+    if (!part.scales.empty()) {
+      const io::Array scales = checkpoint.tensor(part.scales);
+      if (16 * scales.size() != array.size())
+        refuse(scales.name(), "must not change while it is converted", shown(part.scales));
+      write_mxfp4(part, array, scales, out);
+      continue;
+    }
     PartWriter(part, array, shape.element, data.added, out).write();
   }
 }

@@ -238,9 +238,13 @@ void put_keys(GgufPlan& plan, const GgufOptions& options) {
   const auto embeddings = std::find_if(
       tensors.begin(), tensors.end(),
       [](const GgufTensorShape& tensor) { return tensor.name == "token_embd.weight"; });
-  // llama_ftype of llama.h: ALL_F32, MOSTLY_F16, MOSTLY_BF16.
+  // llama_ftype of llama.h: ALL_F32, MOSTLY_F16, MOSTLY_BF16, MOSTLY_MXFP4_MOE.
   const GgufElement element = embeddings->element;
-  plan.put_general("general.file_type", element == GgufElement::f32   ? 0u
+  const bool mxfp4 = std::any_of(tensors.begin(), tensors.end(), [](const auto& tensor) {
+    return tensor.element == GgufElement::mxfp4;
+  });
+  plan.put_general("general.file_type", mxfp4                         ? 38u
+                                        : element == GgufElement::f32 ? 0u
                                         : element == GgufElement::f16 ? 1u
                                                                       : 32u);
   plan.put_general("general.quantization_version", 2u);

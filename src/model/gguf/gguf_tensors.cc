@@ -55,10 +55,6 @@ std::vector<Extent> axes_of(std::string_view shape, GgufOrder order) {
     case GgufOrder::transposed:
       std::swap(axes[last - 1], axes[last]);
       break;
-    case GgufOrder::first_half:
-    case GgufOrder::second_half:
-      axes[last - 1].factor = 2;
-      break;
     case GgufOrder::even_elements:
     case GgufOrder::odd_elements:
       axes[last].factor = 2;
@@ -108,6 +104,7 @@ class Tensors {
     const std::string checkpoint = with(name.checkpoint, "{}", layer);
     const std::string file = with(name.file, "{}", layer);
     if (file.ends_with(".weight") || file.ends_with(".bias")) {
+      if (by_name_.contains(checkpoint + "_blocks")) return put_mxfp4(name, checkpoint, file);
       put_one(name, checkpoint, file, name.shape, true);
       return;
     }
@@ -139,6 +136,40 @@ class Tensors {
       put_one(name, std::string(facts_.tensors[0][0].checkpoint) + ".weight", "output.weight",
               name.shape, true);
     }
+  }
+
+  // Matrices of experts in MXFP4: [E, rows, columns / 32, 16] bytes with two elements each, and
+  // a scale for each block of 32. The rows of the gate and of up alternate.
+  void put_mxfp4(const GgufTensorName& name, const std::string& checkpoint,
+                 const std::string& file) {
+    const auto& blocks = *by_name_.find(checkpoint + "_blocks")->second;
+    const auto scales = by_name_.find(checkpoint + "_scales");
+    if (scales == by_name_.end())
+      refuse_tensor("the checkpoint must have the tensor", checkpoint + "_scales");
+    used_.insert({checkpoint + "_blocks", checkpoint + "_scales"});
+    const std::int64_t step = name.order == GgufOrder::transposed ? 1 : 2;
+    const std::int64_t experts = extent(name.shape[0], file);
+    if (blocks.shape.size() == 4 && blocks.shape[1] >= step && blocks.shape[1] % step == 0)
+      plan_.extents.try_emplace(name.shape[1], blocks.shape[1] / step);
+    const std::int64_t rows = extent(name.shape[1], file),
+                       columns = extent(name.shape[2], file);
+    Shape wanted{experts, step * rows, columns / 32};
+    if (columns % 32 != 0 || scales->second->shape != wanted || scales->second->dtype != "U8")
+      refuse_tensor(checkpoint + "_scales must be U8 " + io::to_string(wanted),
+                    scales->second->dtype + " " + io::to_string(scales->second->shape));
+    wanted.push_back(16);
+    if (blocks.shape != wanted || blocks.dtype != "U8")
+      refuse_tensor(checkpoint + "_blocks must be U8 " + io::to_string(wanted),
+                    blocks.dtype + " " + io::to_string(blocks.shape));
+    plan_.out.header.tensors.push_back(
+        {.name = file, .element = GgufElement::mxfp4, .extents = {columns, rows, experts}});
+    plan_.out.data.push_back({.parts = {{.tensor = blocks.name,
+                                         .scales = scales->second->name,
+                                         .shape = blocks.shape,
+                                         .element = io::Element::u8,
+                                         .offset = name.order == GgufOrder::odd_columns ? 1 : 0,
+                                         .axes = {{experts * rows, step}}}},
+                              .values = {}});
   }
 
   bool put_one(const GgufTensorName& name, const std::string& checkpoint,
@@ -245,12 +276,6 @@ class Tensors {
         part.axes = {{3, block}, {heads, 3 * block}, {block, 1}};
         break;
       }
-      case GgufOrder::second_half:
-        part.offset = before / 2 * last;
-        [[fallthrough]];
-      case GgufOrder::first_half:
-        part.axes = {{outer, before * last}, {before / 2 * last, 1}};
-        break;
       case GgufOrder::odd_columns:
         part.offset = 1;
         [[fallthrough]];

@@ -9,6 +9,7 @@
 #include "gnomon/model/gguf.h"
 #include "src/core/overloaded.h"
 #include "src/core/text.h"
+#include "src/model/gguf/gguf_reader.h"
 
 namespace gnomon::model {
 
@@ -83,14 +84,11 @@ void check_name(std::set<std::string_view>& seen, std::string_view name, std::si
 
 }  // namespace
 
-std::uint64_t size_of(GgufElement element) noexcept {
-  return element == GgufElement::f32 ? 4 : 2;
-}
-
 std::uint64_t GgufTensorShape::bytes() const noexcept {
-  std::uint64_t bytes = size_of(element);
-  for (const std::int64_t extent : extents) bytes *= static_cast<std::uint64_t>(extent);
-  return bytes;
+  const internal::Block block = internal::block_of(static_cast<std::uint32_t>(element));
+  std::uint64_t size = 1;
+  for (const std::int64_t extent : extents) size *= static_cast<std::uint64_t>(extent);
+  return size / block.elements * block.bytes;
 }
 
 std::string header_bytes(const GgufHeader& header) {
@@ -112,7 +110,12 @@ std::string header_bytes(const GgufHeader& header) {
       refuse("gguf", "tensors must have 1 to 4 axes", shown(tensor.name));
     bytes.text(tensor.name);
     bytes.field(static_cast<std::uint32_t>(tensor.extents.size()));
-    std::uint64_t size = size_of(tensor.element);
+    const internal::Block block =
+        internal::block_of(static_cast<std::uint32_t>(tensor.element));
+    if (tensor.extents[0] % block.elements != 0)
+      refuse("gguf", "rows of " + shown(tensor.name) + " must be whole blocks",
+             tensor.extents[0]);
+    std::uint64_t size = block.bytes;
     for (const std::int64_t extent : tensor.extents) {
       if (extent < 1)
         refuse("gguf", "extents of " + shown(tensor.name) + " must be at least 1", extent);
@@ -122,6 +125,7 @@ std::string header_bytes(const GgufHeader& header) {
     }
     bytes.field(static_cast<std::uint32_t>(tensor.element));
     bytes.field<std::uint64_t>(offset);
+    size = tensor.bytes();
     if (__builtin_add_overflow(offset, size, &offset) || offset > (std::uint64_t{1} << 63))
       refuse("gguf", "tensors must be smaller than 2^63 bytes", shown(tensor.name));
     offset += gguf_padding(offset);

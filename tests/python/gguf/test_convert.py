@@ -10,10 +10,12 @@ import subprocess
 import sys
 from typing import Any
 
+import gguf
 import numpy as np
 import pytest
 import torch
 import transformers
+from safetensors.torch import load_file, save_file
 
 sys.path.insert(0, str(pathlib.Path(__file__).parents[3] / "tools/gguf"))
 
@@ -194,3 +196,49 @@ def test_element_types(kind: str, tmp_path: pathlib.Path) -> None:
     for name in ("wide", "narrow"):
         error = np.abs(llama_cpp.logits(tmp_path / f"{name}.gguf", ids) - expected)
         assert error.max() < 0.05 * np.abs(expected).max()
+
+
+def test_mxfp4_of_gpt_oss(tmp_path: pathlib.Path) -> None:
+    """Experts in MXFP4 keep their values. llama.cpp multiplies them with rounded activations."""
+    one = case("gpt_oss", "GptOss", head_dim=16, sliding_window=WINDOW, intermediate_size=64,
+               **EXPERTS, rope_parameters=YARN | {"truncate": True})
+    model = random_model(one)
+    model.save_pretrained(tmp_path / "model")
+    weights = load_file(tmp_path / "model/model.safetensors")
+    values = torch.tensor([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+    values = torch.cat([values, -values])
+    expected, generator = {}, torch.Generator().manual_seed(0)
+    for name in [name for name in weights if name.endswith(("gate_up_proj", "down_proj"))]:
+        experts, columns, rows = weights.pop(name).shape
+        blocks = torch.randint(256, (experts, rows, columns // 32, 16), dtype=torch.uint8,
+                               generator=generator)
+        scales = torch.randint(123, 126, (experts, rows, columns // 32), dtype=torch.uint8,
+                               generator=generator)
+        weights |= {f"{name}_blocks": blocks, f"{name}_scales": scales}
+        both = torch.stack([values[(blocks & 15).long()], values[(blocks >> 4).long()]], -1)
+        expected[name] = (both.flatten(-2) * 2.0 ** (scales.float() - 127)[..., None]).flatten(-2)
+        with torch.no_grad():
+            model.get_parameter(name).copy_(expected[name].transpose(1, 2))
+    save_file(weights, tmp_path / "model/model.safetensors")
+    program("convert", tmp_path / "model", "--to", "gguf", "-o", tmp_path / "out.gguf")
+
+    found = {tensor.name: gguf.quants.dequantize(tensor.data, tensor.tensor_type)
+             for tensor in gguf.GGUFReader(tmp_path / "out.gguf").tensors if "exps" in tensor.name}
+    for layer in range(4):
+        experts = f"model.layers.{layer}.mlp.experts."
+        for name, value in (("gate", expected[experts + "gate_up_proj"][:, ::2]),
+                            ("up", expected[experts + "gate_up_proj"][:, 1::2]),
+                            ("down", expected[experts + "down_proj"])):
+            np.testing.assert_array_equal(found[f"blk.{layer}.ffn_{name}_exps.weight"], value)
+    ids = list(range(3, 3 + TOKENS))
+    with torch.no_grad():
+        wanted = model(torch.tensor(ids)[None]).logits[0].numpy()
+    error = np.abs(llama_cpp.logits(tmp_path / "out.gguf", ids) - wanted)
+    assert np.median(error.max(axis=1)) < 0.05 * np.abs(wanted).max()
+
+    scales = "model.layers.1.mlp.experts.down_proj_scales"
+    for bad in (weights[scales][..., :1].contiguous(), weights[scales].to(torch.int8)):
+        save_file(weights | {scales: bad}, tmp_path / "model/model.safetensors")
+        with pytest.raises(subprocess.CalledProcessError) as error:
+            program("convert", tmp_path / "model", "--to", "gguf", "-o", tmp_path / "bad.gguf")
+        assert "down_proj_scales must be U8 [4, 32, 2], got" in error.value.stderr
