@@ -130,12 +130,22 @@ TEST(GgufModel, Yarn) {
   expect_scales(qwen.groups[0], magnitude(4, 1), 0.125);
   EXPECT_THAT(qwen.notes, ElementsAre("rope.freq_base is not given: 10000"));
 
-  Model more = yarn_model("qwen2", {.width = 256});
+  Model more = yarn_model("mistral3", {.width = 256});
   more.number(".rope.scaling.yarn_beta_fast", 16).number(".rope.scaling.yarn_beta_slow", 2);
   more.number(".rope.scaling.attn_factor", 1.5).number(".rope.scaling.yarn_attn_factor", 3);
   expect_frequencies(read(more).groups[0], yarn(10000, 64, 4, 1024, 16, 2));
   expect_scales(read(more).groups[0], 1.5 * magnitude(4, 1), 0.125);
   EXPECT_THAT(read(more).notes, Contains(HasSubstr("yarn_attn_factor 3 is not used")));
+  // Most graphs read none of the other keys.
+  Model unread = yarn_model("qwen2", {.width = 256});
+  unread.number(".rope.scaling.yarn_beta_fast", 16).number(".rope.scaling.yarn_ext_factor", 0);
+  unread.number(".rope.scaling.yarn_log_multiplier", 0.5f);
+  expect_frequencies(read(unread).groups[0], yarn(10000, 64, 4, 1024));
+  expect_scales(read(unread).groups[0], magnitude(4, 1), 0.125);
+  for (const char* key : {"yarn_beta_fast 16", "yarn_ext_factor 0", "yarn_log_multiplier 0.5"})
+    EXPECT_THAT(read(unread).notes,
+                Contains("rope.scaling." + std::string(key) +
+                         " is not used: llama.cpp does not read it for qwen2"));
 
   Model unsaid("qwen2", {.width = 256});
   unsaid.word(".rope.scaling.type", "yarn").number(".rope.scaling.factor", 4);
@@ -143,6 +153,22 @@ TEST(GgufModel, Yarn) {
   EXPECT_THAT(
       read(unsaid).notes,
       Contains("rope.scaling.original_context_length is not given: context_length is used"));
+}
+
+// Grok's graph reads all of them. Without a mixture, the frequencies are interpolated linearly.
+TEST(GgufModel, YarnOfGrok) {
+  expect_frequencies(read(yarn_model("grok", {.width = 256})).groups[0],
+                     yarn(10000, 64, 4, 1024, 8));
+  Model linear = yarn_model("grok");
+  linear.number(".rope.scaling.yarn_ext_factor", 0).number(".rope.scaling.attn_factor", 1.5);
+  linear.number(".rope.scaling.yarn_attn_factor", 2);
+  expect_frequencies(read(linear).groups[0], plain(10000, 16, std::vector<double>(8, 4)));
+  const double scale = 0.08838834764831845;
+  expect_scales(read(linear).groups[0], 3, scale);
+  EXPECT_EQ(read(linear).groups[0].attention.softcap, 30);
+  linear.number(".attention.output_scale", 0.25).number(".attn_logit_softcapping", 20);
+  expect_scales(read(linear).groups[0], 3, 0.25);
+  EXPECT_EQ(read(linear).groups[0].attention.softcap, 20);
 }
 
 // The factors depend on whether the context exceeds the original one.
@@ -172,6 +198,7 @@ TEST(GgufModel, LongRope) {
 TEST(GgufModel, GemmaHasABaseForLayersThatSlide) {
   Model gemma("gemma3", {.layers = 12});
   gemma.number(".rope.freq_base", 1000000).number(".rope.scaling.factor", 8);
+  gemma.size(".attention.sliding_window", 64);
   const auto model = read(gemma);
   ASSERT_EQ(model.groups.size(), 2u);
   EXPECT_THAT(model.groups[0].layers, ElementsAre(5, 11));
@@ -182,7 +209,7 @@ TEST(GgufModel, GemmaHasABaseForLayersThatSlide) {
   gemma.number(".rope.freq_base_swa", 20000);
   expect_frequencies(read(gemma).groups[1], plain(20000, 16));
   Model listed("gemma3", {.layers = 3});
-  listed.number(".rope.freq_base", 1000000);
+  listed.number(".rope.freq_base", 1000000).size(".attention.sliding_window", 64);
   listed.booleans(".attention.sliding_window_pattern", {1, 0, 1});
   EXPECT_THAT(read(listed).groups[0].layers, ElementsAre(1));
   // Only 27B scales by the head dimension embedding_length / heads.
@@ -231,8 +258,21 @@ TEST(GgufModel, MistralsMultiplierAndTemperature) {
   expect_scales(read(none).groups[0], magnitude(4, 1), 0.25);
   mistral.number(".attention.temperature_scale", 0.125);
   EXPECT_EQ(read(mistral).groups[0].attention.query_scale, (QueryTemperature{0.125, 1024, 0}));
+  // Mistral's graph uses the original length, DeepSeek's that of the temperature.
   mistral.size(".attention.temperature_length", 2048);
-  EXPECT_EQ(read(mistral).groups[0].attention.query_scale, (QueryTemperature{0.125, 2048, 0}));
+  EXPECT_EQ(read(mistral).groups[0].attention.query_scale, (QueryTemperature{0.125, 1024, 0}));
+  for (const char* name : {"deepseek2", "mistral4"}) {
+    Model tempered = yarn_model(name);
+    tempered.number(".attention.temperature_scale", 0.125);
+    refused(tempered, "attention.temperature_length is missing");
+    tempered.size(".attention.temperature_length", 2048);
+    EXPECT_EQ(read(tempered).groups[0].attention.query_scale,
+              (QueryTemperature{0.125, 2048, 0}));
+  }
+  EXPECT_EQ(read(Model("llama").number(".attention.temperature_scale", 1))
+                .groups[0]
+                .attention.query_scale,
+            std::nullopt);
 }
 
 // The axis of each pair: sections in sequence, or h and w at every third pair up to their
@@ -258,23 +298,30 @@ TEST(GgufModel, Sections) {
   }
 }
 
-TEST(GgufModel, LayersThatDoNotRotate) {
-  const auto nope_layers = [](const Model& file) {
-    std::vector<std::int64_t> layers;
-    for (const LayerGroup& group : read(file).groups)
-      if (kind_of(group) == "none") layers = group.layers;
-    return layers;
-  };
-  EXPECT_THAT(nope_layers(Model("cohere2", {.layers = 8})), ElementsAre(3, 7));
-  EXPECT_THAT(nope_layers(Model("smollm3", {.layers = 9})), ElementsAre(3, 7));
-  EXPECT_THAT(nope_layers(Model("afmoe", {.layers = 5})), ElementsAre(3));
-  EXPECT_THAT(nope_layers(Model("exaone4", {.layers = 5})), ElementsAre());
-  EXPECT_THAT(
-      nope_layers(Model("exaone4", {.layers = 5}).size(".attention.sliding_window", 64)),
-      ElementsAre(3));
-  Model three("cohere2", {.layers = 6});
-  EXPECT_THAT(nope_layers(three.size(".attention.sliding_window_pattern", 3)),
-              ElementsAre(2, 5));
+TEST(GgufModel, SectionsOfSomeFiles) {
+  for (const char* name : {"glm4", "glm4moe", "hunyuan_vl"}) {
+    Model text(name);
+    EXPECT_TRUE(spec_of<ScaledRotary>(read(text).groups[0]).axes.empty()) << name;
+    EXPECT_EQ(spec_of<ScaledRotary>(read(text).groups[0]).rotary.pairing,
+              std::string(name) == "glm4" ? Pairing::adjacent : Pairing::halves);
+    text.integers(".rope.dimension_sections", {2, 3, 3, 0});
+    const ScaledRotary rotary = spec_of<ScaledRotary>(read(text).groups[0]);
+    EXPECT_EQ(rotary.rotary.pairing, Pairing::halves) << name;
+    EXPECT_THAT(rotary.axes, ElementsAre(0, 0, 1, 1, 1, 2, 2, 2)) << name;
+  }
+  // A fourth section, and sections that repeat.
+  for (const auto& [sections, axes] :
+       {std::pair(std::vector<std::int32_t>{2, 2, 2, 2}, std::vector{0, 0, 1, 1, 2, 2, 3, 3}),
+        {{2, 1, 2, 0}, {0, 0, 1, 2, 2, 0, 0, 1}}}) {
+    const auto model = read(Model("hunyuan_vl").integers(".rope.dimension_sections", sections));
+    EXPECT_EQ(spec_of<ScaledRotary>(model.groups[0]).axes, axes);
+  }
+  Model alpha("hunyuan_vl");
+  alpha.number(".rope.scaling.alpha", 1000);
+  EXPECT_NEAR(spec_of<ScaledRotary>(read(alpha).groups[0]).rotary.base,
+              10000 * std::pow(1000.0, 16.0 / 14), 1e-6);
+  EXPECT_THAT(read(Model("llama").number(".rope.scaling.alpha", 1000)).notes,
+              Contains(HasSubstr("rope.scaling.alpha 1000 is not used")));
 }
 
 TEST(GgufModel, Llama4TempersLayersThatDoNotRotate) {
@@ -292,7 +339,13 @@ TEST(GgufModel, SoftmaxScales) {
   Model granite("granite");
   expect_scales(read(granite.number(".attention.scale", 0.015625)).groups[0], 1, 0.015625);
   expect_scales(read(Model("granite").number(".attention.scale", 0)).groups[0], 1, 0.25);
-  expect_scales(read(Model("gemma3n", {.layers = 5})).groups[0], 1, 1);
+  expect_scales(read(Model("gemma3n").size(".attention.sliding_window", 64)).groups[0], 1, 1);
+  EXPECT_EQ(read(Model("jais")).groups[0].attention.softmax_scale, 1.0 / 16);
+  const auto qwen = read(Model("qwen2").number(".attention.scale", 0.5f));
+  expect_scales(qwen.groups[0], 1, 0.25);
+  EXPECT_THAT(
+      qwen.notes,
+      Contains("attention.scale 0.5 is not used: llama.cpp does not read it for qwen2"));
 }
 
 TEST(GgufModel, AShareOfTheHead) {
@@ -313,9 +366,12 @@ TEST(GgufModel, Biases) {
   const auto mpt = read(Model("mpt").number(".attention.max_alibi_bias", 16));
   EXPECT_EQ(spec_of<Alibi>(mpt.groups[0]), (Alibi{.heads = 4, .max_bias = 16}));
   EXPECT_EQ(kind_of(read(Model("mpt")).groups[0]), "none");
-  const auto baichuan = read(Model("baichuan", {.heads = 40, .width = 5120}));
-  EXPECT_EQ(spec_of<Alibi>(baichuan.groups[0]).heads, 40);
-  EXPECT_EQ(kind_of(read(Model("baichuan", {.heads = 32, .width = 4096})).groups[0]), "rotary");
+  EXPECT_EQ(
+      spec_of<Alibi>(read(Model("bloom").number(".attention.max_alibi_bias", 4)).groups[0])
+          .max_bias,
+      8);
+  EXPECT_EQ(kind_of(read(Model("gpt2").number(".attention.max_alibi_bias", 4)).groups[0]),
+            "none");
 
   Model t5("t5");
   t5.size(".attention.relative_buckets_count", 32).size(".decoder_block_count", 2);
@@ -364,18 +420,15 @@ TEST(GgufModel, ReadsHeadsWindowsAndCaps) {
                               .size(".attention.head_count_kv", 1)
                               .number(".attn_logit_softcapping", 30));
   ASSERT_EQ(model.groups.size(), 2u);
-  EXPECT_THAT(model.groups[0].layers, ElementsAre(0, 2));
-  EXPECT_EQ(model.groups[0].attention.left, 63);
-  EXPECT_EQ(model.groups[1].attention.left, std::nullopt);
+  EXPECT_THAT(model.groups[0].layers, ElementsAre(1, 3));
+  EXPECT_EQ(model.groups[0].attention.left, std::nullopt);
+  EXPECT_EQ(model.groups[1].attention.left, 63);
   for (const LayerGroup& group : model.groups) {
     EXPECT_EQ(group.key_heads, 1);
     EXPECT_EQ(group.attention.softcap, 30);
     EXPECT_EQ(group.attention.visibility, Visibility::causal);
     EXPECT_EQ(group.unsupported, "");
   }
-  // The architecture alone determines the sliding layers.
-  EXPECT_EQ(read(Model("olmo2").size(".attention.sliding_window", 64)).groups[0].unsupported,
-            "a sliding window in unknown layers of olmo2");
 }
 
 }  // namespace gguf_model_test

@@ -281,10 +281,20 @@ std::string gguf(const std::string& architecture, int variant) {
   Model model(architecture, small);
   const std::vector<std::int32_t> sections = {8, 12, 12, 0};
   if (variant != 0) model.integers(".rope.dimension_sections", sections);
+  if (const auto* row = internal::find_architecture(architecture); row && variant != 9) {
+    const internal::GgufSliding& sliding = row->gguf.sliding;
+    if (sliding.size == internal::by_file && variant != 4 && variant != 5)
+      model.size(".attention.sliding_window", 96);
+    if (sliding.every == internal::by_file)
+      model.integers(".attention.sliding_window_pattern",
+                     std::vector<std::int32_t>(small.layers, 1));
+  }
   if (variant == 4)
     model.size(".attention.sliding_window", 64).size(".attention.head_count_kv", 4);
   if (variant == 5) {
-    model.size(".attention.sliding_window", 64).size(".attention.sliding_window_pattern", 3);
+    model.size(".attention.sliding_window", 64);
+    if (model.file().find("sliding_window_pattern") == std::string::npos)
+      model.size(".attention.sliding_window_pattern", 3);
     model.number(".attn_logit_softcapping", 20).number(".rope.freq_base_swa", 500);
   }
   const auto floats = [](std::size_t count) { return std::vector<float>(count, 1.0f); };

@@ -120,6 +120,8 @@ struct GgufNames {
   std::int64_t layers_with_keys = 0;  // later layers use keys and values of earlier ones
   // Numbers of layers of the models with ALiBi, and of those that rotate, if not all.
   std::int64_t alibi_layers = 0, rotary_layers = 0;
+  bool attends_without_ffn = false;  // attention only in layers with a feed_forward_length of 0
+  bool full_is_causal = false;       // full layers are causal, whatever attention.causal is
   bool fixed_rope = false;  // base 10000, the whole head and no scaling, whatever the file has
 };
 
@@ -344,6 +346,8 @@ inline constexpr GgufFact<&GgufNames::layers_with_keys> gguf_layers_with_keys;
 inline constexpr GgufFact<&GgufNames::alibi_layers> gguf_alibi_layers;
 inline constexpr GgufFact<&GgufNames::rotary_layers> gguf_rotary_layers;
 inline constexpr GgufFact<&GgufNames::fixed_rope> gguf_fixed_rope;
+inline constexpr GgufFact<&GgufNames::attends_without_ffn> gguf_attends_without_ffn;
+inline constexpr GgufFact<&GgufNames::full_is_causal> gguf_full_is_causal;
 
 // Values of these changes.
 using enum Slides;

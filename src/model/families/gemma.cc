@@ -160,7 +160,7 @@ void add_gemma(Families& add) {
                    .scaled = false}));
   add(gemma4_unified_text, {"gemma4_text"}, length(131'072), window(by_type, 512),
       inconvertible("keys must not share their rows with values"),
-      gguf("gemma4", RopeType::halves),
+      gguf("gemma4", RopeType::halves), gguf_full_is_causal(true),
       gguf_keys("attention.shared_kv_layers", "rope.dimension_count_swa"),
       gguf_window({.window = GgufWindow::causal,
                    .every = by_file,

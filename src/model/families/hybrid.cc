@@ -171,7 +171,7 @@ void add_hybrid(Families& add) {
       unsupported(""), gguf("minimax-m2", RopeType::halves));
   add(rotary, {"nemotron_h"}, read(read_nemotron_h), position("none"), head_dim(128),
       length(4096), key_heads(8), differences("attention in some layers"),
-      gguf("nemotron_h", RopeType::none));
+      gguf("nemotron_h", RopeType::none), gguf_attends_without_ffn(true));
   add(rotary, {"zamba2"}, read(read_zamba2), length(4096), sizes(54, 32, 2560),
       differences("attention in some layers"));
 }

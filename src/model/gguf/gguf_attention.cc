@@ -115,9 +115,12 @@ void read_attention(GgufDraft& r) {
   if (encoder && given.value_or(false))
     r.note("attention.causal is not used: llama.cpp runs " + r.arch + " in both directions");
   for (Layer& layer : all_layers(r))
-    layer.attention.visibility = layer.part == "encoder" || (layer.part.empty() && !causal)
-                                     ? Visibility::bidirectional
-                                     : Visibility::causal;
+    layer.attention.visibility =
+        layer.part == "encoder" ||
+                (layer.part.empty() && !causal &&
+                 (!r.row->gguf.full_is_causal || layer.type == "sliding_attention"))
+            ? Visibility::bidirectional
+            : Visibility::causal;
   put_windows(r);
   read_norms(r);
   read_scale(r);

@@ -92,6 +92,12 @@ std::int64_t read_layer_count(GgufDraft& r) {
 }
 
 void read_recurrent(GgufDraft& r) {
+  if (r.row->gguf.attends_without_ffn) {
+    const auto widths = r.file().integers(r.key("feed_forward_length"));
+    if (widths && widths->size() > 1) r.require_length("feed_forward_length", widths->size());
+    for (std::size_t l = 0; widths && !widths->empty() && l < r.layers.size(); ++l)
+      if ((*widths)[widths->size() > 1 ? l : 0] != 0) r.layers[l].attends = false;
+  }
   if (r.row->gguf.attention_every == 0) return;
   const auto recurrent = flags(r, "attention.recurrent_layers");
   const std::int64_t given = r.size("full_attention_interval");
@@ -115,7 +121,7 @@ std::int64_t read_window(GgufDraft& r) {
       r.note(std::string(window_key) + " " + std::to_string(*given) + " is not used: " + why);
   };
   if (facts.window == GgufWindow::none) {
-    unused("in llama.cpp, all layers of " + r.arch + " have full attention");
+    unused("in llama.cpp, no layer of " + r.arch + " has a window");
     return 0;
   }
   if (facts.layers != 0 && facts.layers != r.out.layers) {
@@ -149,7 +155,9 @@ void read_sliding(GgufDraft& r) {
            r.key(pattern_key) + " must not be negative, got " + std::to_string(every));
   for (Layer& layer : r.layers) {
     const bool full = every != 0 && layer.number % every == (facts.full_first ? 0 : every - 1);
-    if (list ? (*list)[static_cast<std::size_t>(layer.number)] : !full) layer.type = sliding;
+    if (list ? (*list)[static_cast<std::size_t>(layer.number)]
+             : !full && (every != 0 || layer.attends))
+      layer.type = sliding;
   }
   if (const std::int64_t width = r.size("attention.key_length_swa", max_count); width != 0)
     r.set(&Layer::head_dim, sliding, width);

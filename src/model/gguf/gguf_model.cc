@@ -249,7 +249,8 @@ Rope local_rope(Reader& r, const Rope& rope) {
     local.scaling = NoScaling{};
   else if (!facts.scaled)
     local.scaling = slowed(std::vector<double>(static_cast<std::size_t>(pairs), 1), scale);
-  else if (r.file().text(r.key("rope.scaling.type")) == "none")
+  else if (facts.base != SlidingBase::same &&
+           r.file().text(r.key("rope.scaling.type")) == "none")
     local.scaling = read_scaling(r, pairs, true);
   check(r, local);
   return local;
