@@ -149,7 +149,7 @@ KEYS |= {
         "attention.indexer.types": [1, 1, 1, 1]},
     "talkie": {"logit_scale": 1.0}, "mellum": SLIDING | MOE,
 }
-# Tensors beside those of `tiny.optional`: needed ones, and ones that llama.cpp creates but neither
+# Tensors beside those of `tiny_gguf.optional`: needed ones, and ones that llama.cpp creates but neither
 # reads nor finds in released files.
 NEEDED = {"gemma4": ("rope_freqs",), "graniteswitch": (".lora_",)}
 ABSENT = {"apertus": ("attn_q_norm.bias", "attn_k_norm.bias"),

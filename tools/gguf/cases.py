@@ -43,19 +43,25 @@ class Case:
         keys = self.all_keys()
         return keys["block_count"] - keys.get("nextn_predict_layers", 0)
 
-    def write(self, path: pathlib.Path, tiny: Any) -> dict[str, np.ndarray]:
+    def write(self, path: pathlib.Path) -> dict[str, np.ndarray]:
+        """Writes the file. Returns its tensors."""
+        import tiny_gguf  # loads llama.cpp, as the imports of the functions below
+
         def keep(name: str) -> bool:
             absent = (*self.without, *architectures.ABSENT.get(self.architecture, ()))
             needed = (*self.factors, *architectures.NEEDED.get(self.architecture, ()))
             if any(part in name for part in absent):
                 return False
-            return not tiny.optional(name) or any(part in name for part in needed)
+            return not tiny_gguf.optional(name) or any(part in name for part in needed)
 
-        return tiny.write(path, self.architecture, self.all_keys(), keep, self.shards > 1)
+        return tiny_gguf.write(path, self.architecture, self.all_keys(), keep, self.shards > 1)
 
 
-def record(path: pathlib.Path, case: Case, llama_cpp: Any, graph: Any) -> list[Any]:
+def record(path: pathlib.Path, case: Case) -> list[Any]:
     """Runs a file in llama.cpp. Returns (part, attention, positions for Gnomon, length)."""
+    import graph
+    import llama_cpp
+
     import gnomon
 
     runs = []
@@ -98,11 +104,10 @@ def listing(case: Case) -> list[str]:
     """Returns the nodes of the graph of a case."""
     import graph
     import llama_cpp
-    import tiny
 
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model.gguf"
-        case.write(path, tiny)
+        case.write(path)
         recorder = graph.Recorder()
         with llama_cpp.model_of_file(path) as model, llama_cpp.context_of(
                 model, architectures.LENGTH, recorder) as context:

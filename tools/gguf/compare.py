@@ -44,6 +44,10 @@ class Result:
     notes: list[str] = field(default_factory=list)
 
 
+class ShapeError(ValueError):
+    """A tensor has another shape than a parameter of Gnomon: ModelPlan refuses the file too."""
+
+
 def tensor_of(parameter: str, layer: int, part: str, tensors: dict[str, np.ndarray]) -> Any:
     """Returns the tensor of a parameter of Gnomon's layers."""
     block = {"encoder": "enc.blk", "decoder": "dec.blk"}.get(part, "blk")
@@ -68,8 +72,8 @@ def matrix(parameter: Any, layer: int, part: str, tensors: dict[str, np.ndarray]
         value = 1 if parameter.name.endswith(".weight") else 0
         return np.full((parameter.rows, parameter.columns), value, np.float32)
     if found.size != parameter.rows * parameter.columns:
-        raise ValueError(f"{parameter.name} has {parameter.rows} x {parameter.columns} elements, "
-                         f"but the tensor of layer {layer} has {found.shape}")
+        raise ShapeError(f"{parameter.name} must have {parameter.rows} x {parameter.columns} "
+                         f"elements, but its tensor has {' x '.join(map(str, found.shape))}")
     return np.ascontiguousarray(found.reshape(parameter.rows, parameter.columns))
 
 
@@ -80,9 +84,11 @@ def attend(model: Any, layer: Any, site: Any, tokens: Any, length: int,
 
     parameters = [matrix(one, site.layer, layer.part, tensors)
                   for one in model.parameters(site.layer, layer.part)]
-    if isinstance(tokens, tuple):  # positions on axes; llama.cpp has a fourth one, always 0
-        axes = {axis for one in layer.position for axis in getattr(one, "axes", ())}
-        tokens = (*tokens, *[np.zeros_like(tokens[0])] * (max(axes, default=0) - 2))
+    axes = {axis for one in layer.position for axis in getattr(one, "axes", ())}
+    if isinstance(tokens, int) and 3 in axes:
+        tokens = (np.arange(tokens),) * 3
+    if isinstance(tokens, tuple) and 3 in axes:  # in llama.cpp, positions on this axis are 0
+        tokens = (*tokens, np.zeros_like(tokens[0]))
     plan = model.lower(site.layer, tokens, part=layer.part, parameters=parameters,
                        length=length)
     q, k, v = (np.ascontiguousarray(one[None]) for one in (site.q, site.k, site.v))
@@ -117,6 +123,9 @@ def compare(path: pathlib.Path, runs: Sequence[Any], tensors: dict[str, np.ndarr
             continue
         try:
             got = attend(model, layer, site, tokens, length, tensors)
+        except ShapeError as error:
+            refused = refused or str(error)
+            continue
         except ValueError as error:
             return Result("differ", np.inf, f"layer {place}: {sentence(error, path)}", model.notes)
         if got.shape != site.out.shape:
@@ -145,17 +154,15 @@ def sentence(error: ValueError, path: pathlib.Path) -> str:
 def run_case(case: Any, message: str = "") -> Result:
     """Runs a case in this process. `message`: a file for the message of an abort of llama.cpp."""
     import cases
-    import graph
     import llama_cpp
-    import tiny
 
     if message:
         llama_cpp.report_aborts(message)
     with tempfile.TemporaryDirectory() as folder:
         path = pathlib.Path(folder) / "model-00001-of-00002.gguf"
         try:
-            tensors = case.write(path, tiny)
-            runs = cases.record(path, case, llama_cpp, graph)
+            tensors = case.write(path)
+            runs = cases.record(path, case)
         except llama_cpp.Failure as error:
             return Result("not run", detail=str(error))
         if not runs:
@@ -172,7 +179,7 @@ class Runner:
         self._message = message
         self._context = multiprocessing.get_context("forkserver")
         # The server imports the modules once.
-        self._context.set_forkserver_preload(["cases", "graph", "tiny", "gnomon.model"])
+        self._context.set_forkserver_preload(["cases", "graph", "tiny_gguf", "gnomon.model"])
         self._process: ProcessPoolExecutor | None = None
 
     def run(self, case: Any) -> Result:

@@ -247,8 +247,8 @@ void add_gpt(Families& add) {
                                      .keys = {layer_norm_key},
                                      .fixed = {silu},
                                      .heads_fill_width = true};
-  add(rotary, {}, gguf("jais", RopeType::none), gguf_keys("attention.max_alibi_bias"),
-      gguf_scaled_by_head_dim(true));
+  add(rotary, {}, position("ALiBi"), gguf("jais", RopeType::none),
+      gguf_keys("attention.max_alibi_bias"), gguf_scaled_by_head_dim(true));
   add(rotary, {}, alibi_heads(by_heads), gguf("refact", RopeType::none));
   add(rotary, {"baichuan"}, read(read_baichuan), position("rotary, halves, or ALiBi"),
       share(1, any), length(512), alibi_heads(40), weights(stacked),
@@ -283,7 +283,8 @@ void add_gpt(Families& add) {
       gguf_window({.window = GgufWindow::causal, .every = 2, .size = by_file}),
       to_gguf(gpt_oss_weights));
   add(rotary, {"gptj"}, pairing(adjacent), rotary_dim(64), sizes(28, 16, 4096),
-      key_heads(by_heads), gguf("gptj", RopeType::none));
+      key_heads(by_heads), gguf("gptj", RopeType::none),
+      gguf_refused("llama.cpp has no graph for it"));
   const Family imagegpt = add(rotary, {"imagegpt"}, read(read_learned), position("learned"),
                               length(1024), sizes(24, 8, 512));
   add(imagegpt, {"gpt_neo"}, length(2048), sizes(24, 16, 2048),

@@ -60,6 +60,7 @@ void read_norms(GgufDraft& r) {
                               ? "attention.layer_norm_epsilon"
                               : "attention.layer_norm_rms_epsilon";
   norm.norm.epsilon = r.positive(key, norm.norm.epsilon);
+  if (const double fixed = r.row->gguf.norm_epsilon; fixed > 0) norm.norm.epsilon = fixed;
   for (Layer& layer : r.layers)
     if (layer.rotates || !facts.rotated_only)
       layer.attention.query_norm = layer.attention.key_norm = norm;
@@ -142,7 +143,8 @@ void read_attention(GgufDraft& r) {
   if (const double limit = read_optional(r, "attention.clamp_kqv"); limit > 0)
     r.note("attention.clamp_kqv: the projections are clipped, q, k and v to -" + shown(limit) +
            " to " + shown(limit));
-  if (!r.row->unsupported.empty()) r.unsupported = r.row->unsupported;
+  if (!r.row->unsupported.empty() && r.row->gguf.unsupported_by.empty())
+    r.unsupported = r.row->unsupported;
 }
 
 }  // namespace gnomon::model::internal

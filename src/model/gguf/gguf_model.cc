@@ -121,7 +121,10 @@ RopeScaling read_scaling(Reader& r, std::int64_t pairs, bool sliding = false) {
     r.fail(
         "rope_factors_short.weight and rope_factors_long.weight must both be given, or "
         "neither");
-  const auto freqs = r.factors("rope_freqs.weight", pairs);
+  const bool unfactored = r.row->gguf.unfactored;
+  if (unfactored && r.file().find_tensor("rope_freqs.weight"))
+    r.note("rope_freqs.weight is not used: llama.cpp does not read it for " + r.arch);
+  const auto freqs = unfactored ? std::vector<double>() : r.factors("rope_freqs.weight", pairs);
   if (!longer.empty()) {
     require_original();
     r.note("the long factors apply to contexts above " + std::to_string(original) +
@@ -241,8 +244,11 @@ Rope local_rope(Reader& r, const Rope& rope) {
   const std::int64_t dim = r.reads("rope.dimension_count_swa")
                                ? r.size("rope.dimension_count_swa", internal::max_count)
                                : 0;
-  local.rotary.rotary_dim = dim != 0 ? dim : std::min(width, rope.rotary.rotary_dim);
+  const std::int64_t usual = rope.rotary.rotary_dim * (r.row->gguf.half_rotated ? 2 : 1);
+  local.rotary.rotary_dim = dim != 0 ? dim : std::min(width, usual);
   require_dim(r, "rope.dimension_count_swa", local.rotary.rotary_dim, width);
+  if (r.size("attention.kv_lora_rank") != 0)
+    local.rotary.head_offset = width - local.rotary.rotary_dim;
   const std::int64_t pairs = local.rotary.rotary_dim / 2;
   const double scale = facts.table_scaled ? r.positive("rope.scaling.attn_factor", 1) : 1;
   if (!facts.scaled && scale == 1)
@@ -276,6 +282,7 @@ void read_rope(Reader& r) {
   if (r.row->gguf.fixed_rope) return read_fixed_rope(r);
   std::int64_t dim = r.size("rope.dimension_count", 1 << 16);
   if (dim == 0) dim = r.head_dim;
+  if (r.row->gguf.half_rotated) dim /= 2;
   // Most graphs use the number of the first layer in all layers.
   if (r.window != 0 && r.layers.front().type == "sliding_attention" &&
       !r.reads("rope.dimension_count_swa"))
@@ -376,10 +383,16 @@ void read_encodings(Reader& r) {
 }  // namespace
 
 ModelDescription read_gguf(const Gguf& file) {
+  if (const auto count = file.integer("split.count"); count > 1 && file.shards().size() == 1)
+    throw FormatError(file.name(), file.find("split.count")->offset,
+                      "the file is one of " + std::to_string(*count) +
+                          " shards (split.count, split.no), and all are required, because the "
+                          "description depends on tensors of every shard");
   Reader r(file);
   read_layers(r);
   read_encodings(r);
   read_attention(r);
+  if (r.row->model_type.empty() && !r.row->note.empty()) r.note(std::string(r.row->note));
   finish(r);
   return std::move(r.out);
 }

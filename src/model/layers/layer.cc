@@ -50,10 +50,17 @@ std::optional<WeightedNorm> lowered_norm(const std::optional<HeadNorm>& norm,
     const auto all = numbers(matrix);
     to.assign(all.begin(), all.end());
     lowered.head_dim = head_dim;
-    lowered.heads = std::ssize(to) / head_dim;
+    lowered.heads = std::max(lowered.heads, std::ssize(to) / head_dim);
   };
   take(".weight", lowered.weight);
   take(".bias", lowered.bias);
+  // One row of the weights or biases is for all heads, if the other has a row for each.
+  for (std::vector<float>* one : {&lowered.weight, &lowered.bias}) {
+    const auto row = *one;
+    if (row.empty() || std::ssize(row) != head_dim) continue;
+    for (std::int64_t head = 1; head < lowered.heads; ++head)
+      one->insert(one->end(), row.begin(), row.end());
+  }
   return lowered;
 }
 
