@@ -23,7 +23,8 @@ using model::internal::find_row;
 // encodings, names of GGUF architectures, and references to rows, which the next test checks.
 std::map<std::string, std::set<std::string>> files_by_type() {
   static const std::regex quoted(R"re("([^"\n]*)")re");
-  static const std::regex reference(R"re(\b(language|part|gguf)\([^()]*\))re");
+  static const std::regex reference(
+      R"re(\b(language|part|gguf)\([^()]*\)|\.architecture = "[^"]*")re");
   std::map<std::string, std::set<std::string>> files;
   const fs::path root = fs::path(GNOMON_SOURCE_DIR) / "src/model";
   for (const auto& entry : fs::recursive_directory_iterator(root)) {

@@ -119,6 +119,8 @@ inline constexpr GgufTensorName output_norms[] = {
     {"layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", "C"},
     {"layers.{}.post_feedforward_layernorm", "blk.{}.post_ffw_norm", "C"},
 };
+inline constexpr GgufTensorName output_norm[] = {
+    {"layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", "C"}};
 inline constexpr GgufTensorName inner_feed_forward_norm[] = {
     {"layers.{}.pre_feedforward_layernorm", "blk.{}.ffn_norm", "C"}};
 inline constexpr GgufTensorName gated_layer[] = {

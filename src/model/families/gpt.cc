@@ -62,7 +62,6 @@ constexpr GgufTensorName gpt_oss_layers[] = {
     {"layers.{}.self_attn.v_proj", "blk.{}.attn_v", "KC", as_is, biased},
     {"layers.{}.self_attn.o_proj", "blk.{}.attn_output", "CQ", as_is, biased},
     {"layers.{}.self_attn.sinks", "blk.{}.attn_sinks.weight", "H"},
-    {"layers.{}.post_attention_layernorm", "blk.{}.post_attention_norm", "C"},
     {"layers.{}.mlp.router", "blk.{}.ffn_gate_inp", "EC", as_is, biased},
     {"layers.{}.mlp.experts.gate_up_proj", "blk.{}.ffn_gate_exps.weight", "EMC",
      GgufOrder::even_columns},
@@ -74,6 +73,12 @@ constexpr GgufTensorName gpt_oss_layers[] = {
      GgufOrder::odd_elements},
     {"layers.{}.mlp.experts.down_proj", "blk.{}.ffn_down_exps.weight", "ECM", by_columns},
     {"layers.{}.mlp.experts.down_proj_bias", "blk.{}.ffn_down_exps.bias", "EC"},
+};
+constexpr GgufTensorName olmoe_experts[] = {
+    {"layers.{}.mlp.gate", "blk.{}.ffn_gate_inp", "EC"},
+    {"layers.{}.mlp.experts.{e}.gate_proj", "blk.{}.ffn_gate_exps", "EFC", as_is, unbiased},
+    {"layers.{}.mlp.experts.{e}.up_proj", "blk.{}.ffn_up_exps", "EFC", as_is, unbiased},
+    {"layers.{}.mlp.experts.{e}.down_proj", "blk.{}.ffn_down_exps", "ECF", as_is, unbiased},
 };
 constexpr GgufKey parallel_residual[] = {
     {"use_parallel_residual", "use_parallel_residual", GgufKeyType::boolean}};
@@ -225,16 +230,23 @@ void add_gpt(Families& add) {
       .tensors = {neox_tensors},
       .keys = {layer_norm_key, parallel_residual},
       .fixed = {{"hidden_act", "gelu_new|gelu|gelu_pytorch_tanh|gelu_fast", "gelu"}}};
-  const GgufWeights gpt_oss_weights{.architecture = "gpt-oss",
-                                    .tensors = {embeddings, output, input_norm, gpt_oss_layers},
-                                    .keys = {rms_norm_key, used_experts, feed_forward_length},
-                                    .fixed = {silu, {"swiglu_limit", "7.0|7", "7"}}};
+  const GgufWeights gpt_oss_weights{
+      .architecture = "gpt-oss",
+      .tensors = {embeddings, output, input_norm, output_norm, gpt_oss_layers},
+      .keys = {rms_norm_key, used_experts, feed_forward_length},
+      .fixed = {silu, {"swiglu_limit", "7.0|7", "7"}}};
   const GgufWeights olmo2_weights{
       .architecture = "olmo2",
       .tensors = {embeddings, output, separate_qkv, row_norms, output_norms, gated_layer},
       .keys = {rms_norm_key},
       .fixed = {silu},
       .heads_fill_width = true};
+  const GgufWeights olmoe_weights{.architecture = "olmoe",
+                                  .tensors = {embeddings, output, input_norm, separate_qkv,
+                                              row_norms, feed_forward_norm, olmoe_experts},
+                                  .keys = {rms_norm_key, used_experts},
+                                  .fixed = {silu, {"norm_topk_prob", "false", "false"}},
+                                  .heads_fill_width = true};
   const GgufWeights phi3_weights{
       .architecture = "phi3",
       .tensors = {embeddings, output_or_tied, input_norm, phi3_layers, feed_forward_norm},
@@ -305,7 +317,8 @@ void add_gpt(Families& add) {
                        .scaled = false,
                        .table_scaled = false}),
           to_gguf(olmo2_weights));
-  add(olmo2, {"olmoe"}, length(4096), sizes(16, 16, 2048), gguf("olmoe", RopeType::halves));
+  add(olmo2, {"olmoe"}, length(4096), sizes(16, 16, 2048), gguf("olmoe", RopeType::halves),
+      to_gguf(olmoe_weights));
   add(olmo, {"olmo_hybrid"}, length(65'536), sizes(32, 30, 3840),
       norm(rms, before, all_heads, 1e-6));
   add(rotary, {"openai_privacy_filter"}, pairing(adjacent), base(150'000),

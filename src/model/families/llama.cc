@@ -10,6 +10,10 @@ constexpr GgufTensorName mixtral_experts[] = {
     {"layers.{}.block_sparse_moe.experts.{e}.w3", "blk.{}.ffn_up_exps", "EFC"},
     {"layers.{}.block_sparse_moe.experts.{e}.w2", "blk.{}.ffn_down_exps", "ECF"},
 };
+constexpr GgufTensorName arcee_layers[] = {
+    {"layers.{}.mlp.up_proj", "blk.{}.ffn_up", "FC", GgufOrder::as_is, GgufBias::none},
+    {"layers.{}.mlp.down_proj", "blk.{}.ffn_down", "CF", GgufOrder::as_is, GgufBias::none},
+};
 constexpr GgufTensorName starcoder2_layers[] = {
     {"layers.{}.mlp.c_fc", "blk.{}.ffn_up", "FC", GgufOrder::as_is, GgufBias::required},
     {"layers.{}.mlp.c_proj", "blk.{}.ffn_down", "CF", GgufOrder::as_is, GgufBias::required},
@@ -33,6 +37,16 @@ void add_llama(Families& add) {
                                               separate_qkv, feed_forward_norm, gated_layer},
                                   .keys = {rms_norm_key},
                                   .fixed = {silu}};
+  const GgufWeights arcee_weights{.architecture = "arcee",
+                                  .tensors = {embeddings, output_or_tied, input_norm,
+                                              separate_qkv, feed_forward_norm, arcee_layers},
+                                  .keys = {rms_norm_key},
+                                  .fixed = {{"hidden_act", "relu2", "relu2"}}};
+  const GgufWeights seed_oss_weights{.architecture = "seed_oss",
+                                     .tensors = {embeddings, output_or_tied, input_norm,
+                                                 separate_qkv, output_norm, gated_layer},
+                                     .keys = {rms_norm_key},
+                                     .fixed = {silu}};
   GgufWeights mixtral_weights = llama_weights;
   mixtral_weights.tensors.back() = mixtral_experts;
   mixtral_weights.keys.push_back(used_experts);
@@ -99,7 +113,8 @@ void add_llama(Families& add) {
   add(apertus1p5_text, {"apertus"}, norm(rms, before, head, 1e-5), unsupported(""),
       gguf("apertus", RopeType::halves));
   add(rotary, {"aquila"}, share(1, any));
-  add(rotary, {"arcee"}, length(4096), sizes(32, 32, 2560), gguf("arcee", RopeType::adjacent));
+  add(rotary, {"arcee"}, length(4096), sizes(32, 32, 2560), gguf("arcee", RopeType::adjacent),
+      to_gguf(arcee_weights));
   add(rotary, {"aria_text"}, sizes(32, 32, 4096));
   add(rotary, {"llama"}, sizes(32, 32, 4096), to_gguf(llama_weights));
   add(rotary, {"bitnet"}, base(500'000), sizes(30, 20, 2560), key_heads(5),
@@ -189,7 +204,7 @@ void add_llama(Families& add) {
       sizes(32, 48, 6144), gguf("nemotron", RopeType::halves));
   add(rotary, {"orion"}, share(1, any), gguf("orion", RopeType::halves));
   add(rotary, {"seed_oss"}, head_dim(128), length(524'288), sizes(64, 80, 4096), key_heads(8),
-      gguf("seed_oss", RopeType::halves));
+      gguf("seed_oss", RopeType::halves), to_gguf(seed_oss_weights));
   add(rotary, {"solar_open"}, base(1'000'000), share(1, factor), head_dim(128), length(131'072),
       sizes(48, 64, 4096), key_heads(8));
   add(rotary, {"starcoder2"}, length(4096), sizes(30, 24, 3072), key_heads(2), window(all),

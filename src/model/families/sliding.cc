@@ -215,6 +215,14 @@ void add_sliding(Families& add) {
       .keys = {layer_norm_key, logit_scale},
       .fixed = {silu},
       .heads_fill_width = true};
+  GgufWeights cohere_weights = cohere2_weights;
+  cohere_weights.architecture = "command-r";
+  const GgufWeights olmo3_weights{
+      .architecture = "olmo2",
+      .tensors = {embeddings, output, separate_qkv, row_norms, output_norms, gated_layer},
+      .keys = {rms_norm_key},
+      .fixed = {silu},
+      .heads_fill_width = true};
   const GgufWeights smollm3_weights{.architecture = "smollm3",
                                     .tensors = {embeddings, output_or_tied, input_norm,
                                                 separate_qkv, feed_forward_norm, gated_layer},
@@ -222,7 +230,7 @@ void add_sliding(Families& add) {
                                     .fixed = {silu}};
   add(rotary, {"cohere"}, pairing(adjacent), base(500'000), length(8192), sizes(40, 64, 8192),
       norm(layer_norm, before, head, 1e-5, 0, "use_qk_norm", false),
-      gguf("command-r", RopeType::adjacent));
+      gguf("command-r", RopeType::adjacent), to_gguf(cohere_weights));
   const Family cohere2 = add(
       rotary, {"cohere2"}, read(read_nope_full_layers), pairing(adjacent), length(8192),
       sizes(40, 64, 8192), window(by_type, 4096), full_every(4), nope_layers(NopeLayers::full),
@@ -323,7 +331,7 @@ void add_sliding(Families& add) {
       length(1'048'576), sizes(62, 128, 8192), key_heads(16));
   add(rotary, {"olmo3"}, read(read_olmo3), base(500'000), sizes(32, 32, 4096),
       window(by_type, 4096), full_every(4), norm(rms, before, all_heads, 1e-5),
-      differences("only full layers are scaled"));
+      differences("only full layers are scaled"), to_gguf(olmo3_weights));
   add(rotary, {"smollm3"}, read(read_smollm3), base(2'000'000), length(32'768),
       sizes(36, 16, 2048), key_heads(4), window(unrotated), nope_every(4),
       differences("one layer in four does not rotate"), gguf("smollm3", RopeType::adjacent),

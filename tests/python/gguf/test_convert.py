@@ -3,6 +3,7 @@ of transformers, and the description of its config.json."""
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 import pathlib
@@ -49,7 +50,7 @@ class Case:
 
 
 def case(name: str, model: str, equal: int = TOKENS, note: str = "", **config: Any) -> Case:
-    return Case(name, model, SIZES | config, equal, note)
+    return Case(name, model, copy.deepcopy(SIZES | config), equal, note)
 
 
 EXPERTS = {"num_local_experts": 4, "num_experts_per_tok": 2}
@@ -79,6 +80,11 @@ CASES = [
          rotary_pct=0.5),
     Case("bloom", "Bloom", {"vocab_size": 101, "hidden_size": 32, "n_layer": 3, "n_head": 4}),
     case("olmo2", "Olmo2"),
+    case("olmo3", "Olmo3", sliding_window=WINDOW, rope_parameters=YARN),
+    case("olmoe", "Olmoe", num_key_value_heads=4, num_experts=4, num_experts_per_tok=2),
+    case("arcee", "Arcee", rope_parameters=YARN),
+    case("seed_oss", "SeedOss", head_dim=16),
+    case("cohere", "Cohere", logit_scale=0.5),
     case("granite", "Granite", attention_multiplier=0.3, embedding_multiplier=3.0,
          residual_multiplier=0.7, logits_scaling=2.0),
     case("smollm3", "SmolLM3"),
