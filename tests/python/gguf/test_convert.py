@@ -31,6 +31,7 @@ SIZES = {
 }
 LLAMA3 = {"rope_type": "llama3", "rope_theta": 10000.0, "factor": 8.0, "low_freq_factor": 1.0,
           "high_freq_factor": 4.0, "original_max_position_embeddings": 16}
+DEFAULT = {"rope_type": "default", "rope_theta": 10000.0}
 YARN = {"rope_type": "yarn", "rope_theta": 10000.0, "factor": 4.0,
         "original_max_position_embeddings": 16}
 LONGROPE = {"rope_type": "longrope", "rope_theta": 10000.0, "short_factor": [1.0, 1.1, 1.2, 1.3],
@@ -80,7 +81,8 @@ CASES = [
          rotary_pct=0.5),
     Case("bloom", "Bloom", {"vocab_size": 101, "hidden_size": 32, "n_layer": 3, "n_head": 4}),
     case("olmo2", "Olmo2"),
-    case("olmo3", "Olmo3", sliding_window=WINDOW, rope_parameters=YARN),
+    case("olmo3", "Olmo3", sliding_window=WINDOW,
+         rope_parameters={"full_attention": YARN, "sliding_attention": DEFAULT}),
     case("olmoe", "Olmoe", num_key_value_heads=4, num_experts=4, num_experts_per_tok=2),
     case("arcee", "Arcee", rope_parameters=YARN),
     case("seed_oss", "SeedOss", head_dim=16),
@@ -116,9 +118,12 @@ def replace_gelu(model: torch.nn.Module) -> int:
     return len(found)
 
 
+def config_class(one: Case) -> Any:
+    return getattr(transformers, one.model + ("TextConfig" if one.model == "Gemma3" else "Config"))
+
+
 def random_model(one: Case) -> torch.nn.Module:
-    config = getattr(transformers, one.model + ("TextConfig" if one.model == "Gemma3"
-                                                else "Config"))(**one.config)
+    config = config_class(one)(**one.config)
     kind = getattr(transformers, one.model + ("LMHeadModel" if one.model == "GPT2"
                                               else "ForCausalLM"))
     torch.manual_seed(0)
@@ -179,6 +184,17 @@ def test_llama_cpp_has_the_logits_of_transformers(one: Case, tmp_path: pathlib.P
         if one.equal < TOKENS:
             difference = np.abs(found - expected)[one.equal:] / np.abs(expected).max()
             assert difference.max() > 1e-3, "the note is wrong: the logits are equal"
+
+
+def test_every_family_has_a_case(tmp_path: pathlib.Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "unknown"}))
+    save_file({"x": torch.zeros(1)}, tmp_path / "model.safetensors")
+    with pytest.raises(subprocess.CalledProcessError) as error:
+        program("convert", tmp_path, "--to", "gguf", "--dry-run")
+    text = error.value.stderr
+    families = text[text.index("one of ") + 7:text.index(", got")].split(", ")
+    cases = {config_class(one).model_type for one in CASES}
+    assert cases == set(families)
 
 
 @pytest.mark.parametrize("kind", ["f16", "bf16"])
