@@ -267,7 +267,7 @@ TEST(GgufConversion, WhatTheGraphDoesNotComputeIsRefused) {
   EXPECT_THAT(refused(config("llama", R"("hidden_act": "relu")"), llama()),
               HasSubstr("hidden_act must be silu for llama in llama.cpp, got relu"));
   EXPECT_THAT(refused(config("mamba"), llama()),
-              HasSubstr("model_type must be one of bloom, "));
+              HasSubstr("model_type must be one of arcee, bloom, "));
   EXPECT_THAT(refused("{}", llama()), HasSubstr("got none"));
   std::string text = config("llama");
   text.replace(text.find("\"rms_norm_eps\""), 14, "\"rms_norm_epsilon\"");
