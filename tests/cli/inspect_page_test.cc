@@ -152,7 +152,8 @@ TEST_F(Inspect, RefusesWithTheFileAndTheByte) {
               AllOf(HasSubstr("bad.json]"), HasSubstr("hidden_size must be an integer"),
                     HasSubstr("at byte 39")));
   EXPECT_THAT(refused({"inspect", file("missing")}), HasSubstr("must be a readable file"));
-  EXPECT_THAT(refused({"inspect"}), HasSubstr("PATH or --families must be given"));
+  EXPECT_THAT(refused({"inspect"}),
+              HasSubstr("PATH, --families or --architectures must be given"));
   EXPECT_THAT(refused({"inspect", folder(), "--length", "0"}),
               HasSubstr("--length must be at least 1, got 0"));
   EXPECT_THAT(refused({"inspect", folder(), "-o", file("page.txt")}), HasSubstr("page.txt"));

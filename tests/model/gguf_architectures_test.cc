@@ -150,6 +150,22 @@ TEST(GgufArchitectures, FactorsThatLlamaCppDoesNotReadAreNotUsed) {
   }
 }
 
+TEST(GgufArchitectures, TheScaleOfPlamo2IsThatOfItsValues) {
+  const auto scale = [](const std::string& name) {
+    const auto model = read(model_of(name).size(".attention.value_length", 64));
+    return layer(model, 0).attention.softmax_scale;
+  };
+  EXPECT_DOUBLE_EQ(scale("plamo2"), 1.0 / 8);
+  EXPECT_DOUBLE_EQ(scale("plamo3"), 1.0 / 4);
+}
+
+TEST(GgufArchitectures, DeepseekOcrHasNoScaling) {
+  refused(model_of("deepseek2-ocr").number(".rope.scaling.factor", 4),
+          "rope.scaling.factor must be 1, because llama.cpp scales the softmax by it but not",
+          ".rope.scaling.factor");
+  EXPECT_EQ(frequencies(layer(read(model_of("deepseek2-ocr")), 0)).inv_freq.size(), 8u);
+}
+
 TEST(GgufArchitectures, TheEpsilonOfChameleonsNormsIsFixed) {
   const std::vector<float> weight(16, 1.0f);
   const auto epsilon = [&](const std::string& name) {
@@ -160,6 +176,24 @@ TEST(GgufArchitectures, TheEpsilonOfChameleonsNormsIsFixed) {
   };
   EXPECT_EQ(epsilon("chameleon"), 1e-5);
   EXPECT_EQ(epsilon("command-r"), 0.25);
+}
+
+TEST(GgufArchitectures, OneRowOfBiasesIsForAllHeadsOfANorm) {
+  Model file("chameleon", {.heads = 2, .width = 8});
+  file.tensor("blk.0.attn_q_norm.weight", {4, 2}, 0, std::string(32, 'w'));
+  const ModelDescription model = read(file);
+  std::vector<std::vector<float>> values;
+  for (const Parameter& one : layer_parameters(layer(model, 0)))
+    values.emplace_back((one.name.ends_with("weight") ? 2 : 1) * one.columns);
+  ASSERT_EQ(values.size(), 4u);
+  values[0] = {1, 2, 3, 4, 5, 6, 7, 8}, values[1] = {10, 20, 30, 40};
+  std::vector<View<const float, 2>> views;
+  for (const auto& one : values) views.push_back({one.data(), {std::ssize(one) / 4, 4}});
+  const Positions tokens = consecutive(3);
+  const LayerPlan plan = lower_layer(model, 0, "", {.queries = {&tokens, 1}}, views);
+  EXPECT_EQ(plan.query_norm->heads, 2);
+  EXPECT_EQ(plan.query_norm->weight, values[0]);
+  EXPECT_EQ(plan.query_norm->bias, (std::vector<float>{10, 20, 30, 40, 10, 20, 30, 40}));
 }
 
 TEST(GgufArchitectures, OnlyLayersWithAnIndexerAreUnsupported) {

@@ -165,16 +165,13 @@ TEST(GgufErrors, Factors) {
                    freqs + " must be finite and positive, got ");
   refused(Model("llama").factors(longer, std::vector<float>(8, 1)), "must both be given");
   refused(Model("llama").factors(shorter, std::vector<float>(8, 1)), "must both be given");
-  Model both("llama");
-  both.factors(freqs, std::vector<float>(8, 1)).word(".rope.scaling.type", "yarn");
-  refused(both, "rope_freqs.weight together with yarn is not understood", ".rope.scaling.type");
   Model quantized("llama");
   quantized.tensor(freqs, {32}, 2, std::string(18, 'q'));
   quantized.size(".rope.dimension_count", 16);
   tensor_refused(quantized, freqs, "one factor for each of 8 pairs, got 32");
   Model integers("llama");
   integers.tensor(freqs, {8}, 26, std::string(32, '\1'));
-  tensor_refused(integers, freqs, "not F32, F16, BF16 or F64");
+  tensor_refused(integers, freqs, "not F32, F16, BF16, F64, Q8_0 or Q4_0");
   // The error of a file without tensor bytes is at the end of the file.
   Model missing("llama");
   missing.tensor_at(freqs, {8}, 0, 1 << 20);

@@ -168,6 +168,9 @@ TEST(GgufLayers, BasesOfSlidingLayers) {
   // Without a window, the base of all layers is freq_base.
   const auto full = read(Model("gemma3", {.layers = 7}).number(".rope.freq_base", 500'000));
   EXPECT_EQ(full.groups.size(), 1u);
+  EXPECT_THAT(full.notes,
+              Contains("attention.sliding_window is not given: in llama.cpp, no layer slides"));
+  EXPECT_THAT(read(Model("olmo2")).notes, Not(Contains(HasSubstr("sliding_window"))));
   EXPECT_EQ(base_of(full, 0), 500'000);
 }
 

@@ -155,6 +155,15 @@ TEST(GgufModel, Yarn) {
       Contains("rope.scaling.original_context_length is not given: context_length is used"));
 }
 
+TEST(GgufModel, YarnOfDividedFrequencies) {
+  const std::vector<float> stored = {1, 1, 1.25f, 2, 4, 8, 8, 8};
+  std::vector<double> wanted = yarn(10000, 16, 4, 1024);
+  for (std::size_t i = 0; i < wanted.size(); ++i) wanted[i] /= stored[i];
+  const auto model = read(yarn_model("llama").factors("rope_freqs.weight", stored));
+  expect_frequencies(model.groups[0], wanted);
+  expect_scales(model.groups[0], magnitude(4, 1), 0.25);
+}
+
 // Grok's graph reads all of them. Without a mixture, the frequencies are interpolated linearly.
 TEST(GgufModel, YarnOfGrok) {
   expect_frequencies(read(yarn_model("grok", {.width = 256})).groups[0],
@@ -383,6 +392,9 @@ TEST(GgufModel, Biases) {
   EXPECT_EQ(spec_of<T5Bias>(both.groups[1]).direction, T5Direction::causal);
   EXPECT_THAT(both.groups[1].layers, ElementsAre(0, 1));
   EXPECT_EQ(both.groups[0].attention.softmax_scale, 1);
+  EXPECT_EQ(both.groups[1].attention.visibility, Visibility::causal);
+  t5.entry("t5.attention.causal", testing::gguf_bool, std::string(1, '\0'));
+  EXPECT_EQ(read(t5).groups[1].attention.visibility, Visibility::bidirectional);
   Model encoder("t5encoder");
   EXPECT_EQ(read(encoder.size(".attention.relative_buckets_count", 32)).groups.size(), 1u);
 }

@@ -227,9 +227,9 @@ void add_deepseek(Families& add) {
       value_dim(128), differences("the last layer of each group has attention"),
       gguf("bailingmoe3", RopeType::adjacent), gguf_keys("rope.dimension_sections"));
   add(rotary, {"deepseek"}, share(1, any), gguf("deepseek", RopeType::adjacent));
-  const Family deepseek_ocr2_text =
-      add(rotary, {"deepseek_ocr2_text"}, sizes(32, 32, 4096),
-          gguf("deepseek2-ocr", RopeType::halves), gguf_fixed_rope(true));
+  const Family deepseek_ocr2_text = add(rotary, {"deepseek_ocr2_text"}, sizes(32, 32, 4096),
+                                        gguf("deepseek2-ocr", RopeType::halves),
+                                        gguf_fixed_rope(true), gguf_yarn(GgufYarn::latent));
   const Family deepseek_v2 =
       add(deepseek_ocr2_text, {"deepseek_v2"}, read(read_deepseek_v2), pairing(adjacent),
           share(64.0 / 192), head_dim(192), value_dim(128),

@@ -44,7 +44,8 @@ enum class Slides {
   even_below,  // use_sliding_window: layers of even number below max_window_layers
   unrotated    // use_sliding_window: layers that do not rotate
 };
-// Layers that do not rotate, of those with full attention.
+// Layers that do not rotate: none, those with full attention, or those only if other layers
+// have a window. Family::nope_every selects them by number instead.
 enum class NopeLayers { none = 1, full, full_with_window };
 // Rows before and after a query that a window w has in a bidirectional layer.
 enum class WindowSides { halves = 1, whole, one_less_before, one_more };
@@ -123,9 +124,10 @@ struct GgufNames {
   bool attends_without_ffn = false;  // attention only in layers with a feed_forward_length of 0
   bool full_is_causal = false;       // full layers are causal, whatever attention.causal is
   bool fixed_rope = false;  // base 10000, the whole head and no scaling, whatever the file has
-  bool half_rotated = false;  // full layers rotate half of rope.dimension_count
-  bool unfactored = false;    // rope_freqs.weight is not used
-  double norm_epsilon = 0;    // of the norms of q and k, whatever the file has
+  bool scaled_by_value_dim = false;  // the softmax scale is 1 / sqrt(value_dim)
+  bool half_rotated = false;         // full layers rotate half of rope.dimension_count
+  bool unfactored = false;           // rope_freqs.weight is not used
+  double norm_epsilon = 0;           // of the norms of q and k, whatever the file has
   // Key of a number, or of one for each layer. Row::unsupported applies to layers above 0.
   std::string_view unsupported_by = {};
   std::string_view refused = {};  // why the file is not read
@@ -354,6 +356,7 @@ inline constexpr GgufFact<&GgufNames::rotary_layers> gguf_rotary_layers;
 inline constexpr GgufFact<&GgufNames::fixed_rope> gguf_fixed_rope;
 inline constexpr GgufFact<&GgufNames::attends_without_ffn> gguf_attends_without_ffn;
 inline constexpr GgufFact<&GgufNames::full_is_causal> gguf_full_is_causal;
+inline constexpr GgufFact<&GgufNames::scaled_by_value_dim> gguf_scaled_by_value_dim;
 inline constexpr GgufFact<&GgufNames::half_rotated> gguf_half_rotated;
 inline constexpr GgufFact<&GgufNames::unfactored> gguf_unfactored;
 inline constexpr GgufFact<&GgufNames::norm_epsilon> gguf_norm_epsilon;

@@ -178,7 +178,8 @@ void add_hybrid(Families& add) {
           length(4096), key_heads(8), differences("attention in some layers"),
           gguf("nemotron_h", RopeType::none), gguf_attends_without_ffn(true));
   add(nemotron_h, {}, gguf("nemotron_h_moe", RopeType::none), gguf_attends_without_ffn(true));
-  add(rotary, {}, norm(rms, before, head, 1e-6), gguf("plamo2", RopeType::halves));
+  add(rotary, {}, norm(rms, before, head, 1e-6), gguf("plamo2", RopeType::halves),
+      gguf_scaled_by_value_dim(true));
   add(rotary, {"zamba2"}, read(read_zamba2), length(4096), sizes(54, 32, 2560),
       differences("attention in some layers"));
 }

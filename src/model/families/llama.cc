@@ -59,8 +59,9 @@ void add_llama(Families& add) {
       .heads_fill_width = true};
   const Family normed =
       add(rotary, {}, norm(rms, before, head, 1e-6), gguf("bailingmoe2", RopeType::halves));
-  for (const char* name : {"grovemoe", "k2-horizon"})
-    add(normed, {}, gguf(name, RopeType::halves));
+  add(normed, {}, gguf("grovemoe", RopeType::halves));
+  add(normed, {}, gguf("k2-horizon", RopeType::halves),
+      gguf_keys("rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"));
   for (const char* name : {"llada-moe", "rnd1"})
     add(normed, {}, visibility(bidirectional), gguf(name, RopeType::halves));
   add(normed, {}, nope_layers(NopeLayers::full), gguf("maple", RopeType::halves),

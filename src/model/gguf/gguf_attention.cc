@@ -78,6 +78,8 @@ void read_scale(GgufDraft& r) {
     r.softmax_scale = row.softmax_scale;
   for (const char* name : {"attention.scale", "attention.output_scale"})
     if (const double scale = read_optional(r, name); scale > 0) r.softmax_scale = scale;
+  if (row.gguf.scaled_by_value_dim && r.value_dim != 0)
+    r.softmax_scale = inverse_sqrt(static_cast<double>(r.value_dim));
   if (row.gguf.scaled_by_head_dim) r.softmax_scale = 1 / static_cast<double>(r.head_dim);
   if (row.gguf.layers_scaled_by_width == r.out.layers) {
     const std::int64_t width = r.required("embedding_length", 1 << 24);
@@ -115,11 +117,12 @@ void read_attention(GgufDraft& r) {
   const bool causal = !encoder && given.value_or(true);
   if (encoder && given.value_or(false))
     r.note("attention.causal is not used: llama.cpp runs " + r.arch + " in both directions");
+  if (!given.value_or(true) && r.row->gguf.parts == GgufParts::encoder_and_decoder)
+    r.note("attention.causal is not used: llama.cpp also runs the decoder in both directions");
   for (Layer& layer : all_layers(r))
     layer.attention.visibility =
         layer.part == "encoder" ||
-                (layer.part.empty() && !causal &&
-                 (!r.row->gguf.full_is_causal || layer.type == "sliding_attention"))
+                (!causal && (!r.row->gguf.full_is_causal || layer.type == "sliding_attention"))
             ? Visibility::bidirectional
             : Visibility::causal;
   put_windows(r);

@@ -137,6 +137,14 @@ class GgufDraft : public Draft {
 
 // Reads sizes and types of the layers.
 void read_layers(GgufDraft& r);
+// Frequencies divided by the factors. `scale`: of cos and sin.
+RopeScaling slowed(std::vector<double> factors, double scale);
+// `sliding`: of sliding layers, which have the factor of the file with the type none too.
+RopeScaling read_scaling(GgufDraft& r, const Rotary& rotary, bool sliding = false);
+// Throws FormatError if the rotation is impossible or has numbers that are not finite.
+void check(GgufDraft& r, const Rope& rope);
+// Puts the rotations of all layers.
+void read_rope(GgufDraft& r);
 // Reads windows, norms, scales, caps and sinks.
 void read_attention(GgufDraft& r);
 

@@ -1,6 +1,7 @@
 // Layers of a GGUF file: their sizes, layers without attention, sliding layers, and layers that
 // do not rotate, by the facts of the architecture's row.
 #include <algorithm>
+#include <utility>
 
 #include "src/model/gguf/gguf_draft.h"
 
@@ -13,13 +14,13 @@ constexpr const char* pattern_key = "attention.sliding_window_pattern";
 
 // Returns one number for all layers, one for each layer, or nothing.
 std::vector<std::int64_t> counts(const GgufDraft& r, const std::string& name) {
-  const auto given = r.file().integers(r.key(name));
+  auto given = r.file().integers(r.key(name));
   if (!given) return {};
   for (const std::int64_t count : *given)
     if (count < 0 || count > max_count)
       r.fail(r.key(name), name + " must be 0 to 65536, got " + std::to_string(count));
   if (given->size() > 1) r.require_length(name, given->size());
-  return *given;
+  return std::move(*given);
 }
 
 // Returns an array of booleans or integers by layer, or nothing if the value is no array.
@@ -142,6 +143,8 @@ std::int64_t read_window(GgufDraft& r) {
     r.fail(r.key(window_key),
            r.key(window_key) + " must be at least 1, got 0: in llama.cpp, sliding layers of " +
                r.arch + " then attend to nothing");
+  if (!given && size == 0 && r.row->window.slides != Slides::none)
+    r.note(std::string(window_key) + " is not given: in llama.cpp, no layer slides");
   if (size == 0 || facts.fixed == 0) return size;
   if (size != facts.fixed)
     unused("in llama.cpp, the window of " + r.arch + " is " + std::to_string(facts.fixed));
