@@ -187,7 +187,7 @@ std::uint64_t GgufConversion::bytes() const {
 
 GgufConversion plan_gguf(std::string_view config, std::span<const io::TensorEntry> tensors,
                          const GgufOptions& options) {
-  const internal::JsonDocument document(config, options.name);
+  const gnomon::internal::JsonDocument document(config, options.name);
   const internal::Subject subject = internal::find_subject(document.root(), {});
   const internal::Family* const family =
       subject.type ? internal::find_family(*subject.type) : nullptr;

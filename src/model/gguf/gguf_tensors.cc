@@ -11,6 +11,7 @@
 namespace gnomon::model::internal {
 namespace {
 
+using gnomon::internal::JsonType;
 using gnomon::internal::shown;
 using Shape = io::Array::Shape;
 
