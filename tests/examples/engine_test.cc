@@ -1,4 +1,5 @@
-// The engine of docs/examples on whole models, against the logits and tokens of transformers.
+// The engine of docs/examples on whole models, against the logits and tokens of transformers
+// and of llama.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -26,17 +27,9 @@ testing::Outcome run_engine(const std::vector<std::string>& arguments) {
   return testing::run(GNOMON_ENGINE, arguments, testing::Streams::separate);
 }
 
-class Engine : public ::testing::TestWithParam<std::string> {
- protected:
-  void SetUp() override {
-    if (*GNOMON_EMULATOR) GTEST_SKIP() << "programs run without an emulator only";
-  }
-};
-
-// A prompt in one pass, then one pass for each new token, with a cache.
-TEST_P(Engine, GivesTheLogitsAndTokensOfTransformers) {
-  const fs::path model = models / GetParam();
-  const Json expected = Json::parse(testing::contents(model / "expected.json"));
+// Runs a prompt in one pass, then one pass for each new token, with a cache.
+void expect_same(const fs::path& model, const fs::path& expected_json) {
+  const Json expected = Json::parse(testing::contents(expected_json));
   const auto steps = expected["steps"].get<std::vector<long>>();
   const auto logits = expected["logits"].get<std::vector<std::vector<double>>>();
   const testing::TemporaryFolder out;
@@ -63,13 +56,40 @@ TEST_P(Engine, GivesTheLogitsAndTokensOfTransformers) {
   EXPECT_LE(worst, 1e-5 * most);
 }
 
+class Engine : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (*GNOMON_EMULATOR) GTEST_SKIP() << "programs run without an emulator only";
+  }
+};
+
+TEST_P(Engine, GivesTheLogitsAndTokensOfTransformers) {
+  expect_same(models / GetParam(), models / GetParam() / "expected.json");
+}
+
+std::string test_name(const ::testing::TestParamInfo<std::string>& one) {
+  std::string name = one.param;
+  std::replace(name.begin(), name.end(), '-', '_');
+  return name;
+}
+
 INSTANTIATE_TEST_SUITE_P(Models, Engine,
-                         ::testing::Values("gemma3_text", "bloom", "phi3-longrope"),
-                         [](const auto& one) {
-                           std::string name = one.param;
-                           std::replace(name.begin(), name.end(), '-', '_');
-                           return name;
-                         });
+                         ::testing::Values("gemma3_text", "bloom", "phi3-longrope"), test_name);
+
+using GgufEngine = Engine;
+
+TEST_P(GgufEngine, GivesTheLogitsAndTokensOfLlamaCpp) {
+  expect_same(models / "gguf" / (GetParam() + ".gguf"),
+              models / "gguf" / (GetParam() + ".json"));
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, GgufEngine,
+                         ::testing::Values("llama", "qwen2", "qwen3", "gemma2", "gemma3",
+                                           "phi3", "gpt2", "gptneox", "bloom", "starcoder2",
+                                           "olmo2", "granite", "stablelm", "cohere2", "smollm3",
+                                           "gpt-oss", "llama-f16", "llama-bf16", "llama-q8_0",
+                                           "llama-q4_0"),
+                         test_name);
 
 // Returns the engine's error for a model in which `text` of a file is replaced by `other` of
 // the same length.
@@ -93,6 +113,30 @@ TEST(EngineErrors, NameWhatTheEngineDoesNotKnow) {
   EXPECT_EQ(error_after("layers.2.mlp.gate_up_proj", "layers.2.mlp.experts_proj"),
             "engine: no support for model.layers.2.mlp.experts_proj.weight\n");
   EXPECT_EQ(error_after("silu", "mish"), "engine: no support for the activation mish\n");
+}
+
+// Returns the engine's error for a GGUF file in which `other` replaces each `text` of the same
+// length.
+std::string gguf_error_after(const char* file, const std::string& text,
+                             const std::string& other) {
+  std::string all = testing::contents(models / "gguf" / file);
+  for (std::size_t at = 0; (at = all.find(text, at)) != std::string::npos; at += text.size())
+    all.replace(at, text.size(), other);
+  const testing::TemporaryFolder copy;
+  testing::put(copy / "changed.gguf", all);
+  const auto outcome = run_engine({copy / "changed.gguf", "3", "4"});
+  EXPECT_EQ(outcome.code, 1) << outcome.output;
+  return outcome.errors;
+}
+
+TEST(EngineErrors, NameWhatTheEngineDoesNotKnowOfAGgufFile) {
+  if (*GNOMON_EMULATOR) GTEST_SKIP() << "programs run without an emulator only";
+  EXPECT_EQ(gguf_error_after("llama.gguf", "blk.1.ffn_gate.", "blk.1.ffn_abcd."),
+            "engine: no support for blk.1.ffn_abcd.weight\n");
+  EXPECT_EQ(gguf_error_after("llama.gguf", "blk.1.attn_k.", "blk.1.attn_x."),
+            "engine: no support for blk.1.attn_x.weight\n");
+  EXPECT_EQ(gguf_error_after("gemma2.gguf", "gemma2", "bitnet"),
+            "engine: no support for bitnet\n");
 }
 
 }  // namespace engine_test

@@ -171,7 +171,7 @@ TEST(GgufErrors, Factors) {
   tensor_refused(quantized, freqs, "one factor for each of 8 pairs, got 32");
   Model integers("llama");
   integers.tensor(freqs, {8}, 26, std::string(32, '\1'));
-  tensor_refused(integers, freqs, "not F32, F16, BF16 or F64");
+  tensor_refused(integers, freqs, "not F32, F16, BF16, F64, Q8_0 or Q4_0");
   // The error of a file without tensor bytes is at the end of the file.
   Model missing("llama");
   missing.tensor_at(freqs, {8}, 0, 1 << 20);

@@ -167,9 +167,33 @@ TEST(Gguf, ReadsTensors) {
   EXPECT_EQ(gguf_tensor_type(1000), "");
   const std::string at = std::to_string(file->find_tensor("q")->offset);
   EXPECT_EQ(error(contents, [](const Gguf& g) { g.values(*g.find_tensor("q")); }),
-            "tensor \"q\" has type Q4_K, not F32, F16, BF16 or F64, at byte " + at);
+            "tensor \"q\" has type Q4_K, not F32, F16, BF16, F64, Q8_0 or Q4_0, at byte " + at);
   EXPECT_THAT(error(contents, [](const Gguf& g) { g.values(*g.find_tensor("i")); }),
               HasSubstr("has type I8"));
+}
+
+// Blocks of a scale and quants 0, 1, ..., as gguf.quants.dequantize (gguf 0.19) reads them.
+TEST(Gguf, DequantisesBlocks) {
+  std::string q8_0, q4_0;
+  std::vector<double> eights, fours;
+  for (const double scale : {0.5, -1.5}) {
+    q8_0 += gguf_bytes(Half(scale).bits);
+    q4_0 += gguf_bytes(Half(scale).bits);
+    for (int i = 0; i < 32; ++i) {
+      q8_0 += static_cast<char>(i * 8 - 128);
+      eights.push_back(scale * (i * 8 - 128));
+    }
+    for (int i = 0; i < 16; ++i) q4_0 += static_cast<char>(i + 16 * (15 - i));
+    for (int i = 0; i < 32; ++i) fours.push_back(scale * ((i < 16 ? i : 31 - i) - 8));
+  }
+  const std::string whole =
+      GgufBuilder().tensor("q8", {32, 2}, 8, q8_0).tensor("q4", {64}, 2, q4_0).file();
+  const File file(whole);
+  EXPECT_EQ(file->values(file->tensors()[0]), eights);
+  EXPECT_EQ(file->values(file->tensors()[1]), fours);
+  EXPECT_THAT(
+      error(whole.substr(0, whole.size() - 1), [](const Gguf& g) { g.values(g.tensors()[1]); }),
+      StartsWith("the file ends before the 36 bytes of tensor \"q4\""));
 }
 
 // ggml's block sizes, from their layout: scales, then quants.

@@ -139,8 +139,8 @@ class Gguf {
   // unaligned. Throws FormatError if the file ends before them, or if the tensor's size is
   // unknown.
   std::span<const std::byte> data(const GgufTensor& tensor) const;
-  // Returns the elements of an F32, F16, BF16 or F64 tensor, innermost axis contiguous. Throws
-  // FormatError for other types, and as data() does.
+  // Returns the elements of a tensor of type F32, F16, BF16, F64, Q8_0 or Q4_0, innermost axis
+  // contiguous. Exact. Throws FormatError for other types, and as data() does.
   std::vector<double> values(const GgufTensor& tensor) const;
 
  private:

@@ -104,6 +104,27 @@ std::vector<double> doubles(std::span<const std::byte> bytes) {
   return values;
 }
 
+// Returns the elements of blocks of 32: a scale in F16, then `quants` bytes. element(q, i):
+// element i of a block before scaling. Products are exact: 11 bits times 8.
+template <typename Element>
+std::vector<double> dequantised(std::span<const std::byte> bytes, std::size_t quants,
+                                Element element) {
+  constexpr std::size_t size = 32;
+  std::vector<double> values(bytes.size() / (sizeof(Half) + quants) * size);
+  const std::byte* at = bytes.data();
+  for (std::size_t i = 0; i < values.size(); i += size, at += sizeof(Half) + quants) {
+    const auto scale = static_cast<double>(static_cast<float>(load<Half>(at)));
+    for (std::size_t j = 0; j < size; ++j)
+      values[i + j] = scale * element(at + sizeof(Half), j);
+  }
+  return values;
+}
+int q8_0(const std::byte* quants, std::size_t i) { return load<std::int8_t>(quants + i); }
+// Elements 0 to 15 are in the low halves of the 16 bytes, elements 16 to 31 in the high halves.
+int q4_0(const std::byte* quants, std::size_t i) {
+  return std::to_integer<int>(quants[i % 16] >> (i / 16 * 4) & std::byte{15}) - 8;
+}
+
 }  // namespace
 
 std::string_view name(GgufType type) noexcept {
@@ -303,9 +324,11 @@ std::vector<double> Gguf::values(const GgufTensor& tensor) const {
   if (type == "F16") return doubles<Half>(bytes);
   if (type == "BF16") return doubles<BFloat16>(bytes);
   if (type == "F64") return doubles<double>(bytes);
+  if (type == "Q8_0") return dequantised(bytes, 32, q8_0);
+  if (type == "Q4_0") return dequantised(bytes, 16, q4_0);
   throw FormatError(shards_[tensor.shard].name, tensor.offset,
                     "tensor " + gnomon::internal::shown(tensor.name) + " has type " +
-                        std::string(type) + ", not F32, F16, BF16 or F64");
+                        std::string(type) + ", not F32, F16, BF16, F64, Q8_0 or Q4_0");
 }
 
 }  // namespace gnomon::model
