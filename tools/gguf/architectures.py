@@ -149,8 +149,8 @@ KEYS |= {
         "attention.indexer.types": [1, 1, 1, 1]},
     "talkie": {"logit_scale": 1.0}, "mellum": SLIDING | MOE,
 }
-# Tensors beside those of `tiny_gguf.optional`: needed ones, and ones that llama.cpp creates but neither
-# reads nor finds in released files.
+# Tensors beside those of `tiny_gguf.optional`: needed ones, and ones that llama.cpp creates but
+# neither reads nor finds in released files.
 NEEDED = {"gemma4": ("rope_freqs",), "graniteswitch": (".lora_",)}
 ABSENT = {"apertus": ("attn_q_norm.bias", "attn_k_norm.bias"),
           "t5": (".1.attn_rel_b", ".2.attn_rel_b", ".3.attn_rel_b"),

@@ -155,7 +155,8 @@ SWEEP: dict[str, Mapping[str, Any]] = {
     "temperature, no length": {"attention.temperature_scale": 0.3,
                                "rope.scaling.original_context_length": 8},
     "partial rotation": {"rope.dimension_count": 8},
-    "head sizes": {"attention.key_length": 24, "attention.value_length": 20},
+    "head sizes": {"attention.key_length": 24, "attention.value_length": 24,
+                   "rope.dimension_count": 24},
     "swa head sizes": SLIDING | {
         "attention.key_length": 24, "attention.value_length": 24,
         "attention.key_length_swa": 16, "attention.value_length_swa": 16,
@@ -232,7 +233,7 @@ def special() -> list[Case]:
             "attention.value_length": 16, "attention.key_length_swa": 24,
             "attention.value_length_swa": 16, "rope.dimension_count": 8,
             "rope.freq_base": 5e6, "rope.freq_base_swa": 1e4}),
-        Case("gemma4", "key heads by layer", {"attention.head_count_kv": [2, 2, 1, 2]}),
+        Case("gemma4", "key heads of each layer", {"attention.head_count_kv": [2, 2, 1, 2]}),
         Case("gemma4", "equal sizes", {"attention.key_length_swa": 32, "rope.dimension_count_swa":
                                        32, "attention.value_length_swa": 32}),
         Case("gemma4", "shared keys", {

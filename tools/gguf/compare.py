@@ -71,6 +71,8 @@ def matrix(parameter: Any, layer: int, part: str, tensors: dict[str, np.ndarray]
     if found is None:  # a norm without bias, or a table, which is added to the embeddings
         value = 1 if parameter.name.endswith(".weight") else 0
         return np.full((parameter.rows, parameter.columns), value, np.float32)
+    if "norm" in parameter.name and found.ndim == 2 and found.shape[1] == parameter.columns:
+        return np.ascontiguousarray(found)  # weights of each head
     if found.size != parameter.rows * parameter.columns:
         raise ShapeError(f"{parameter.name} must have {parameter.rows} x {parameter.columns} "
                          f"elements, but its tensor has {' x '.join(map(str, found.shape))}")

@@ -117,8 +117,6 @@ void read_attention(GgufDraft& r) {
   const bool causal = !encoder && given.value_or(true);
   if (encoder && given.value_or(false))
     r.note("attention.causal is not used: llama.cpp runs " + r.arch + " in both directions");
-  if (!given.value_or(true) && r.row->gguf.parts == GgufParts::encoder_and_decoder)
-    r.note("attention.causal is not used: llama.cpp also runs the decoder in both directions");
   for (Layer& layer : all_layers(r))
     layer.attention.visibility =
         layer.part == "encoder" ||
