@@ -6,11 +6,13 @@
 #include "gnomon/error.h"
 #include "gnomon/model/conversion.h"
 #include "src/core/text.h"
+#include "src/io/json.h"
 #include "src/model/gguf/gguf_plan.h"
 
 namespace gnomon::model::internal {
 namespace {
 
+using gnomon::internal::JsonType;
 using gnomon::internal::shown;
 using Shape = io::Array::Shape;
 
