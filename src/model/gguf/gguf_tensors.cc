@@ -6,6 +6,7 @@
 #include "gnomon/error.h"
 #include "gnomon/model/conversion.h"
 #include "src/core/text.h"
+#include "src/io/json.h"
 #include "src/model/gguf/gguf_plan.h"
 
 namespace gnomon::model::internal {
