@@ -4,11 +4,14 @@
 
 #include <algorithm>
 #include <fstream>
+#include <initializer_list>
 #include <memory>
+#include <tuple>
 
 #include "apps/cli/arguments.h"
 #include "apps/cli/attention_sizes.h"
 #include "apps/cli/command.h"
+#include "apps/cli/convert_gguf.h"
 #include "apps/cli/model_folder.h"
 #include "apps/cli/output.h"
 #include "gnomon/error.h"
@@ -21,14 +24,16 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr const char* convert_help =
-    R"(Usage: gnomon convert IN --to PAIRING [options] -o OUT
+    R"(Usage: gnomon convert IN --to PAIRING|gguf [options] -o OUT
 
 Reorders the rows of query and key projections for the given rotary pairing.
 IN: a .safetensors file, or a folder or .index.json of shards; OUT: the same.
 No number is computed. Converting back gives the same bytes.
+With --to gguf: writes a model folder as a new GGUF file for llama.cpp.
 
-  --to PAIRING      halves (Llama by Hugging Face) or adjacent (Llama by Meta)
-  --dry-run         only list the tensors that would change
+  --to TO           halves (Llama by Hugging Face), adjacent (by Meta), or gguf
+  --type TYPE       gguf: type of matrices, f32, f16 or bf16 (default: as in IN)
+  --dry-run         only list the tensors that would change or be written
   --json            the report as one JSON document
   --config PATH     config.json with the sizes (default: the one beside IN);
                     or give the sizes as options:
@@ -45,7 +50,7 @@ Example: gnomon convert Llama-3.1-8B --to adjacent -o Llama-3.1-8B-adjacent
 )";
 
 struct ConvertOptions {
-  std::string in, to;
+  std::string in, to, type;
   SizeOptions sizes;
   bool dry_run = false;
   OutputOptions output;
@@ -303,7 +308,30 @@ void print_report(const ConvertOptions& o, const Job& job) {
                internal::printable(o.output.path), name_of(job.to));
 }
 
+// Refuses options of the other kind of conversion.
+void check_options(const ConvertOptions& o) {
+  const bool gguf = o.to == "gguf";
+  const SizeOptions& s = o.sizes;
+  for (const auto& [option, given, of_gguf] :
+       std::initializer_list<std::tuple<const char*, bool, bool>>{
+           {"--type", !o.type.empty(), true},
+           {"--config", !s.config.empty(), false},
+           {"--family", s.family.has_value(), false},
+           {"--heads", s.heads.has_value(), false},
+           {"--kv-heads", s.key_heads.has_value(), false},
+           {"--head-dim", s.head_dim.has_value(), false},
+           {"--rotary-dim", s.rotary_dim.has_value(), false},
+           {"--first", s.first.has_value(), false},
+           {"--kv-lora-rank", s.kv_lora_rank.has_value(), false}})
+    if (given && of_gguf != gguf)
+      refuse("convert", fmt::format("{} must not be given with --to {}", option, o.to), option);
+}
+
 int run_convert(const ConvertOptions& o) {
+  check_options(o);
+  if (o.to == "gguf")
+    return run_convert_to_gguf(
+        {.in = o.in, .type = o.type, .dry_run = o.dry_run, .output = o.output});
   const Job job = plan(o);
   check_output(o, job);
   if (!o.dry_run) write(o, job);
@@ -320,7 +348,8 @@ Command convert_command() {
   Command command("convert", convert_help);
   auto o = std::make_shared<ConvertOptions>();
   command.required("IN", &o->in).file();
-  command.required("--to", &o->to).choices({"halves", "adjacent"});
+  command.required("--to", &o->to).choices({"halves", "adjacent", "gguf"});
+  command.option("--type", &o->type).choices({"f32", "f16", "bf16"});
   command.flag("--dry-run", &o->dry_run);
   command.flag("--json", &o->output.json);
   command.option("--config", &o->sizes.config).file();

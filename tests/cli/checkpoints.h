@@ -83,6 +83,27 @@ class ConvertProgram : public InFolder {
     }
     put_index(folder, map);
   }
+  // All tensors of Llama with one layer, and a vocabulary that makes the file large: 300 KB.
+  void put_llama(const std::string& folder) const {
+    const std::string layer = "model.layers.0.";
+    std::vector<Piece> pieces = llama_layer(0);
+    for (Piece& piece : pieces) piece.shape[piece.name.ends_with("o_proj.weight") ? 0 : 1] = 32;
+    for (const std::string& norm : {std::string("model.norm"), layer + "input_layernorm",
+                                    layer + "post_attention_layernorm"})
+      pieces.push_back({norm + ".weight", "BF16", {32}, 2});
+    for (const char* name : {"gate_proj", "up_proj"})
+      pieces.push_back({layer + "mlp." + name + ".weight", "BF16", {48, 32}, 2});
+    pieces.push_back({layer + "mlp.down_proj.weight", "BF16", {32, 48}, 2});
+    pieces.push_back({"model.embed_tokens.weight", "BF16", {4000, 32}, 2});
+    std::filesystem::create_directory(file(folder));
+    testing::put(file(folder + "/model.safetensors"), safetensors(pieces));
+    auto config = nlohmann::json::parse(llama_config);
+    config["num_hidden_layers"] = 1;
+    config["vocab_size"] = 4000;
+    config["rms_norm_eps"] = 1e-6;
+    config["tie_word_embeddings"] = true;
+    testing::put(file(folder + "/config.json"), config.dump());
+  }
   void put_index(const std::string& folder, const nlohmann::json& map) const {
     testing::put(
         file(folder + "/model.safetensors.index.json"),

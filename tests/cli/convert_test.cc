@@ -321,7 +321,7 @@ TEST_F(ConvertProgram, OptionsDoWithoutAConfig) {
   EXPECT_THAT(refused(with({"--heads", "3", "--head-dim", "8"})),
               HasSubstr("must have 24 rows"));
   EXPECT_THAT(refused({"convert", file("adapter.safetensors"), "--to", "half", "--dry-run"}),
-              HasSubstr("--to must be one of halves, adjacent, got half"));
+              HasSubstr("--to must be one of halves, adjacent, gguf, got half"));
 }
 
 }  // namespace convert_test

@@ -147,6 +147,8 @@ class Pages : public ConvertProgram {
       auto config = nlohmann::json::parse(llama_config);
       config["num_hidden_layers"] = 4;
       put(file(path + "/config.json"), config.dump());
+    } else if (word == "Llama-3.2-1B") {
+      put_llama(path);
     } else if (word == "adapter_model.safetensors") {
       put(file(path),
           safetensors({{"base_model.model.model.layers.0.self_attn.q_proj.lora_B.weight",

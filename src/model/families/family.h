@@ -16,6 +16,7 @@
 #include "gnomon/model/description.h"
 #include "gnomon/rotary/mrope.h"
 #include "gnomon/rotary/rotary.h"
+#include "src/model/families/gguf_weights.h"
 
 namespace gnomon::model::internal {
 
@@ -204,6 +205,7 @@ struct Family {
   std::vector<std::pair<std::string_view, std::string_view>> parts = {};
 
   GgufNames gguf = {};
+  GgufWeights gguf_weights = {};
 };
 constexpr std::int64_t by_heads = -1;
 
@@ -215,7 +217,7 @@ class Families {
   Family operator()(const Family& base, std::initializer_list<std::string_view> names,
                     const auto&... facts) {
     Family row = base;
-    row.model_type = {}, row.gguf = {};
+    row.model_type = {}, row.gguf = {}, row.gguf_weights = {};
     (facts(row), ...);
     for (const std::string_view name : names) {
       row.model_type = name;
@@ -324,6 +326,10 @@ constexpr auto gguf(std::string_view architecture, RopeType rope_type) {
   return [=](Family& row) {
     row.gguf.architecture = architecture, row.gguf.rope_type = rope_type;
   };
+}
+// Names in a GGUF file that is written.
+inline auto to_gguf(GgufWeights weights) {
+  return [weights = std::move(weights)](Family& row) { row.gguf_weights = weights; };
 }
 constexpr auto gguf_window(const GgufSliding& sliding) {
   return [=](Family& row) { row.gguf.sliding = sliding; };

@@ -6,6 +6,13 @@
 namespace gnomon::model::internal {
 namespace {
 
+constexpr GgufKey softcaps[] = {
+    {"attn_logit_softcapping", "attn_logit_softcapping"},
+    {"final_logit_softcapping", "final_logit_softcapping"},
+};
+constexpr GgufKey final_softcap[] = {{"final_logit_softcapping", "final_logit_softcapping",
+                                      GgufKeyType::number, GgufKeyPresence::optional}};
+
 // The last layers have no separate keys and values.
 void share_keys(Reading& r, std::int64_t otherwise) {
   const std::int64_t shared = r.keys.integer({"num_kv_shared_layers"}, 0).value_or(otherwise);
@@ -83,19 +90,42 @@ void read_recurrent_gemma(Reading& r) {
 
 void add_gemma(Families& add) {
   using namespace changes;
+  using namespace gguf_groups;
+  const GgufFixed activation = {"hidden_activation|hidden_act", "gelu_pytorch_tanh|gelu",
+                                "gelu_pytorch_tanh"};
+  const GgufWeights gemma_weights{.architecture = "gemma",
+                                  .tensors = {embeddings, always_tied, input_norm, separate_qkv,
+                                              feed_forward_norm, gated_layer},
+                                  .keys = {rms_norm_key},
+                                  .fixed = {activation},
+                                  .norm_offset = 1};
+  const GgufWeights gemma2_weights{
+      .architecture = "gemma2",
+      .tensors = {embeddings, always_tied, input_norm, separate_qkv, output_norms,
+                  inner_feed_forward_norm, gated_layer},
+      .keys = {rms_norm_key, softcaps},
+      .fixed = {activation},
+      .norm_offset = 1};
+  GgufWeights gemma3_weights = gemma2_weights;
+  gemma3_weights.architecture = "gemma3";
+  gemma3_weights.tensors[1] = output_or_tied;
+  gemma3_weights.tensors.push_back(head_norms);
+  gemma3_weights.keys = {rms_norm_key, final_softcap};
   add(rotary, {"embedding_gemma2_text"}, read(read_embedding_gemma2), base(1'000'000),
       head_dim(256), length(262'144), sizes(24, 4, 512), key_heads(2),
       visibility(bidirectional), window(by_type, 512), window_sides(WindowSides::whole),
       local_base(10'000), full_every(6), norm(rms, before, head, 1e-6), value_norm(true),
       softmax_scale(1), differences("full layers have wider heads; one base per layer type"));
-  const Family gemma = add(rotary, {"gemma"}, head_dim(256), length(8192), sizes(28, 16, 3072),
-                           key_heads(16), gguf("gemma", RopeType::halves));
+  const Family gemma =
+      add(rotary, {"gemma"}, head_dim(256), length(8192), sizes(28, 16, 3072), key_heads(16),
+          gguf("gemma", RopeType::halves), to_gguf(gemma_weights));
   const Family gemma2 =
       add(gemma, {"gemma2"}, softmax_scale(1.0 / 16), scalar_key("query_pre_attn_scalar"),
           sizes(26, 8, 2304), key_heads(4), window(by_type, 4096, "sf"), softcap(50),
           gguf("gemma2", RopeType::halves), gguf_layers_scaled_by_width(46),
           gguf_keys("attn_logit_softcapping"),
-          gguf_window({.window = GgufWindow::causal, .every = 2, .size = 4096}));
+          gguf_window({.window = GgufWindow::causal, .every = 2, .size = 4096}),
+          to_gguf(gemma2_weights));
   const Family gemma3_text =
       add(gemma2, {"gemma3_text"}, read(read_gemma3), base(1'000'000), length(131'072),
           window(by_type, 4096), local_base(10'000), full_every(6),
@@ -105,7 +135,8 @@ void add_gemma(Families& add) {
           gguf_window({.window = GgufWindow::causal,
                        .every = 6,
                        .base = SlidingBase::own,
-                       .scaled = false}));
+                       .scaled = false}),
+          to_gguf(gemma3_weights));
   add(gemma3_text, {}, visibility(bidirectional), gguf("gemma-embedding", RopeType::halves),
       gguf_window({.window = GgufWindow::symmetric,
                    .every = 6,

@@ -6,6 +6,13 @@
 namespace gnomon::model::internal {
 namespace {
 
+constexpr GgufKey granite_scales[] = {
+    {"logits_scaling", "logit_scale"},
+    {"residual_multiplier", "residual_scale"},
+    {"embedding_multiplier", "embedding_scale"},
+    {"attention_multiplier", "attention.scale"},
+};
+
 void read_granite_by_layer(Reading& r) {
   const auto bases = r.keys.find({"layer_rope_theta"});
   if (!bases) return read_rotary(r);
@@ -58,13 +65,19 @@ void read_bamba(Reading& r) {
 
 void add_granite(Families& add) {
   using namespace changes;
+  using namespace gguf_groups;
+  const GgufWeights granite_weights{.architecture = "granite",
+                                    .tensors = {embeddings, output_or_tied, input_norm,
+                                                separate_qkv, feed_forward_norm, gated_layer},
+                                    .keys = {rms_norm_key, granite_scales},
+                                    .fixed = {silu}};
   add(rotary, {"bamba"}, read(read_bamba), share(0.5, factor), length(262'144),
       sizes(32, 32, 4096), key_heads(8), differences("attention in some layers"));
   const Family granite4_vision_text =
       add(rotary, {"granite4_vision_text", "granitemoeshared"}, softmax_scale(1),
           scale_key("attention_multiplier"), sizes(32, 32, 4096));
   add(granite4_vision_text, {"granite"}, gguf("granite", RopeType::adjacent),
-      gguf_keys("attention.scale", "rope.scaling.finetuned"));
+      gguf_keys("attention.scale", "rope.scaling.finetuned"), to_gguf(granite_weights));
   add(granite4_vision_text, {},
       note("llama.cpp has one more attention, with one head and without rotation, which "
            "selects the adapter of each token; it is not described"),

@@ -4,6 +4,21 @@
 namespace gnomon::model::internal {
 namespace {
 
+constexpr GgufTensorName mixtral_experts[] = {
+    {"layers.{}.block_sparse_moe.gate", "blk.{}.ffn_gate_inp", "EC"},
+    {"layers.{}.block_sparse_moe.experts.{e}.w1", "blk.{}.ffn_gate_exps", "EFC"},
+    {"layers.{}.block_sparse_moe.experts.{e}.w3", "blk.{}.ffn_up_exps", "EFC"},
+    {"layers.{}.block_sparse_moe.experts.{e}.w2", "blk.{}.ffn_down_exps", "ECF"},
+};
+constexpr GgufTensorName arcee_layers[] = {
+    {"layers.{}.mlp.up_proj", "blk.{}.ffn_up", "FC", GgufOrder::as_is, GgufBias::none},
+    {"layers.{}.mlp.down_proj", "blk.{}.ffn_down", "CF", GgufOrder::as_is, GgufBias::none},
+};
+constexpr GgufTensorName starcoder2_layers[] = {
+    {"layers.{}.mlp.c_fc", "blk.{}.ffn_up", "FC", GgufOrder::as_is, GgufBias::required},
+    {"layers.{}.mlp.c_proj", "blk.{}.ffn_down", "CF", GgufOrder::as_is, GgufBias::required},
+};
+
 void read_ministral3(Reading& r) {
   prepare(r);
   for (const char* name : {"rope_scaling", "rope_parameters"})
@@ -16,6 +31,32 @@ void read_ministral3(Reading& r) {
 
 void add_llama(Families& add) {
   using namespace changes;
+  using namespace gguf_groups;
+  const GgufWeights llama_weights{.architecture = "llama",
+                                  .tensors = {embeddings, output_or_tied, input_norm,
+                                              separate_qkv, feed_forward_norm, gated_layer},
+                                  .keys = {rms_norm_key},
+                                  .fixed = {silu}};
+  const GgufWeights arcee_weights{.architecture = "arcee",
+                                  .tensors = {embeddings, output_or_tied, input_norm,
+                                              separate_qkv, feed_forward_norm, arcee_layers},
+                                  .keys = {rms_norm_key},
+                                  .fixed = {{"hidden_act", "relu2", "relu2"}}};
+  const GgufWeights seed_oss_weights{.architecture = "seed_oss",
+                                     .tensors = {embeddings, output_or_tied, input_norm,
+                                                 separate_qkv, output_norm, gated_layer},
+                                     .keys = {rms_norm_key},
+                                     .fixed = {silu}};
+  GgufWeights mixtral_weights = llama_weights;
+  mixtral_weights.tensors.back() = mixtral_experts;
+  mixtral_weights.keys.push_back(used_experts);
+  const GgufWeights starcoder2_weights{
+      .architecture = "starcoder2",
+      .tensors = {biased_embeddings, output_or_tied, biased_input_norm, separate_qkv,
+                  biased_feed_forward_norm, starcoder2_layers},
+      .keys = {layer_norm_key},
+      .fixed = {gelu},
+      .heads_fill_width = true};
   const Family normed =
       add(rotary, {}, norm(rms, before, head, 1e-6), gguf("bailingmoe2", RopeType::halves));
   add(normed, {}, gguf("grovemoe", RopeType::halves));
@@ -73,8 +114,10 @@ void add_llama(Families& add) {
   add(apertus1p5_text, {"apertus"}, norm(rms, before, head, 1e-5), unsupported(""),
       gguf("apertus", RopeType::halves));
   add(rotary, {"aquila"}, share(1, any));
-  add(rotary, {"arcee"}, length(4096), sizes(32, 32, 2560), gguf("arcee", RopeType::adjacent));
-  add(rotary, {"aria_text", "llama"}, sizes(32, 32, 4096));
+  add(rotary, {"arcee"}, length(4096), sizes(32, 32, 2560), gguf("arcee", RopeType::adjacent),
+      to_gguf(arcee_weights));
+  add(rotary, {"aria_text"}, sizes(32, 32, 4096));
+  add(rotary, {"llama"}, sizes(32, 32, 4096), to_gguf(llama_weights));
   add(rotary, {"bitnet"}, base(500'000), sizes(30, 20, 2560), key_heads(5),
       gguf("bitnet", RopeType::halves));
   const Family blt_global_transformer =
@@ -149,9 +192,9 @@ void add_llama(Families& add) {
       gguf_keys("attention.temperature_scale", "rope.scaling.yarn_beta_fast",
                 "rope.scaling.yarn_beta_slow", "rope.scaling.yarn_log_multiplier"));
   add(rotary, {"mistral"}, length(131'072), sizes(32, 32, 4096), key_heads(8),
-      window(all, 4096), gguf("llama", RopeType::adjacent));
+      window(all, 4096), gguf("llama", RopeType::adjacent), to_gguf(llama_weights));
   add(rotary, {"mixtral"}, base(1'000'000), length(131'072), sizes(32, 32, 4096), key_heads(8),
-      window(all));
+      window(all), to_gguf(mixtral_weights));
   add(rotary, {"molmo2_text"}, head_dim(128), length(36'864), sizes(36, 32, 4096), key_heads(8),
       norm(rms, before, head, 1e-6));
   add(rotary, {"muse_glimmer_assistant"}, base(500'000), head_dim(128), length(131'072),
@@ -162,11 +205,11 @@ void add_llama(Families& add) {
       sizes(32, 48, 6144), gguf("nemotron", RopeType::halves));
   add(rotary, {"orion"}, share(1, any), gguf("orion", RopeType::halves));
   add(rotary, {"seed_oss"}, head_dim(128), length(524'288), sizes(64, 80, 4096), key_heads(8),
-      gguf("seed_oss", RopeType::halves));
+      gguf("seed_oss", RopeType::halves), to_gguf(seed_oss_weights));
   add(rotary, {"solar_open"}, base(1'000'000), share(1, factor), head_dim(128), length(131'072),
       sizes(48, 64, 4096), key_heads(8));
   add(rotary, {"starcoder2"}, length(4096), sizes(30, 24, 3072), key_heads(2), window(all),
-      gguf("starcoder2", RopeType::halves));
+      gguf("starcoder2", RopeType::halves), to_gguf(starcoder2_weights));
   add(rotary, {"unlimited_ocr_text"}, head_dim(by_heads), length(32'768), sizes(12, 10, 1280),
       key_heads(10), unsupported("windows and a reference image"));
   add(rotary, {"xverse"}, share(1, any), gguf("xverse", RopeType::adjacent));

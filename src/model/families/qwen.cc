@@ -31,6 +31,25 @@ void read_qwen3_next(Reading& r) {
 
 void add_qwen(Families& add) {
   using namespace changes;
+  using namespace gguf_groups;
+  const GgufWeights qwen2_weights{.architecture = "qwen2",
+                                  .tensors = {embeddings, output_or_tied, input_norm,
+                                              biased_qkv, feed_forward_norm, gated_layer},
+                                  .keys = {rms_norm_key},
+                                  .fixed = {silu},
+                                  .heads_fill_width = true};
+  const GgufWeights qwen3_weights{
+      .architecture = "qwen3",
+      .tensors = {embeddings, output_or_tied, input_norm, separate_qkv, head_norms,
+                  feed_forward_norm, gated_layer},
+      .keys = {rms_norm_key},
+      .fixed = {silu}};
+  const GgufWeights qwen3_moe_weights{
+      .architecture = "qwen3moe",
+      .tensors = {embeddings, output_or_tied, input_norm, separate_qkv, head_norms,
+                  feed_forward_norm, experts},
+      .keys = {rms_norm_key, used_experts, feed_forward_length},
+      .fixed = {silu, {"norm_topk_prob", "true", "false"}}};
   add(rotary, {"cosmos3_edge_text"}, base(100'000'000),
       rope(
           R"({"rope_type": "default", "rope_theta": 100000000.0,
@@ -44,7 +63,7 @@ void add_qwen(Families& add) {
       weights(stacked), gguf("qwen", RopeType::halves));
   const Family qwen2 =
       add(rotary, {"qwen2"}, length(32'768), sizes(32, 32, 4096), key_heads(32),
-          window(from_layer, 4096), gguf("qwen2", RopeType::halves));
+          window(from_layer, 4096), gguf("qwen2", RopeType::halves), to_gguf(qwen2_weights));
   const Family qwen2_5_vl_text =
       add(qwen2, {"qwen2_5_vl_text", "qwen2_vl_text"}, base(1'000'000),
           mrope(MRopeOrder::sequential, {16, 24, 24}), head_dim(by_heads), sizes(80, 64, 8192),
@@ -59,7 +78,7 @@ void add_qwen(Families& add) {
   add(qwen2, {"qwen2_moe"}, sizes(24, 16, 2048), key_heads(16), window(even_below, 4096),
       gguf("qwen2moe", RopeType::halves));
   const Family qwen3 = add(qwen2, {"qwen3"}, head_dim(128), norm(rms, before, head, 1e-6),
-                           gguf("qwen3", RopeType::halves));
+                           gguf("qwen3", RopeType::halves), to_gguf(qwen3_weights));
   const Family qwen3_omni_moe_talker_code_predictor =
       add(qwen3, {"qwen3_omni_moe_talker_code_predictor"}, sizes(5, 16, 1024), key_heads(8),
           window(none));
@@ -93,7 +112,8 @@ void add_qwen(Families& add) {
       gguf("qwen4exp", RopeType::interleaved_sections), gguf_attention_every(4),
       gguf_unsupported_by("attention.compress_ratios"));
   add(qwen2, {"qwen3_moe"}, sizes(24, 32, 2048), key_heads(4), window(switched, 4096),
-      norm(rms, before, head, 1e-6), gguf("qwen3moe", RopeType::halves));
+      norm(rms, before, head, 1e-6), gguf("qwen3moe", RopeType::halves),
+      to_gguf(qwen3_moe_weights));
   const Family qwen2_audio = add(multimodal, {"qwen2_audio"}, language("qwen2"));
   add(qwen2_audio, {"qwen2_5_omni_thinker"}, language("qwen2_5_omni_text"),
       part("vision_config", "qwen2_5_omni_vision_encoder"));

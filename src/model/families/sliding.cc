@@ -7,6 +7,8 @@
 namespace gnomon::model::internal {
 namespace {
 
+constexpr GgufKey logit_scale[] = {{"logit_scale", "logit_scale"}};
+
 // Layers with full attention do not rotate.
 void read_nope_full_layers(Reading& r) {
   prepare(r);
@@ -206,9 +208,29 @@ void read_step3(Reading& r) {
 
 void add_sliding(Families& add) {
   using namespace changes;
+  using namespace gguf_groups;
+  const GgufWeights cohere2_weights{
+      .architecture = "cohere2",
+      .tensors = {embeddings, always_tied, input_norm, separate_qkv, gated_layer},
+      .keys = {layer_norm_key, logit_scale},
+      .fixed = {silu},
+      .heads_fill_width = true};
+  GgufWeights cohere_weights = cohere2_weights;
+  cohere_weights.architecture = "command-r";
+  const GgufWeights olmo3_weights{
+      .architecture = "olmo2",
+      .tensors = {embeddings, output, separate_qkv, row_norms, output_norms, gated_layer},
+      .keys = {rms_norm_key},
+      .fixed = {silu},
+      .heads_fill_width = true};
+  const GgufWeights smollm3_weights{.architecture = "smollm3",
+                                    .tensors = {embeddings, output_or_tied, input_norm,
+                                                separate_qkv, feed_forward_norm, gated_layer},
+                                    .keys = {rms_norm_key},
+                                    .fixed = {silu}};
   add(rotary, {"cohere"}, pairing(adjacent), base(500'000), length(8192), sizes(40, 64, 8192),
       norm(layer_norm, before, head, 1e-5, 0, "use_qk_norm", false),
-      gguf("command-r", RopeType::adjacent));
+      gguf("command-r", RopeType::adjacent), to_gguf(cohere_weights));
   const Family cohere2 = add(
       rotary, {"cohere2"}, read(read_nope_full_layers), pairing(adjacent), length(8192),
       sizes(40, 64, 8192), window(by_type, 4096), full_every(4), nope_layers(NopeLayers::full),
@@ -217,7 +239,8 @@ void add_sliding(Families& add) {
       gguf_window({.window = GgufWindow::causal,
                    .every = 4,
                    .size = by_file,
-                   .base = SlidingBase::same}));
+                   .base = SlidingBase::same}),
+      to_gguf(cohere2_weights));
   const Family cohere2_moe =
       add(cohere2, {"cohere2_moe"}, head_dim(128), gguf("cohere2moe", RopeType::adjacent),
           gguf_keys("leading_dense_block_count"),
@@ -308,10 +331,11 @@ void add_sliding(Families& add) {
       length(1'048'576), sizes(62, 128, 8192), key_heads(16));
   add(rotary, {"olmo3"}, read(read_olmo3), base(500'000), sizes(32, 32, 4096),
       window(by_type, 4096), full_every(4), norm(rms, before, all_heads, 1e-5),
-      differences("only full layers are scaled"));
+      differences("only full layers are scaled"), to_gguf(olmo3_weights));
   add(rotary, {"smollm3"}, read(read_smollm3), base(2'000'000), length(32'768),
       sizes(36, 16, 2048), key_heads(4), window(unrotated), nope_every(4),
-      differences("one layer in four does not rotate"), gguf("smollm3", RopeType::adjacent));
+      differences("one layer in four does not rotate"), gguf("smollm3", RopeType::adjacent),
+      to_gguf(smollm3_weights));
   add(rotary, {"step3p5"}, read(read_step3), scalar_key("query_pre_attn_scalar"),
       share(1, factor), head_dim(128), length(128'000), sizes(45, 64, 4096), key_heads(8),
       window(by_type), norm(rms, before, head, 1e-5, 1),
