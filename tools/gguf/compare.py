@@ -242,8 +242,8 @@ class Pool:
 def row(case: Any, result: Result) -> str:
     error = f"{result.error:.1e}" if result.outcome in ("agree", "differ") else ""
     notes = "; notes: " + "; ".join(result.notes) if result.outcome == "differ" else ""
-    return (f"{case.architecture:16} {case.name:28} {result.outcome:8} {error:8} "
-            f"{result.detail}{notes}")
+    said = " ".join(f"{result.detail}{notes}".split())
+    return f"{case.architecture:16} {case.name:28} {result.outcome:8} {error:8} {said}"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

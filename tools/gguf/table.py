@@ -65,6 +65,11 @@ def write(path: pathlib.Path, results: Sequence[tuple[Any, Any]], sweep: set[str
                 result.outcome for case, result in swept if case.name == name)
             lines.append(f"| {name} | {count['agree']} | {count['differ']} | {count['refused']} | "
                          f"{count['not run']} |")
+    different = [(case, result) for case, result in swept if result.outcome == "differ"]
+    if different:
+        lines += ["\nThese differ:\n"]
+        lines += [f"- {case.architecture}, {case.name}: {clean(result.detail)}"
+                  for case, result in different]
     path.write_text("\n".join(lines) + "\n")
 
 
