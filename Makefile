@@ -25,7 +25,7 @@ fuzz := build/fuzz
 gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-long configure-release build lab test build-tests build-asan \
-        build-tsan build-neon build-fuzz asan wheel test-python test-neon test-torch2 test-long bench instructions peers \
+        build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-neon test-torch2 test-long bench instructions peers \
         gpu gpu-bundle format check-format install clean
 .DEFAULT_GOAL := help
 
@@ -34,6 +34,7 @@ help:
 	@echo 'make lab TORCH=pypi   the same on a GPU, if there is one (downloads PyPI torch, 6 GB)'
 	@echo 'make test          build and run all tests, those of the library also under the sanitizers'
 	@echo 'make test-python   test the Python package with PyTorch, JAX, transformers (downloads about 6 GB)'
+	@echo 'make test-gguf     compare the reader of GGUF files with llama.cpp (downloads as test-python)'
 	@echo 'make wheel         build the Python wheel for manylinux and the source distribution'
 	@echo 'make build         build the program: $(gnomon)'
 	@echo 'make bench         build the program, and run `gnomon bench` with BENCH_FLAGS'
@@ -121,6 +122,9 @@ wheel: setup-lab
 
 test-python: build-tests
 	@tools/python.sh all $(PYTEST_FLAGS)
+
+test-gguf: build-tests
+	@tools/python.sh gguf $(PYTEST_FLAGS)
 
 asan: setup
 	@tools/python.sh tools

@@ -8,6 +8,7 @@
 #   tools/python.sh core             with that wheel, runs the tests that require NumPy only
 #   tools/python.sh cluster [OPTION...]  the same for tests/python/cluster, with Ray
 #   tools/python.sh all [OPTION...]  installs PyTorch, JAX, transformers and others, runs all tests
+#   tools/python.sh gguf [OPTION...] the same for tests/python/gguf: the GGUF reader against llama.cpp
 #   tools/python.sh release          writes a manylinux wheel and the source distribution to build/python/dist
 #   tools/python.sh generated        writes the specs and the stubs from the module of build/release
 set -euo pipefail
@@ -80,7 +81,13 @@ case ${1-} in
   all)
     build_wheel build/release
     install_wheel all
-    exec "$work/all/bin/python" -m pytest tests/python --ignore=tests/python/gpu "${@:2}"  # a GPU: make gpu
+    # A GPU: make gpu. Minutes of llama.cpp: make test-gguf.
+    exec "$work/all/bin/python" -m pytest tests/python --ignore=tests/python/gpu --ignore=tests/python/gguf "${@:2}"
+    ;;
+  gguf)
+    build_wheel build/release
+    install_wheel all
+    exec "$work/all/bin/python" -m pytest -q tests/python/gguf "${@:2}"
     ;;
   release)
     environment tools

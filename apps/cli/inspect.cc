@@ -17,12 +17,13 @@
 #include "gnomon/io/file.h"
 #include "gnomon/model/config.h"
 #include "gnomon/model/description.h"
+#include "gnomon/model/gguf_model.h"
 
 namespace gnomon::cli {
 namespace {
 
 constexpr const char* inspect_help = R"(Usage: gnomon inspect PATH [options]
-       gnomon inspect --families
+       gnomon inspect --families | --architectures
 
 Prints the position encoding of a released model: all parameters that follow
 from its config or GGUF file, for a context length.
@@ -43,6 +44,7 @@ from its config or GGUF file, for a context length.
                     before and after scaling, score by distance
   -o FILE           .json or .html
   --families        a table of the families known by name (Markdown)
+  --architectures   a table of the architectures of GGUF files (Markdown)
 
 Example: gnomon inspect ~/models/Llama-3.1-8B --length 131072
 )";
@@ -50,7 +52,7 @@ Example: gnomon inspect ~/models/Llama-3.1-8B --length 131072
 struct InspectOptions {
   std::string path, yarn_factor, part, assume_pairing, html;
   std::optional<std::int64_t> length, layer;
-  bool families = false;
+  bool families = false, architectures = false;
   OutputOptions output;
 };
 
@@ -60,6 +62,12 @@ void print_families() {
   for (const model::FamilyInfo& one : model::families())
     fmt::print("| {} | {} | {} | {} | {} | {} |\n", one.model_type, one.position, one.base,
                one.rotated, one.head_dim, one.layers);
+}
+
+void print_architectures() {
+  fmt::print("| general.architecture | model_type | position | read |\n|---|---|---|---|\n");
+  for (const model::ArchitectureInfo& one : model::architectures())
+    fmt::print("| {} | {} | {} | {} |\n", one.name, one.model_type, one.position, one.read);
 }
 
 void print_fact(std::string_view name, std::string_view text) {
@@ -125,7 +133,12 @@ int run_inspect(InspectOptions& o) {
     print_families();
     return 0;
   }
-  if (o.path.empty()) refuse("inspect", "PATH or --families must be given", "neither");
+  if (o.architectures) {
+    print_architectures();
+    return 0;
+  }
+  if (o.path.empty())
+    refuse("inspect", "PATH, --families or --architectures must be given", "none");
   if (!o.html.empty()) {
     o.output.path = o.html;
     if (std::filesystem::path(o.html).extension() != ".html")
@@ -159,7 +172,7 @@ int run_inspect(InspectOptions& o) {
 Command inspect_command() {
   Command command("inspect", inspect_help);
   auto o = std::make_shared<InspectOptions>();
-  command.option("PATH", &o->path).file().not_with({"--families"});
+  command.option("PATH", &o->path).file().not_with({"--families", "--architectures"});
   command.option("--length", &o->length).at_least(1).only_with({"PATH"});
   command.option("--layer", &o->layer).at_least(0).only_with({"PATH"});
   command.option("--part", &o->part).only_with({"PATH"});
@@ -173,6 +186,7 @@ Command inspect_command() {
   command.option("--html", &o->html).file().only_with({"PATH"}).not_with({"-o"});
   command.option("-o", &o->output.path).only_with({"PATH"});
   command.flag("--families", &o->families);
+  command.flag("--architectures", &o->architectures).not_with({"--families"});
   command.run = [o] { return run_inspect(*o); };
   return command;
 }

@@ -10,6 +10,7 @@
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/model/config.h"
+#include "gnomon/model/gguf_files.h"
 #include "gnomon/model/gguf_model.h"
 
 namespace gnomon::cli {
@@ -53,8 +54,7 @@ model::ModelDescription read_model(const std::string& path, const std::string& y
       refuse("inspect", "--yarn-factor applies to a config.json, not to a GGUF file", path);
     if (pairing)
       refuse("inspect", "--assume-pairing applies to a config.json, not to a GGUF file", path);
-    model::ModelDescription model =
-        model::read_gguf(model::Gguf(mapped.bytes(), mapped.name()));
+    model::ModelDescription model = model::read_gguf(model::GgufFiles(file).gguf());
     if (!part.empty() && !keep_part(model, part))
       refuse("inspect", "--part must name a part of the GGUF file", part);
     return model;

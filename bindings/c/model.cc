@@ -9,6 +9,7 @@
 #include "gnomon/io/file.h"
 #include "gnomon/model/config.h"
 #include "gnomon/model/encoding.h"
+#include "gnomon/model/gguf_files.h"
 #include "gnomon/model/gguf_model.h"
 #include "gnomon/model/layer.h"
 #include "src/core/json_value.h"
@@ -77,7 +78,7 @@ model::ModelDescription read_model(const std::filesystem::path& given_path) {
   const io::MappedFile file(path);
   const bool is_gguf = file.text().starts_with("GGUF");
   model::ModelDescription model = is_gguf
-                                      ? model::read_gguf(model::Gguf(file.bytes(), file.name()))
+                                      ? model::read_gguf(model::GgufFiles(path).gguf())
                                       : model::read_config(file.text(), {.name = file.name()});
   model.source = given_path.string();
   return model;

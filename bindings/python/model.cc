@@ -14,6 +14,7 @@
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
 #include "gnomon/model/config.h"
+#include "gnomon/model/gguf_files.h"
 #include "gnomon/model/gguf_model.h"
 #include "gnomon/model/layer.h"
 #include "src/core/tensor.h"
@@ -50,7 +51,7 @@ ModelDescription read_path(const std::string& given, const std::string& part,
   const bool is_gguf = file.text().starts_with("GGUF");
   if (is_gguf && assume_pairing)
     refuse("model", "assume_pairing applies to a config, not to a GGUF file", given);
-  ModelDescription model = is_gguf ? model::read_gguf(model::Gguf(file.bytes(), file.name()))
+  ModelDescription model = is_gguf ? model::read_gguf(model::GgufFiles(path).gguf())
                                    : model::read_config(file.text(), options);
   model.source = given;
   return model;

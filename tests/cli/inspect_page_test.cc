@@ -183,6 +183,15 @@ TEST_F(Inspect, TheTableOfFamiliesIsTheOneInTheDocs) {
   EXPECT_THAT(page.str(), HasSubstr("\n\n" + outcome.output));
 }
 
+TEST_F(Inspect, TheTableOfArchitecturesIsTheOneInTheDocs) {
+  const auto outcome = run({"inspect", "--architectures"});
+  ASSERT_EQ(outcome.code, 0);
+  std::ostringstream page;
+  page << std::ifstream(fs::path(GNOMON_SOURCE_DIR) / "docs/model/gguf_architectures.md")
+              .rdbuf();
+  EXPECT_THAT(page.str(), HasSubstr("\n\n" + outcome.output));
+}
+
 TEST_F(Inspect, RotatesAsTheModelDoes) {
   const auto x = testing::random_tensor<float, 3>({3, 2, 16});
   io::write_npy(file("q.npy"), io::Array::of(x.view()));

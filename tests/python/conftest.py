@@ -33,6 +33,8 @@ PACKAGES = (
     "sentencepiece",
     "tensorboard",
     "tensorboardX",
+    "xllamacpp",
+    "gguf",
 )
 
 

@@ -53,9 +53,10 @@ struct GgufEntry {
 struct GgufTensor {
   std::string_view name;
   std::array<std::int64_t, 4> extents{};  // innermost first, as in the file; unused: 1
-  std::uint32_t rank = 0;                 // at most 4
+  std::uint16_t rank = 0;                 // at most 4
+  std::uint16_t shard = 0;                // of a split file, counted from 0
   std::uint32_t type = 0;                 // ggml's type number: 0 is F32
-  std::uint64_t offset = 0;               // byte offset of its data in the file
+  std::uint64_t offset = 0;               // byte offset of its data in the file or shard
   std::uint64_t bytes = 0;                // size of its data; 0 if the type is unknown
 
   std::int64_t size() const noexcept;  // elements
@@ -63,6 +64,13 @@ struct GgufTensor {
 
 // Returns ggml's name of a tensor type ("F32", "Q4_K"), or empty text if the type is unknown.
 std::string_view gguf_tensor_type(std::uint32_t type) noexcept;
+
+// A file of a model: its bytes, whole or up to the last tensor description, and its name in
+// error messages.
+struct GgufShard {
+  std::span<const std::byte> bytes;
+  std::string name;
+};
 
 // Parsed GGUF file: metadata and tensor descriptions. Texts and arrays are not copied until a
 // getter is called. The file may be truncated after the tensor descriptions: the beginning of a
@@ -88,9 +96,16 @@ class Gguf {
   // Borrows `bytes`, a whole file or its beginning. They must outlive this object and all views
   // that it returns. `name`: file name in error messages.
   Gguf(std::span<const std::byte> bytes, std::string name);
+  // All shards of a split file, in order. They have one list of tensors, and the metadata is
+  // that of the first shard. Throws FormatError also if split.count, split.no or
+  // split.tensors.count of a shard do not match the shards, if the architectures differ, or if
+  // a tensor is in two shards; std::invalid_argument if there is no shard.
+  explicit Gguf(std::vector<GgufShard> shards);
 
-  const std::string& name() const noexcept { return name_; }
-  std::span<const std::byte> bytes() const noexcept { return bytes_; }
+  // Name and bytes of the first shard.
+  const std::string& name() const noexcept { return shards_[0].name; }
+  std::span<const std::byte> bytes() const noexcept { return shards_[0].bytes; }
+  std::span<const GgufShard> shards() const noexcept { return shards_; }
   std::uint32_t version() const noexcept { return version_; }  // 2 or 3
   std::uint32_t alignment() const noexcept {
     return alignment_;
@@ -120,8 +135,9 @@ class Gguf {
   // Returns the tensor with that name, or null. Cost: O(log tensors).
   const GgufTensor* find_tensor(std::string_view name) const noexcept;
 
-  // Returns the bytes of a tensor of this file. Unaligned if `bytes` is unaligned. Throws
-  // FormatError if the file ends before them, or if the tensor's size is unknown.
+  // Returns the bytes of a tensor, in its shard. Unaligned if the bytes of the shard are
+  // unaligned. Throws FormatError if the file ends before them, or if the tensor's size is
+  // unknown.
   std::span<const std::byte> data(const GgufTensor& tensor) const;
   // Returns the elements of an F32, F16, BF16 or F64 tensor, innermost axis contiguous. Throws
   // FormatError for other types, and as data() does.
@@ -132,8 +148,9 @@ class Gguf {
   Elements elements(const GgufEntry& entry) const;
   [[noreturn]] void refuse_type(const GgufEntry& entry, const char* wanted) const;
 
-  std::span<const std::byte> bytes_;
-  std::string name_;
+  void sort_tensors();  // throws FormatError if two have one name
+
+  std::vector<GgufShard> shards_;
   std::uint32_t version_ = 0, alignment_ = 32;
   std::vector<GgufEntry> entries_;
   std::vector<GgufTensor> tensors_;

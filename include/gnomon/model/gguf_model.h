@@ -9,6 +9,9 @@
 // architectures of llama.cpp.
 #pragma once
 
+#include <string>
+#include <vector>
+
 #include "gnomon/model/description.h"
 #include "gnomon/model/gguf.h"
 
@@ -20,5 +23,16 @@ namespace gnomon::model {
 // unknown, if factors have the wrong length, or if the architecture is unknown, because its
 // pairing is then unknown too.
 ModelDescription read_gguf(const Gguf& file);
+
+// An architecture of GGUF files, as text. Used by the docs and tests.
+struct ArchitectureInfo {
+  std::string name;        // general.architecture
+  std::string model_type;  // family with the same facts, or empty
+  std::string position;    // "rotary, halves"; "M-RoPE, halves"; "ALiBi"; "none"
+  // "yes"; "yes, but layers are not lowered: REASON"; "no: REASON"
+  std::string read;
+};
+// All architectures that llama.cpp names, sorted.
+std::vector<ArchitectureInfo> architectures();
 
 }  // namespace gnomon::model

@@ -226,7 +226,8 @@ void add_bert(Families& add) {
       sizes(12, 12, 768), visibility(bidirectional));
   add(rotary, {"esmc"}, sizes(80, 40, 2560), visibility(bidirectional),
       norm(layer_norm, before, all_heads, 1e-5));
-  add(rotary, {"eurobert"}, length(8192), sizes(12, 12, 768), visibility(bidirectional));
+  add(rotary, {"eurobert"}, length(8192), sizes(12, 12, 768), visibility(bidirectional),
+      gguf("eurobert", RopeType::halves));
   add(rotary, {"gte"}, base(160'000), length(8192), sizes(12, 12, 768), key_heads(by_heads),
       visibility(bidirectional));
   add(rotary, {"jina_embeddings_v3"}, base(20'000), length(8194), sizes(24, 16, 1024),

@@ -224,9 +224,12 @@ void add_deepseek(Families& add) {
                 "attention.temperature_length");
   add(rotary, {"bailing_hybrid"}, read(read_bailing_hybrid), pairing(adjacent), base(6'000'000),
       share(64.0 / 192), head_dim(192), length(262'144), sizes(42, 32, 2560), key_heads(32),
-      value_dim(128), differences("the last layer of each group has attention"));
+      value_dim(128), differences("the last layer of each group has attention"),
+      gguf("bailingmoe3", RopeType::adjacent), gguf_keys("rope.dimension_sections"));
   add(rotary, {"deepseek"}, share(1, any), gguf("deepseek", RopeType::adjacent));
-  const Family deepseek_ocr2_text = add(rotary, {"deepseek_ocr2_text"}, sizes(32, 32, 4096));
+  const Family deepseek_ocr2_text = add(rotary, {"deepseek_ocr2_text"}, sizes(32, 32, 4096),
+                                        gguf("deepseek2-ocr", RopeType::halves),
+                                        gguf_fixed_rope(true), gguf_yarn(GgufYarn::latent));
   const Family deepseek_v2 =
       add(deepseek_ocr2_text, {"deepseek_v2"}, read(read_deepseek_v2), pairing(adjacent),
           share(64.0 / 192), head_dim(192), value_dim(128),
@@ -237,7 +240,9 @@ void add_deepseek(Families& add) {
   add(deepseek_v3, {"axk1"}, length(32'768), sizes(61, 64, 7168), key_heads(64));
   const Family deepseek_v32 =
       add(deepseek_v3, {"deepseek_v32"}, reads_pairing(false), length(163'840),
-          unsupported("an indexer that selects the keys of each query"));
+          unsupported("an indexer that selects the keys of each query"),
+          gguf("deepseek32", RopeType::adjacent), gguf_yarn(GgufYarn::latent),
+          gguf_keys("rope.scaling.yarn_log_multiplier"));
   const Family axk2 = add(deepseek_v32, {"axk2"}, share(32.0 / 96), head_dim(96),
                           length(131'072), sizes(48, 32, 2048), key_heads(32), value_dim(64));
   add(axk2, {"minicpm3"}, pairing(halves), length(32'768), sizes(62, 40, 2560), key_heads(40),
@@ -249,8 +254,12 @@ void add_deepseek(Families& add) {
       glm4_moe_lite, {"glm_moe_dsa"}, reads_pairing(false), sizes(78, 64, 6144), key_heads(64),
       value_dim(0), unsupported("an indexer that selects the keys of each query"),
       gguf("glm-dsa", RopeType::adjacent), gguf_yarn(GgufYarn::latent_with_unit_scale));
-  add(glm_moe_dsa, {"hy_v4"}, pairing(halves), length(262'144), sizes(34, 32, 2816),
-      key_heads(0), value_dim(256), sinks(true));
+  const Family hy_v4 = add(glm_moe_dsa, {"hy_v4"}, pairing(halves), length(262'144),
+                           sizes(34, 32, 2816), key_heads(0), value_dim(256), sinks(true));
+  add(hy_v4, {}, pairing(adjacent),
+      note("pairs are adjacent in llama.cpp and halves in transformers; the GGUF converter "
+           "does not permute q and k"),
+      gguf("hy_v4", RopeType::adjacent), gguf_unsupported_by("attention.indexer.top_k"));
   const Family youtu =
       add(deepseek_v3, {"youtu"}, length(131'072), sizes(32, 16, 2048), key_heads(16));
   add(youtu, {"kimi_k2"}, base(50'000), sizes(0, 0, 0), key_heads(0));
@@ -258,14 +267,24 @@ void add_deepseek(Families& add) {
       share(64.0 / 512), head_dim(512), length(1'048'576), sizes(43, 64, 4096), key_heads(1),
       window(all, 128), sinks(true),
       unsupported("compressed keys, and an output rotated by the inverse angles"),
-      differences("one base for sliding layers, another for the others"));
+      differences("one base for sliding layers, another for the others"),
+      gguf("deepseek4", RopeType::adjacent),
+      gguf_refused("compressed keys, and an output rotated by the inverse angles"));
   add(rotary, {"dots3_note_text"}, read(read_dots3), pairing(adjacent), base(80'000'000),
       share(64.0 / 192), head_dim(192), length(524'288), sizes(46, 128, 5120), value_dim(128),
       window(by_type, 512), unsupported("partly normalised latent keys, and an indexer"),
-      differences("sliding layers have other heads and another base"));
-  add(rotary, {"kimi_linear"}, read(read_kimi_linear), position("none"), length(1'048'576),
-      sizes(27, 32, 2304), key_heads(32), value_dim(128),
-      differences("attention in some layers"));
+      differences("sliding layers have other heads and another base"),
+      gguf("dots3note", RopeType::adjacent),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = by_file,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
+  const Family kimi_linear =
+      add(rotary, {"kimi_linear"}, read(read_kimi_linear), position("none"), length(1'048'576),
+          sizes(27, 32, 2304), key_heads(32), value_dim(128),
+          differences("attention in some layers"), gguf("kimi-linear", RopeType::none));
+  add(kimi_linear, {}, gguf("kimi-k3", RopeType::none));
   add(rotary, {"longcat_flash"}, read(read_longcat), pairing(adjacent), base(10'000'000),
       share(64.0 / 192), head_dim(192), length(131'072), sizes(28, 64, 6144), value_dim(128));
   const Family mistral4 = add(

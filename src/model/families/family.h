@@ -123,6 +123,12 @@ struct GgufNames {
   bool attends_without_ffn = false;  // attention only in layers with a feed_forward_length of 0
   bool full_is_causal = false;       // full layers are causal, whatever attention.causal is
   bool fixed_rope = false;  // base 10000, the whole head and no scaling, whatever the file has
+  bool half_rotated = false;  // full layers rotate half of rope.dimension_count
+  bool unfactored = false;    // rope_freqs.weight is not used
+  double norm_epsilon = 0;    // of the norms of q and k, whatever the file has
+  // Key of a number, or of one for each layer. Row::unsupported applies to layers above 0.
+  std::string_view unsupported_by = {};
+  std::string_view refused = {};  // why the file is not read
 };
 
 // Numbers are the defaults of the configuration class of a family.
@@ -343,6 +349,11 @@ inline constexpr GgufFact<&GgufNames::rotary_layers> gguf_rotary_layers;
 inline constexpr GgufFact<&GgufNames::fixed_rope> gguf_fixed_rope;
 inline constexpr GgufFact<&GgufNames::attends_without_ffn> gguf_attends_without_ffn;
 inline constexpr GgufFact<&GgufNames::full_is_causal> gguf_full_is_causal;
+inline constexpr GgufFact<&GgufNames::half_rotated> gguf_half_rotated;
+inline constexpr GgufFact<&GgufNames::unfactored> gguf_unfactored;
+inline constexpr GgufFact<&GgufNames::norm_epsilon> gguf_norm_epsilon;
+inline constexpr GgufFact<&GgufNames::unsupported_by> gguf_unsupported_by;
+inline constexpr GgufFact<&GgufNames::refused> gguf_refused;
 
 // Values of these changes.
 using enum Slides;

@@ -112,11 +112,20 @@ void add_gemma(Families& add) {
                    .size = by_file,
                    .base = SlidingBase::own,
                    .scaled = false}));
+  add(gemma3_text, {}, gguf("gemma4-assistant", RopeType::halves),
+      gguf_refused("a draft of another model, whose keys and values it reads"));
   const Family gemma4_unified_text = add(
       gemma3_text, {"gemma4_unified_text"}, read(read_gemma4), scalar_key(""), length(262'144),
       sizes(30, 8, 2304), window(by_type, 1024), window_sides(WindowSides::one_more),
       norm(rms, before, head, 1e-6), value_norm(true), softmax_scale(1),
       differences("full layers have wider heads, a quarter of which rotates"));
+  add(gemma4_unified_text, {}, visibility(bidirectional),
+      gguf("gemma-embedding2", RopeType::halves), gguf_keys("rope.dimension_count_swa"),
+      gguf_window({.window = GgufWindow::symmetric,
+                   .every = 6,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
   add(gemma4_unified_text, {"gemma3n_text"}, read(read_gemma3n), length(32'768),
       sizes(35, 8, 2048), key_heads(2), window(by_type, 512), window_sides(WindowSides::halves),
       full_every(5),

@@ -133,8 +133,8 @@ void read_phimoe(Reading& r) {
 
 void add_gpt(Families& add) {
   using namespace changes;
-  add(rotary, {}, gguf("jais", RopeType::none), gguf_keys("attention.max_alibi_bias"),
-      gguf_scaled_by_head_dim(true));
+  add(rotary, {}, position("ALiBi"), gguf("jais", RopeType::none),
+      gguf_keys("attention.max_alibi_bias"), gguf_scaled_by_head_dim(true));
   add(rotary, {}, alibi_heads(by_heads), gguf("refact", RopeType::none));
   add(rotary, {"baichuan"}, read(read_baichuan), position("rotary, halves, or ALiBi"),
       share(1, any), length(512), alibi_heads(40), weights(stacked),
@@ -167,7 +167,8 @@ void add_gpt(Families& add) {
       window(by_type, 128, "sf"), sinks(true), gguf("gpt-oss", RopeType::halves),
       gguf_window({.window = GgufWindow::causal, .every = 2, .size = by_file}));
   add(rotary, {"gptj"}, pairing(adjacent), rotary_dim(64), sizes(28, 16, 4096),
-      key_heads(by_heads), gguf("gptj", RopeType::none));
+      key_heads(by_heads), gguf("gptj", RopeType::none),
+      gguf_refused("llama.cpp has no graph for it"));
   const Family imagegpt = add(rotary, {"imagegpt"}, read(read_learned), position("learned"),
                               length(1024), sizes(24, 8, 512));
   add(imagegpt, {"gpt_neo"}, length(2048), sizes(24, 16, 2048),

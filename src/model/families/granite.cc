@@ -65,6 +65,11 @@ void add_granite(Families& add) {
           scale_key("attention_multiplier"), sizes(32, 32, 4096));
   add(granite4_vision_text, {"granite"}, gguf("granite", RopeType::adjacent),
       gguf_keys("attention.scale", "rope.scaling.finetuned"));
+  add(granite4_vision_text, {},
+      note("llama.cpp has one more attention, with one head and without rotation, which "
+           "selects the adapter of each token; it is not described"),
+      gguf("graniteswitch", RopeType::adjacent),
+      gguf_keys("attention.scale", "rope.scaling.finetuned"));
   add(granite4_vision_text, {"granite_docling_text"}, length(32'768), sizes(28, 16, 1024),
       key_heads(4));
   add(granite4_vision_text, {"granitemoe"}, gguf("granitemoe", RopeType::adjacent),
@@ -72,7 +77,13 @@ void add_granite(Families& add) {
   const Family granitemoe_swa =
       add(granite4_vision_text, {"granitemoe_swa"}, read(read_granite_by_layer),
           window(by_type, 128, "fsss"), sinks(true), differences("one base per layer"));
-  add(granitemoe_swa, {"granite_swa"}, length(8192), sizes(24, 20, 2560), key_heads(4));
+  add(granitemoe_swa, {"granite_swa"}, length(8192), sizes(24, 20, 2560), key_heads(4),
+      gguf("granite_swa", RopeType::adjacent),
+      gguf_keys("attention.scale", "attention.rope_pattern"),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = by_file,
+                   .size = by_file,
+                   .base = SlidingBase::same}));
   add(granite4_vision_text, {"granitemoehybrid"}, read(read_granite_hybrid),
       differences("attention in some layers"), gguf("granitehybrid", RopeType::adjacent),
       gguf_keys("attention.scale", "rope.scaling.finetuned"));

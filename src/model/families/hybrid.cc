@@ -127,13 +127,15 @@ void read_nowhere(Reading& r) {
 
 void add_hybrid(Families& add) {
   using namespace changes;
-  for (const char* name : {"rwkv6", "rwkv7"}) add(rotary, {}, gguf(name, RopeType::none));
+  for (const char* name : {"arwkv7", "rwkv6", "rwkv6qwen2", "rwkv7"})
+    add(rotary, {}, position("none"), gguf(name, RopeType::none));
   add(rotary, {"falcon_h1"}, read(read_falcon_h1), length(8192), sizes(32, 32, 4096),
-      key_heads(8), gguf("falcon-h1", RopeType::halves));
+      key_heads(8), gguf("falcon-h1", RopeType::halves), gguf_unfactored(true));
   const Family falcon_mamba =
       add(rotary, {"falcon_mamba", "rwkv"}, read(read_nowhere), position("none"));
   add(falcon_mamba, {"glm5_next_text"}, sizes(45, 64, 4096),
-      unsupported("an indexer that selects the keys of each query"));
+      unsupported("an indexer that selects the keys of each query"),
+      gguf("glm5-next", RopeType::none));
   add(falcon_mamba, {"mamba"}, gguf("mamba", RopeType::none));
   add(falcon_mamba, {"mamba2"}, sizes(64, 128, 4096), gguf("mamba2", RopeType::none));
   const Family moshi_depth =
@@ -160,18 +162,23 @@ void add_hybrid(Families& add) {
       norm(rms, before, head, 1e-5),
       differences("attention in some layers; one base for sliding layers"));
   add(rotary, {"minimax"}, read(read_minimax), base(1'000'000), length(131'072),
-      sizes(32, 32, 4096), key_heads(8), window(all), differences("attention in some layers"));
+      sizes(32, 32, 4096), key_heads(8), window(all), differences("attention in some layers"),
+      gguf("minimax-01", RopeType::halves), gguf_attention_every(8));
   const Family minimax_m3_vl_text =
       add(rotary, {"minimax_m3_vl_text"}, read(read_minimax_m3), base(5'000'000),
           share(1, factor), head_dim(128), length(524'288), sizes(60, 64, 6144), key_heads(4),
           norm(rms, before, head, 1e-6, 1),
-          unsupported("an indexer that selects the keys of each query"));
+          unsupported("an indexer that selects the keys of each query"),
+          gguf("minimax-m3", RopeType::halves));
   add(minimax_m3_vl_text, {"minimax_m2"}, read(read_minimax_m2), odd_share(true),
       length(196'608), sizes(62, 48, 3072), key_heads(8), norm(rms, before, all_heads, 1e-6),
       unsupported(""), gguf("minimax-m2", RopeType::halves));
-  add(rotary, {"nemotron_h"}, read(read_nemotron_h), position("none"), head_dim(128),
-      length(4096), key_heads(8), differences("attention in some layers"),
-      gguf("nemotron_h", RopeType::none), gguf_attends_without_ffn(true));
+  const Family nemotron_h =
+      add(rotary, {"nemotron_h"}, read(read_nemotron_h), position("none"), head_dim(128),
+          length(4096), key_heads(8), differences("attention in some layers"),
+          gguf("nemotron_h", RopeType::none), gguf_attends_without_ffn(true));
+  add(nemotron_h, {}, gguf("nemotron_h_moe", RopeType::none), gguf_attends_without_ffn(true));
+  add(rotary, {}, norm(rms, before, head, 1e-6), gguf("plamo2", RopeType::halves));
   add(rotary, {"zamba2"}, read(read_zamba2), length(4096), sizes(54, 32, 2560),
       differences("attention in some layers"));
 }

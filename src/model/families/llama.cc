@@ -16,7 +16,36 @@ void read_ministral3(Reading& r) {
 
 void add_llama(Families& add) {
   using namespace changes;
-  for (const char* name : {"arctic", "bailingmoe", "deci", "plm"})
+  const Family normed =
+      add(rotary, {}, norm(rms, before, head, 1e-6), gguf("bailingmoe2", RopeType::halves));
+  for (const char* name : {"grovemoe", "k2-horizon"})
+    add(normed, {}, gguf(name, RopeType::halves));
+  for (const char* name : {"llada-moe", "rnd1"})
+    add(normed, {}, visibility(bidirectional), gguf(name, RopeType::halves));
+  add(normed, {}, nope_layers(NopeLayers::full), gguf("maple", RopeType::halves),
+      gguf_keys("rope.dimension_count_swa"),
+      gguf_window({.window = GgufWindow::causal, .every = by_file, .size = by_file}));
+  add(normed, {}, gguf("plamo3", RopeType::halves),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 8,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
+  add(rotary, {}, pairing(adjacent), norm(rms, after, head, 1e-6),
+      gguf("maincoder", RopeType::adjacent));
+  add(rotary, {}, norm(rms, after, head, 1e-6), gguf("talkie", RopeType::halves));
+  add(rotary, {}, visibility(bidirectional), gguf("dream", RopeType::halves));
+  add(rotary, {}, visibility(bidirectional), gguf("llada", RopeType::adjacent),
+      gguf_unfactored(true));
+  add(rotary, {}, gguf("pangu-embedded", RopeType::halves), gguf_unfactored(true));
+  add(rotary, {}, pairing(adjacent), gguf("plm", RopeType::adjacent));
+  add(rotary, {}, gguf("nanbeige", RopeType::adjacent), gguf_keys("num_loops"));
+  add(rotary, {}, gguf("spark2_5", RopeType::halves), gguf_keys("rope.dimension_count_swa"),
+      gguf_window({.window = GgufWindow::causal, .every = by_file, .size = by_file}));
+  add(rotary, {}, gguf("cogvlm", RopeType::halves), gguf_fixed_rope(true));
+  for (const char* name : {"dflash", "eagle3"})
+    add(rotary, {}, gguf(name, RopeType::none),
+        gguf_refused("a draft of another model, whose hidden states it reads"));
+  for (const char* name : {"arctic", "bailingmoe", "deci", "llama-embed"})
     add(rotary, {}, gguf(name, RopeType::adjacent));
   for (const char* name : {"codeshell", "plamo"}) add(rotary, {}, gguf(name, RopeType::halves));
   add(rotary, {}, nope_every(4), nope_layers(NopeLayers::full_with_window),
@@ -28,8 +57,8 @@ void add_llama(Families& add) {
       gguf_keys("attention.output_scale", "attn_logit_softcapping",
                 "rope.scaling.yarn_ext_factor", "rope.scaling.yarn_attn_factor",
                 "rope.scaling.yarn_beta_fast", "rope.scaling.yarn_beta_slow"));
-  add(rotary, {}, gguf("cogvlm", RopeType::halves), gguf_fixed_rope(true));
-  add(rotary, {}, norm(layer_norm, before, head, 1e-6), gguf("chameleon", RopeType::adjacent));
+  add(rotary, {}, norm(layer_norm, before, head, 1e-5), gguf("chameleon", RopeType::adjacent),
+      gguf_norm_epsilon(1e-5));
   add(rotary, {"EvollaModel", "evolla"}, base(500'000), length(8192), sizes(32, 32, 4096),
       key_heads(8));
   const Family apertus1p5_text =
@@ -77,7 +106,8 @@ void add_llama(Families& add) {
       norm(rms, before, all_heads, 1e-6));
   add(rotary, {"helium"}, pairing(adjacent), base(100'000), head_dim(128), length(4096),
       sizes(24, 20, 2560), key_heads(20));
-  add(rotary, {"hrm_text"}, head_dim(128), sizes(128, 12, 1536));
+  add(rotary, {"hrm_text"}, head_dim(128), sizes(128, 12, 1536),
+      gguf("hrm_text", RopeType::halves));
   const Family hunyuan_v1_dense =
       add(rotary, {"hunyuan_v1_dense"}, sizes(32, 32, 4096), norm(rms, after, head, 1e-5),
           gguf("hunyuan-dense", RopeType::halves), gguf_keys("rope.scaling.alpha"));
@@ -85,20 +115,25 @@ void add_llama(Families& add) {
       gguf_keys("rope.scaling.alpha", "rope.dimension_sections"));
   add(hunyuan_v1_dense, {"hunyuan_v1_moe"}, gguf("hunyuan-moe", RopeType::halves));
   add(rotary, {"hy_v3"}, base(11'158'840), head_dim(128), length(131'072), sizes(80, 64, 4096),
-      key_heads(8), norm(rms, before, head, 1e-5));
+      key_heads(8), norm(rms, before, head, 1e-5), gguf("hy_v3", RopeType::halves));
   add(rotary, {"internlm2"}, share(1, any), weights(grouped),
       gguf("internlm2", RopeType::adjacent));
   add(rotary, {"internlm3"}, head_dim(128), length(32'768), sizes(48, 32, 4096), key_heads(2));
   add(rotary, {"iquestcoder"}, head_dim(128), length(131'072), sizes(80, 40, 5120),
       key_heads(8));
-  add(rotary, {"jais2"}, length(8192), sizes(32, 26, 3328));
+  add(rotary, {"jais2"}, length(8192), sizes(32, 26, 3328), gguf("jais2", RopeType::halves));
   add(rotary, {"jetmoe"}, head_dim(128), length(4096), sizes(12, 32, 2048), key_heads(16));
   add(rotary, {"mellum"}, base(500'000), share(1, factor),
       rope(
           R"({"full_attention": {"rope_type": "default", "rope_theta": 500000.0},
 "sliding_attention": {"rope_type": "default", "rope_theta": 10000.0}})"),
       head_dim(128), length(131'072), sizes(28, 32, 2304), key_heads(4), window(by_type, 1024),
-      norm(rms, before, head, 1e-6));
+      norm(rms, before, head, 1e-6), gguf("mellum", RopeType::halves),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 4,
+                   .base = SlidingBase::same,
+                   .scaled = false,
+                   .table_scaled = false}));
   add(rotary, {"minicpm"}, share(1, any), gguf("minicpm", RopeType::adjacent));
   const Family ministral = add(rotary, {"ministral"}, length(131'072), sizes(32, 32, 4096),
                                key_heads(8), window(by_type, 4096, "s"));

@@ -85,8 +85,13 @@ void add_qwen(Families& add) {
   const Family qwen3_vl_moe_text = add(
       qwen3_omni_moe_talker_text, {"qwen3_vl_moe_text"}, base(500'000), length(128'000),
       sizes(24, 16, 2048), key_heads(16), gguf("qwen3vlmoe", RopeType::interleaved_sections));
-  add(qwen3_vl_moe_text, {"qwen3_vl_text"}, head_dim(128), sizes(32, 32, 4096), key_heads(32),
-      gguf("qwen3vl", RopeType::interleaved_sections));
+  const Family qwen3_vl_text =
+      add(qwen3_vl_moe_text, {"qwen3_vl_text"}, head_dim(128), sizes(32, 32, 4096),
+          key_heads(32), gguf("qwen3vl", RopeType::interleaved_sections));
+  add(qwen3_vl_text, {}, gguf("qwen3tts", RopeType::interleaved_sections));
+  add(qwen3_5_moe_text, {}, unsupported("an indexer that selects the keys of each query"),
+      gguf("qwen4exp", RopeType::interleaved_sections), gguf_attention_every(4),
+      gguf_unsupported_by("attention.compress_ratios"));
   add(qwen2, {"qwen3_moe"}, sizes(24, 32, 2048), key_heads(4), window(switched, 4096),
       norm(rms, before, head, 1e-6), gguf("qwen3moe", RopeType::halves));
   const Family qwen2_audio = add(multimodal, {"qwen2_audio"}, language("qwen2"));

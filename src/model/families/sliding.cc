@@ -218,7 +218,14 @@ void add_sliding(Families& add) {
                    .every = 4,
                    .size = by_file,
                    .base = SlidingBase::same}));
-  const Family cohere2_moe = add(cohere2, {"cohere2_moe"}, head_dim(128));
+  const Family cohere2_moe =
+      add(cohere2, {"cohere2_moe"}, head_dim(128), gguf("cohere2moe", RopeType::adjacent),
+          gguf_keys("leading_dense_block_count"),
+          gguf_window({.window = GgufWindow::causal,
+                       .every = 4,
+                       .full_first = true,
+                       .size = by_file,
+                       .base = SlidingBase::same}));
   const Family afmoe = add(
       cohere2_moe, {"afmoe"}, pairing(halves), length(16'384), sizes(32, 16, 2048),
       window(by_type, 1024), norm(rms, before, head, 1e-5), nope_every(4),
@@ -230,7 +237,12 @@ void add_sliding(Families& add) {
   const Family exaone_moe = add(
       rotary, {"exaone_moe"}, read(read_exaone4), sizes(32, 32, 4096), key_heads(32),
       window(by_type, 4096), full_every(4), nope_layers(NopeLayers::full_with_window),
-      norm(rms, before, head, 1e-5), differences("with a window, only sliding layers rotate"));
+      norm(rms, before, head, 1e-5), differences("with a window, only sliding layers rotate"),
+      gguf("exaone-moe", RopeType::halves),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 4,
+                   .size = by_file,
+                   .base = SlidingBase::same}));
   add(exaone_moe, {"exaone4"}, gguf("exaone4", RopeType::halves),
       gguf_window({.window = GgufWindow::causal,
                    .every = 4,
@@ -246,7 +258,13 @@ void add_sliding(Families& add) {
 "rope_theta": 10000.0, "partial_rotary_factor": 1.0}})"),
       head_dim(128), length(131'072), sizes(40, 48, 2048), key_heads(8), window(by_type, 512),
       norm(rms, before, head, 1e-6),
-      differences("base, rotated share and number of heads differ by layer"));
+      differences("base, rotated share and number of heads differ by layer"),
+      gguf("laguna", RopeType::halves), gguf_keys("rope.dimension_count_swa"),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = 4,
+                   .full_first = true,
+                   .scaled = false,
+                   .table_scaled = false}));
   add(rotary, {"llama4_text"}, read(read_llama4), pairing(adjacent), base(500'000),
       head_dim(128), length(131'072), sizes(48, 40, 5120), key_heads(8), nope_every(4),
       nope_layers(NopeLayers::full_with_window), chunk(8192),
@@ -257,7 +275,13 @@ void add_sliding(Families& add) {
   add(rotary, {"mimo_v2_flash"}, read(read_mimo), attention(read_mimo_attention),
       base(5'000'000), share(0.334, factor), head_dim(192), length(131'072),
       sizes(48, 64, 4096), key_heads(4), value_dim(128), window(by_type, 129),
-      local_base(10'000), sinks(true), differences("another base for sliding layers"));
+      local_base(10'000), sinks(true), differences("another base for sliding layers"),
+      gguf("mimo2", RopeType::halves), gguf_keys("attention.value_scale"),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = by_file,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
   add(rotary, {"mllama_text_model"}, read(read_mllama), base(500'000), head_dim(by_heads),
       length(131'072), sizes(40, 32, 4096), key_heads(8),
       differences("cross-attention layers (image) do not rotate"));
@@ -275,7 +299,10 @@ void add_sliding(Families& add) {
   const Family muse_glimmer_text = add(
       rotary, {"muse_glimmer_text"}, read(read_muse_glimmer), head_dim(128), length(131'072),
       sizes(52, 32, 6656), key_heads(2), window(by_type, 2048), norm(rms, before, head, 1e-5),
-      differences("one layer in four is full and does not rotate"));
+      differences("one layer in four is full and does not rotate"),
+      nope_layers(NopeLayers::full), gguf("muse-glimmer", RopeType::adjacent),
+      gguf_window(
+          {.window = GgufWindow::causal, .every = 4, .size = by_file, .scaled = false}));
   add(muse_glimmer_text, {"muse_spark_text"}, read(read_muse_spark), base(500'000),
       rope(R"({"rope_type": "default", "rope_theta": 500000.0})"), head_dim(64),
       length(1'048'576), sizes(62, 128, 8192), key_heads(16));
@@ -288,7 +315,13 @@ void add_sliding(Families& add) {
   add(rotary, {"step3p5"}, read(read_step3), scalar_key("query_pre_attn_scalar"),
       share(1, factor), head_dim(128), length(128'000), sizes(45, 64, 4096), key_heads(8),
       window(by_type), norm(rms, before, head, 1e-5, 1),
-      differences("base and rotated share per layer"));
+      differences("base and rotated share per layer"), gguf("step35", RopeType::halves),
+      gguf_keys("rope.dimension_count_swa"), gguf_half_rotated(true),
+      gguf_window({.window = GgufWindow::causal,
+                   .every = by_file,
+                   .size = by_file,
+                   .base = SlidingBase::own,
+                   .scaled = false}));
 }
 
 }  // namespace gnomon::model::internal

@@ -106,7 +106,11 @@ void add_speech(Families& add) {
           norm(rms, before, head, 1e-5));
   add(pe_audio_encoder, {"pe_audio_video_encoder"}, part("audio_config", "pe_audio_encoder"),
       part("video_config", "pe_video_encoder"));
+  add(rotary, {}, gguf("wavtokenizer-dec", RopeType::none),
+      gguf_refused(
+          "a decoder of speech, with convolutions and one attention without positions"));
   add(rotary, {"pocket_tts"}, length(8192), sizes(6, 16, 1024));
+  add(rotary, {}, pairing(adjacent), gguf("pockettts", RopeType::adjacent));
   add(rotary, {"speecht5"}, read(read_speecht5), position("Shaw"), length(450),
       sizes(0, 0, 768));
   add(rotary, {"voxtral_realtime_text"}, length(131'072), sizes(32, 32, 4096), key_heads(8),

@@ -158,6 +158,8 @@ void read_mae(Reading& r) {
 
 void add_vit(Families& add) {
   using namespace changes;
+  add(tower, {}, gguf("clip", RopeType::none),
+      gguf_refused("an encoder of images or sound, which llama.cpp does not run as a model"));
   add(tower, {"audio-spectrogram-transformer"}, read(read_spectrogram),
       position("learned grid"), sizes(12, 12, 768), image(0, 16), rows(2));
   const Family cosmos3_edge_vision =

@@ -20,10 +20,10 @@ using internal::load;
 constexpr std::size_t least_entry = 8 + 1 + 4 + 1, least_tensor = 8 + 4 + 4 + 8;
 
 // Returns the indices sorted by name. Throws FormatError at the later of two equal names.
+// shard_of(element): its file.
 template <typename T>
 std::vector<std::size_t> sorted(const std::vector<T>& list, std::string_view T::* name,
-                                std::span<const std::byte> bytes, const std::string& file,
-                                const char* what) {
+                                const auto& shard_of, const char* what) {
   std::vector<std::size_t> order(list.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) {
@@ -31,12 +31,12 @@ std::vector<std::size_t> sorted(const std::vector<T>& list, std::string_view T::
   });
   for (std::size_t i = 1; i < order.size(); ++i) {
     const std::string_view one = list[order[i]].*name;
-    if (one == list[order[i - 1]].*name)
-      throw FormatError(
-          file,
-          static_cast<std::uint64_t>(reinterpret_cast<const std::byte*>(one.data()) -
-                                     bytes.data()),
-          std::string(what) + " " + gnomon::internal::shown(one) + " occurs twice");
+    if (one != list[order[i - 1]].*name) continue;
+    const GgufShard& shard = shard_of(list[order[i]]);
+    throw FormatError(shard.name,
+                      static_cast<std::uint64_t>(
+                          reinterpret_cast<const std::byte*>(one.data()) - shard.bytes.data()),
+                      std::string(what) + " " + gnomon::internal::shown(one) + " occurs twice");
   }
   return order;
 }
@@ -128,9 +128,9 @@ std::int64_t GgufTensor::size() const noexcept {
   return size;
 }
 
-Gguf::Gguf(std::span<const std::byte> bytes, std::string name)
-    : bytes_(bytes), name_(std::move(name)) {
-  GgufReader reader(bytes_, name_);
+Gguf::Gguf(std::span<const std::byte> bytes, std::string name) {
+  shards_.push_back({bytes, std::move(name)});
+  GgufReader reader(this->bytes(), this->name());
   version_ = reader.magic_and_version();
   const auto tensors = reader.field<std::uint64_t>("the number of its tensors");
   const auto entries = reader.field<std::uint64_t>("the number of its entries");
@@ -144,14 +144,16 @@ Gguf::Gguf(std::span<const std::byte> bytes, std::string name)
   reader.seek(first_entry);
   entries_.reserve(entries);
   for (std::uint64_t i = 0; i < entries; ++i) entries_.push_back(reader.entry());
-  by_key_ = sorted(entries_, &GgufEntry::key, bytes_, name_, "the key");
+  by_key_ = sorted(
+      entries_, &GgufEntry::key, [&](const auto&) -> const GgufShard& { return shards_[0]; },
+      "the key");
 
   if (const GgufEntry* const entry = find("general.alignment")) {
     if (entry->type != GgufType::u32) refuse_type(*entry, "a u32");
-    alignment_ = load<std::uint32_t>(bytes_.data() + entry->offset);
+    alignment_ = load<std::uint32_t>(this->bytes().data() + entry->offset);
     if (!std::has_single_bit(alignment_))
       throw FormatError(
-          name_, entry->offset,
+          this->name(), entry->offset,
           "general.alignment must be a power of two, got " + std::to_string(alignment_));
   }
 
@@ -163,7 +165,14 @@ Gguf::Gguf(std::span<const std::byte> bytes, std::string name)
     tensors_.push_back(reader.tensor(alignment_));
     tensors_.back().offset += data;
   }
-  by_name_ = sorted(tensors_, &GgufTensor::name, bytes_, name_, "the tensor");
+  sort_tensors();
+}
+
+void Gguf::sort_tensors() {
+  by_name_ = sorted(
+      tensors_, &GgufTensor::name,
+      [&](const GgufTensor& one) -> const GgufShard& { return shards_[one.shard]; },
+      "the tensor");
 }
 
 const GgufEntry* Gguf::find(std::string_view key) const noexcept {
@@ -177,7 +186,7 @@ void Gguf::refuse_type(const GgufEntry& entry, const char* wanted) const {
   std::string type(model::name(entry.type));
   if (entry.type == GgufType::array) type += " of " + std::string(model::name(entry.element));
   throw FormatError(
-      name_, entry.offset,
+      name(), entry.offset,
       gnomon::internal::shown(entry.key) + " must be " + wanted + ", got " + type);
 }
 
@@ -187,7 +196,7 @@ struct Gguf::Elements {
 };
 Gguf::Elements Gguf::elements(const GgufEntry& entry) const {
   if (entry.type != GgufType::array) return {1, entry.offset};
-  return {load<std::uint64_t>(bytes_.data() + entry.offset + 4), entry.offset + 12};
+  return {load<std::uint64_t>(bytes().data() + entry.offset + 4), entry.offset + 12};
 }
 
 std::optional<std::int64_t> Gguf::integer(std::string_view key) const {
@@ -201,21 +210,21 @@ std::optional<double> Gguf::number(std::string_view key) const {
   const GgufEntry* const entry = find(key);
   if (!entry) return std::nullopt;
   if (!is_number(entry->type)) refuse_type(*entry, "a number");
-  return number_at(entry->type, bytes_.data() + entry->offset);
+  return number_at(entry->type, bytes().data() + entry->offset);
 }
 
 std::optional<bool> Gguf::boolean(std::string_view key) const {
   const GgufEntry* const entry = find(key);
   if (!entry) return std::nullopt;
   if (entry->type != GgufType::boolean) refuse_type(*entry, "a boolean");
-  return bytes_[entry->offset] != std::byte{0};
+  return bytes()[entry->offset] != std::byte{0};
 }
 
 std::optional<std::string_view> Gguf::text(std::string_view key) const {
   const GgufEntry* const entry = find(key);
   if (!entry) return std::nullopt;
   if (entry->type != GgufType::text) refuse_type(*entry, "a text");
-  GgufReader reader(bytes_, name_);
+  GgufReader reader(bytes(), name());
   reader.seek(entry->offset);
   return reader.text("a text");
 }
@@ -228,9 +237,9 @@ std::optional<std::vector<std::int64_t>> Gguf::integers(std::string_view key) co
   std::vector<std::int64_t> values(count);
   for (std::uint64_t i = 0; i < count; ++i) {
     const std::uint64_t at = offset + i * internal::size_of(entry->element);
-    const auto value = integer_at(entry->element, bytes_.data() + at);
+    const auto value = integer_at(entry->element, bytes().data() + at);
     if (!value)
-      throw FormatError(name_, at,
+      throw FormatError(name(), at,
                         gnomon::internal::shown(entry->key) + " has an integer outside int64");
     values[i] = *value;
   }
@@ -245,7 +254,7 @@ std::optional<std::vector<double>> Gguf::numbers(std::string_view key) const {
   std::vector<double> values(count);
   for (std::uint64_t i = 0; i < count; ++i)
     values[i] = number_at(entry->element,
-                          bytes_.data() + offset + i * internal::size_of(entry->element));
+                          bytes().data() + offset + i * internal::size_of(entry->element));
   return values;
 }
 
@@ -254,7 +263,7 @@ std::optional<std::vector<bool>> Gguf::booleans(std::string_view key) const {
   if (!entry) return std::nullopt;
   if (entry->element != GgufType::boolean) refuse_type(*entry, "booleans");
   const auto [count, offset] = elements(*entry);
-  GgufReader reader(bytes_, name_);
+  GgufReader reader(bytes(), name());
   reader.seek(offset);
   std::vector<bool> values(count);
   for (std::uint64_t i = 0; i < count; ++i) values[i] = reader.boolean();
@@ -266,7 +275,7 @@ std::optional<std::vector<std::string_view>> Gguf::texts(std::string_view key) c
   if (!entry) return std::nullopt;
   if (entry->element != GgufType::text) refuse_type(*entry, "texts");
   const auto [count, offset] = elements(*entry);
-  GgufReader reader(bytes_, name_);
+  GgufReader reader(bytes(), name());
   reader.seek(offset);
   std::vector<std::string_view> values(count);
   for (std::uint64_t i = 0; i < count; ++i) values[i] = reader.utf8("a text");
@@ -274,16 +283,17 @@ std::optional<std::vector<std::string_view>> Gguf::texts(std::string_view key) c
 }
 
 std::span<const std::byte> Gguf::data(const GgufTensor& tensor) const {
+  const auto& [bytes, name] = shards_[tensor.shard];
   if (gguf_tensor_type(tensor.type).empty())
-    throw FormatError(name_, std::min<std::uint64_t>(tensor.offset, bytes_.size()),
+    throw FormatError(name, std::min<std::uint64_t>(tensor.offset, bytes.size()),
                       "tensor " + gnomon::internal::shown(tensor.name) +
                           " has the unknown type " + std::to_string(tensor.type));
-  if (tensor.offset > bytes_.size() || tensor.bytes > bytes_.size() - tensor.offset)
-    throw FormatError(name_, bytes_.size(),
+  if (tensor.offset > bytes.size() || tensor.bytes > bytes.size() - tensor.offset)
+    throw FormatError(name, bytes.size(),
                       "the file ends before the " + std::to_string(tensor.bytes) +
                           " bytes of tensor " + gnomon::internal::shown(tensor.name) +
                           ", which begin at " + std::to_string(tensor.offset));
-  return bytes_.subspan(tensor.offset, tensor.bytes);
+  return bytes.subspan(tensor.offset, tensor.bytes);
 }
 
 std::vector<double> Gguf::values(const GgufTensor& tensor) const {
@@ -293,7 +303,7 @@ std::vector<double> Gguf::values(const GgufTensor& tensor) const {
   if (type == "F16") return doubles<Half>(bytes);
   if (type == "BF16") return doubles<BFloat16>(bytes);
   if (type == "F64") return doubles<double>(bytes);
-  throw FormatError(name_, tensor.offset,
+  throw FormatError(shards_[tensor.shard].name, tensor.offset,
                     "tensor " + gnomon::internal::shown(tensor.name) + " has type " +
                         std::string(type) + ", not F32, F16, BF16 or F64");
 }

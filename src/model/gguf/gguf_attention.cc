@@ -55,11 +55,13 @@ void read_norms(GgufDraft& r) {
     if (weight->rank == 1 && weight->size() != head_dim) norm.norm.scope = NormScope::all_heads;
     if (weight->size() != head_dim && weight->size() != head_dim * heads)
       r.unsupported = "a norm of queries of an unknown shape";
+    norm.by_head = weight->rank > 1 && weight->extents[1] > 1;
   }
   const char* const key = norm.norm.kind == NormKind::layer
                               ? "attention.layer_norm_epsilon"
                               : "attention.layer_norm_rms_epsilon";
   norm.norm.epsilon = r.positive(key, norm.norm.epsilon);
+  if (const double fixed = r.row->gguf.norm_epsilon; fixed > 0) norm.norm.epsilon = fixed;
   for (Layer& layer : r.layers)
     if (layer.rotates || !facts.rotated_only)
       layer.attention.query_norm = layer.attention.key_norm = norm;
@@ -141,7 +143,8 @@ void read_attention(GgufDraft& r) {
   if (const double limit = read_optional(r, "attention.clamp_kqv"); limit > 0)
     r.note("attention.clamp_kqv: the projections are clipped, q, k and v to -" + shown(limit) +
            " to " + shown(limit));
-  if (!r.row->unsupported.empty()) r.unsupported = r.row->unsupported;
+  if (!r.row->unsupported.empty() && r.row->gguf.unsupported_by.empty())
+    r.unsupported = r.row->unsupported;
 }
 
 }  // namespace gnomon::model::internal

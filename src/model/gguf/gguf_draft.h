@@ -27,6 +27,9 @@ class GgufDraft : public Draft {
       fail("general.architecture",
            "the architecture " + gnomon::internal::shown(arch) +
                " is unknown, so the pairing of its elements is unknown");
+    if (!row->gguf.refused.empty())
+      fail("general.architecture",
+           "the architecture " + arch + " is not read: " + std::string(row->gguf.refused));
     out.source = file.name();
     out.model_type = arch;
   }
@@ -93,17 +96,21 @@ class GgufDraft : public Draft {
     const GgufTensor* const tensor = file_.find_tensor(tensor_name);
     if (!tensor) return {};
     file_.data(*tensor);  // throws if the bytes are missing
-    if (tensor->size() != pairs)
-      throw FormatError(
-          file_.name(), std::min<std::uint64_t>(tensor->offset, file_.bytes().size()),
-          std::string(tensor_name) + " must have one factor for each of " +
-              std::to_string(pairs) + " pairs, got " + std::to_string(tensor->size()));
+    const auto& [bytes, name] = file_.shards()[tensor->shard];
+    // A file may have factors for the whole head, of which the first pairs are used.
+    const bool longer = row->gguf.half_rotated && tensor->size() > pairs;
+    if (tensor->size() != pairs && !longer)
+      throw FormatError(name, std::min<std::uint64_t>(tensor->offset, bytes.size()),
+                        std::string(tensor_name) + " must have one factor for each of " +
+                            std::to_string(pairs) + " pairs, got " +
+                            std::to_string(tensor->size()));
     std::vector<double> values = file_.values(*tensor);
     for (const double value : values)
       if (!(value > 0) || !std::isfinite(value))
         throw FormatError(
-            file_.name(), tensor->offset,
+            name, tensor->offset,
             std::string(tensor_name) + " must be finite and positive, got " + shown(value));
+    values.resize(static_cast<std::size_t>(pairs));
     return values;
   }
 

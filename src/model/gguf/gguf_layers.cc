@@ -89,7 +89,14 @@ std::int64_t read_layer_count(GgufDraft& r) {
   if (further > 0)
     r.note("the last layers (" + std::to_string(further) + " of " + std::to_string(layers) +
            ") predict further tokens and are not described");
-  return layers - further;
+  const std::int64_t loops = r.reads("num_loops") ? r.size("num_loops") : 0;
+  if (loops <= 1) return layers - further;
+  if (loops > max_count / layers)
+    r.fail(r.key("num_loops"), "block_count times num_loops must be at most 65536, got " +
+                                   std::to_string(layers) + " x " + std::to_string(loops));
+  r.note("num_loops " + std::to_string(loops) +
+         ": layers are numbered as in llama.cpp's cache");
+  return (layers - further) * loops;
 }
 
 void read_recurrent(GgufDraft& r) {
@@ -162,10 +169,12 @@ void read_sliding(GgufDraft& r) {
              : !full && (every != 0 || layer.attends))
       layer.type = sliding;
   }
-  if (const std::int64_t width = r.size("attention.key_length_swa", max_count); width != 0)
-    r.set(&Layer::head_dim, sliding, width);
-  if (const std::int64_t width = r.size("attention.value_length_swa", max_count); width != 0)
-    r.set(&Layer::value_dim, sliding, width);
+  for (const char* name : {"attention.key_length_swa", "attention.key_length_mla_swa"})
+    if (const std::int64_t width = r.size(name, max_count); width != 0)
+      r.set(&Layer::head_dim, sliding, width);
+  for (const char* name : {"attention.value_length_swa", "attention.value_length_mla_swa"})
+    if (const std::int64_t width = r.size(name, max_count); width != 0)
+      r.set(&Layer::value_dim, sliding, width);
 }
 
 // Whether the layer has the number at which llama.cpp omits the rotation, or its type.
@@ -185,9 +194,22 @@ void read_rotating(GgufDraft& r) {
   const auto listed =
       r.reads("attention.rope_pattern") ? flags(r, "attention.rope_pattern") : std::nullopt;
   const bool nope = r.window != 0 || row.nope_layers != NopeLayers::full_with_window;
+  const char* const dense_key = "leading_dense_block_count";
+  const std::int64_t dense = r.reads(dense_key) ? r.integer(dense_key).value_or(0) : 0;
   for (Layer& layer : r.layers)
-    layer.rotates = tuned && !(nope && is_nope(r, layer)) &&
+    layer.rotates = tuned && (layer.number < dense || !(nope && is_nope(r, layer))) &&
                     (!listed || (*listed)[static_cast<std::size_t>(layer.number)]);
+}
+
+// Marks layers with the feature that Gnomon does not have, if the file says which they are.
+void read_unsupported(GgufDraft& r) {
+  const std::string_view name = r.row->gguf.unsupported_by;
+  const auto values = r.file().integers(r.key(name)).value_or(std::vector<std::int64_t>());
+  if (values.empty()) return;
+  if (values.size() > 1) r.require_length(name, values.size());
+  for (Layer& layer : r.layers)
+    if (values[values.size() > 1 ? static_cast<std::size_t>(layer.number) : 0] != 0)
+      layer.unsupported = r.row->unsupported;
 }
 
 // Marks layers that use the keys and values of an earlier layer.
@@ -223,6 +245,7 @@ void read_layers(GgufDraft& r) {
   read_sliding(r);
   read_rotating(r);
   read_shared(r);
+  read_unsupported(r);
 }
 
 }  // namespace gnomon::model::internal

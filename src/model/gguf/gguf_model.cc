@@ -74,10 +74,16 @@ void read_encodings(Reader& r) {
 }  // namespace
 
 ModelDescription read_gguf(const Gguf& file) {
+  if (const auto count = file.integer("split.count"); count > 1 && file.shards().size() == 1)
+    throw FormatError(file.name(), file.find("split.count")->offset,
+                      "the file is one of " + std::to_string(*count) +
+                          " shards (split.count, split.no), and all are required, because the "
+                          "description depends on tensors of every shard");
   Reader r(file);
   read_layers(r);
   read_encodings(r);
   read_attention(r);
+  if (r.row->model_type.empty() && !r.row->note.empty()) r.note(std::string(r.row->note));
   finish(r);
   return std::move(r.out);
 }

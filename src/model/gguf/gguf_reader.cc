@@ -192,9 +192,10 @@ GgufTensor GgufReader::tensor(std::uint32_t alignment) {
   GgufTensor tensor{.name = utf8("the name of a tensor")};
   const auto of = [&] { return "tensor " + gnomon::internal::shown(tensor.name); };
   std::uint64_t start = at_;
-  tensor.rank = field<std::uint32_t>("the rank of a tensor");
-  if (tensor.rank > max_rank)
-    fail(start, of() + " has " + std::to_string(tensor.rank) + " axes, more than 4");
+  const auto rank = field<std::uint32_t>("the rank of a tensor");
+  if (rank > max_rank)
+    fail(start, of() + " has " + std::to_string(rank) + " axes, more than 4");
+  tensor.rank = static_cast<std::uint16_t>(rank);
   start = at_;
   tensor.extents.fill(1);
   bool empty = false;

@@ -81,8 +81,11 @@ Rope local_rope(GgufDraft& r, const Rope& rope) {
   const std::int64_t width = r.head_dim_of("sliding_attention");
   const std::int64_t dim =
       r.reads("rope.dimension_count_swa") ? r.size("rope.dimension_count_swa", max_count) : 0;
-  local.rotary.rotary_dim = dim != 0 ? dim : std::min(width, rope.rotary.rotary_dim);
+  const std::int64_t usual = rope.rotary.rotary_dim * (r.row->gguf.half_rotated ? 2 : 1);
+  local.rotary.rotary_dim = dim != 0 ? dim : std::min(width, usual);
   require_dim(r, "rope.dimension_count_swa", local.rotary.rotary_dim, width);
+  if (r.size("attention.kv_lora_rank") != 0)
+    local.rotary.head_offset = width - local.rotary.rotary_dim;
   const std::int64_t pairs = local.rotary.rotary_dim / 2;
   const double scale = facts.table_scaled ? r.positive("rope.scaling.attn_factor", 1) : 1;
   if (!facts.scaled && scale == 1)
@@ -103,6 +106,13 @@ void read_fixed_rope(GgufDraft& r) {
   const double base = r.number("rope.freq_base", 10'000);
   if (base != 10'000)
     r.note("rope.freq_base " + shown(base) + " is not used: it is 10000 in llama.cpp");
+  // DeepSeek's graph still scales the softmax.
+  if (r.row->gguf.yarn != GgufYarn::usual)
+    for (const char* name :
+         {"rope.scaling.factor", "rope.scale_linear", "rope.scaling.attn_factor"})
+      if (const double scale = r.number(name, 1); scale != 1)
+        r.fail(r.key(name), r.key(name) + " must be 1: llama.cpp scales the softmax of " +
+                                r.arch + " by it, but not the rotation, got " + shown(scale));
   if (r.number("rope.scaling.factor", 1) != 1)
     r.note("rope.scaling.factor is not used: llama.cpp does not scale " + r.arch);
   r.ropes.emplace(
@@ -117,6 +127,7 @@ void read_rope(GgufDraft& r) {
   if (r.row->gguf.fixed_rope) return read_fixed_rope(r);
   std::int64_t dim = r.size("rope.dimension_count", 1 << 16);
   if (dim == 0) dim = r.head_dim;
+  if (r.row->gguf.half_rotated) dim /= 2;
   // Most graphs use the number of the first layer in all layers.
   if (r.window != 0 && r.layers.front().type == "sliding_attention" &&
       !r.reads("rope.dimension_count_swa"))

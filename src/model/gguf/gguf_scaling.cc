@@ -139,7 +139,10 @@ RopeScaling read_scaling(GgufDraft& r, const Rotary& rotary, bool sliding) {
     r.fail(
         "rope_factors_short.weight and rope_factors_long.weight must both be given, or "
         "neither");
-  const auto freqs = r.factors("rope_freqs.weight", pairs);
+  const bool unfactored = r.row->gguf.unfactored;
+  if (unfactored && r.file().find_tensor("rope_freqs.weight"))
+    r.note("rope_freqs.weight is not used: llama.cpp does not read it for " + r.arch);
+  const auto freqs = unfactored ? std::vector<double>() : r.factors("rope_freqs.weight", pairs);
   if (!longer.empty()) {
     require_original();
     r.note("the long factors apply to contexts above " + std::to_string(original) +

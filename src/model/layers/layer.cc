@@ -50,10 +50,17 @@ std::optional<WeightedNorm> lowered_norm(const std::optional<HeadNorm>& norm,
     const auto all = numbers(matrix);
     to.assign(all.begin(), all.end());
     lowered.head_dim = head_dim;
-    lowered.heads = std::ssize(to) / head_dim;
+    lowered.heads = std::max(lowered.heads, std::ssize(to) / head_dim);
   };
   take(".weight", lowered.weight);
   take(".bias", lowered.bias);
+  // One row of the weights or biases is for all heads, if the other has a row for each.
+  for (std::vector<float>* one : {&lowered.weight, &lowered.bias}) {
+    const auto row = *one;
+    if (row.empty() || std::ssize(row) != head_dim) continue;
+    for (std::int64_t head = 1; head < lowered.heads; ++head)
+      one->insert(one->end(), row.begin(), row.end());
+  }
   return lowered;
 }
 
@@ -84,7 +91,8 @@ std::vector<Parameter> layer_parameters(const LayerGroup& group) {
   const auto norm = [&](const std::optional<LayerNorm>& one, const char* name,
                         std::int64_t heads) {
     if (!one) return;
-    const std::int64_t rows = one->norm.scope == NormScope::all_heads ? heads : 1;
+    const std::int64_t rows =
+        one->norm.scope == NormScope::all_heads || one->by_head ? heads : 1;
     for (const char* leaf : {".weight", ".bias"}) {
       const std::string parameter = std::string(name) + leaf;
       if (std::any_of(group.tensors.begin(), group.tensors.end(),
