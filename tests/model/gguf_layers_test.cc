@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "gnomon/model/layer.h"
 #include "model/gguf_model.h"
 
 namespace gnomon::model {
@@ -302,6 +303,24 @@ TEST(GgufLayers, SizesByLayer) {
   Model latent("deepseek2");
   latent.size(".attention.head_count_kv", 1).size(".attention.key_length_mla", 24);
   EXPECT_EQ(group_of(read(latent), 0).key_heads, 4);
+}
+
+// StableLM: each head has weights of its own.
+TEST(GgufLayers, NormsByHead) {
+  const auto rows = [](const std::vector<std::uint64_t>& extents) {
+    Model file("stablelm");
+    std::string bytes;
+    for (std::uint64_t i = 0; i < extents[0] * (extents.size() > 1 ? extents[1] : 1); ++i)
+      bytes += testing::gguf_bytes(1.0f);
+    file.tensor("blk.0.attn_q_norm.weight", extents, 0, bytes);
+    const auto model = read(file);
+    EXPECT_EQ(model.groups.at(0).unsupported, "");
+    EXPECT_EQ(model.groups[0].attention.query_norm->norm.scope, NormScope::head);
+    return layer_parameters(model.groups[0]).at(0).rows;
+  };
+  EXPECT_EQ(rows({16, 4}), 4);
+  EXPECT_EQ(rows({16}), 1);
+  EXPECT_EQ(rows({16, 1}), 1);
 }
 
 TEST(GgufLayers, LayersOfFurtherTokens) {

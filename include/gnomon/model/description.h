@@ -42,6 +42,7 @@ enum class TableInput {
 struct LayerNorm {
   HeadNorm norm;
   NormOrder order = {};
+  bool by_head = false;  // each head has weights of its own: StableLM
   bool operator==(const LayerNorm&) const = default;
 };
 

@@ -55,6 +55,7 @@ void read_norms(GgufDraft& r) {
     if (weight->rank == 1 && weight->size() != head_dim) norm.norm.scope = NormScope::all_heads;
     if (weight->size() != head_dim && weight->size() != head_dim * heads)
       r.unsupported = "a norm of queries of an unknown shape";
+    norm.by_head = weight->rank > 1 && weight->extents[1] > 1;
   }
   const char* const key = norm.norm.kind == NormKind::layer
                               ? "attention.layer_norm_epsilon"

@@ -91,7 +91,8 @@ std::vector<Parameter> layer_parameters(const LayerGroup& group) {
   const auto norm = [&](const std::optional<LayerNorm>& one, const char* name,
                         std::int64_t heads) {
     if (!one) return;
-    const std::int64_t rows = one->norm.scope == NormScope::all_heads ? heads : 1;
+    const std::int64_t rows =
+        one->norm.scope == NormScope::all_heads || one->by_head ? heads : 1;
     for (const char* leaf : {".weight", ".bias"}) {
       const std::string parameter = std::string(name) + leaf;
       if (std::any_of(group.tensors.begin(), group.tensors.end(),
