@@ -37,8 +37,7 @@ from its config or GGUF file, for a context length.
   --yarn-factor F   if a config has a factor and two lengths: as-written, as
                     transformers in 2026, or by-lengths, the ratio of the
                     lengths, as transformers in 2025
-  --assume-pairing P  for a family that is not known: halves or adjacent; its
-                    config does not contain the pairing
+  --assume-pairing P  of a family that is not known: halves or adjacent
   --json            all numbers as one JSON document
   --html FILE       charts: wavelengths and the context length, frequencies
                     before and after scaling, score by distance

@@ -224,9 +224,10 @@ class Pages : public ConvertProgram {
         testing::run("/bin/sh", {"-c", "HOME=$PWD; PATH=" + path + ":$PATH; " + command},
                      testing::Streams::separate, file(folder));
     if (line.where == Where::text && outcome.code == 2)
-      EXPECT_THAT(outcome.errors, AnyOf(HasSubstr(" is required, got none"),
-                                        HasSubstr(" must be given, got neither"),
-                                        HasSubstr(" requires PATH, got none")));
+      EXPECT_THAT(
+          outcome.errors,
+          AnyOf(HasSubstr(" is required, got none"), HasSubstr(" must be given, got neither"),
+                HasSubstr(" must be given, got none"), HasSubstr(" requires PATH, got none")));
     else
       EXPECT_EQ(outcome.code, 0) << outcome.errors;
   }

@@ -58,16 +58,19 @@ TEST(GgufWriter, TheReaderReadsWhatIsWritten) {
 
 TEST(GgufWriter, HeadersThatLlamaCppRefusesAreRefused) {
   const auto with_key = [](std::string key, GgufValue value) {
-    return header_bytes({.metadata = {{"a", 1u}, {std::move(key), std::move(value)}}});
+    GgufHeader header;
+    header.metadata = {{"a", 1u}, {std::move(key), std::move(value)}};
+    return header_bytes(header);
   };
   EXPECT_THAT(message_of([&] { with_key("", 1u); }), HasSubstr("keys must have 1 to 65535"));
   EXPECT_THAT(message_of([&] { with_key("a", 1u); }), HasSubstr("keys must be unique"));
   EXPECT_THAT(message_of([&] { with_key("\xff", 1u); }), HasSubstr("UTF-8"));
   EXPECT_THAT(message_of([&] { with_key("b", std::string("\xff")); }), HasSubstr("UTF-8"));
   const auto with_tensor = [](std::string name, std::vector<std::int64_t> extents) {
-    return header_bytes(
-        {.tensors = {{.name = "t", .extents = {1}},
-                     {.name = std::move(name), .extents = std::move(extents)}}});
+    GgufHeader header;
+    header.tensors = {{.name = "t", .extents = {1}},
+                      {.name = std::move(name), .extents = std::move(extents)}};
+    return header_bytes(header);
   };
   with_tensor(std::string(63, 'x'), {1});
   EXPECT_THAT(message_of([&] { with_tensor(std::string(64, 'x'), {1}); }),
@@ -78,8 +81,9 @@ TEST(GgufWriter, HeadersThatLlamaCppRefusesAreRefused) {
   EXPECT_THAT(message_of([&] { with_tensor("u", {4, 0}); }), HasSubstr("at least 1, got 0"));
   EXPECT_THAT(
       message_of([] {
-        header_bytes(
-            {.tensors = {{.name = "t", .element = GgufElement::mxfp4, .extents = {33}}}});
+        GgufHeader header;
+        header.tensors = {{.name = "t", .element = GgufElement::mxfp4, .extents = {33}}};
+        header_bytes(header);
       }),
       HasSubstr("rows of \"t\" must be whole blocks, got 33"));
   EXPECT_THAT(message_of([&] { with_tensor("u", {INT64_MAX, 4}); }), HasSubstr("2^63 bytes"));
