@@ -232,6 +232,13 @@ TEST(GgufLayers, LayersWithoutAttention) {
     EXPECT_EQ(group_of(model, 3).unsupported, "") << name;
     EXPECT_EQ(group_of(model, 0).position.size(), 0u) << name;
   }
+  const auto notes = [](const char* name, std::vector<std::int32_t> heads) {
+    return read(Model(name).integers(".attention.head_count_kv", heads)).notes;
+  };
+  const auto told =
+      Contains(HasSubstr("runs all layers of eurobert with the heads of the first"));
+  EXPECT_THAT(notes("eurobert", {2, 2, 0, 2}), told);
+  EXPECT_THAT(notes("eurobert", {2, 2, 2, 2}), Not(told));
   // Layers with a feed-forward block have no attention.
   EXPECT_THAT(attending(read(Model("nemotron_h")
                                  .integers(".attention.head_count_kv", {0, 2, 2, 4})

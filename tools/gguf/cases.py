@@ -197,10 +197,8 @@ def changes() -> set[str]:
 
 def sweep() -> list[Case]:
     """Returns every change of keys for every architecture."""
-    # llama.cpp reads the heads of the first layer in all layers of BERT.
     return [Case(name, change, keys) for name in architectures.KEYS
-            for change, keys in SWEEP.items()
-            if (name, change) != ("bert", "layers without key heads")] + [
+            for change, keys in SWEEP.items()] + [
         Case(name, change, keys, (tensors,)) for name in architectures.KEYS
         for change, (tensors, keys) in FACTORS.items()]
 
