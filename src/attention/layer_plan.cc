@@ -31,9 +31,15 @@ void add_rows(const EmbeddingTable& table, const Tensor& x) {
 void normalise_by(const std::optional<WeightedNorm>& norm, const Tensor& x) {
   if (!norm || !x.has_data()) return;
   const auto weights = [&](const std::vector<float>& numbers) {
-    return numbers.empty()
-               ? View<const float, 2>()
-               : View<const float, 2>(numbers.data(), {norm->heads, norm->head_dim});
+    if (numbers.empty()) return View<const float, 2>();
+    if (norm->heads < 1 || norm->head_dim < 1 || norm->heads > std::ssize(numbers) ||
+        std::ssize(numbers) % norm->heads != 0 ||
+        std::ssize(numbers) / norm->heads != norm->head_dim)
+      refuse("layer",
+             "weights and biases of a norm must have " + std::to_string(norm->heads) + " x " +
+                 std::to_string(norm->head_dim) + " elements",
+             std::ssize(numbers));
+    return View<const float, 2>(numbers.data(), {norm->heads, norm->head_dim});
   };
   normalise_heads(x, norm->norm, weights(norm->weight), weights(norm->bias));
 }

@@ -227,6 +227,11 @@ TEST(LayerPlan, RefusesWhatDoesNotFit) {
   EXPECT_EQ(message_of([&] { prepare(plan, q.view(), {}); }),
             "[layer] query_scale requires scale_positions, got none");
   plan = {};
+  plan.query_norm = norm(4);
+  plan.query_norm->bias = {1, 2, 3};
+  EXPECT_EQ(message_of([&] { prepare(plan, q.view(), {}); }),
+            "[layer] weights and biases of a norm must have 1 x 8 elements, got 3");
+  plan = {};
   plan.table = EmbeddingTable{4, 12, std::vector<float>(48)};
   EXPECT_EQ(message_of([&] { add_position(plan, x.view()); }),
             "[layer] x must have 4 tokens, got 10");

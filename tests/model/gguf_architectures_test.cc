@@ -194,6 +194,13 @@ TEST(GgufArchitectures, OneRowOfBiasesIsForAllHeadsOfANorm) {
   EXPECT_EQ(plan.query_norm->heads, 2);
   EXPECT_EQ(plan.query_norm->weight, values[0]);
   EXPECT_EQ(plan.query_norm->bias, (std::vector<float>{10, 20, 30, 40, 10, 20, 30, 40}));
+
+  // Three rows would be read for two heads, or two rows for three.
+  const std::vector<float> three(12);
+  views[1] = {three.data(), {3, 4}};
+  EXPECT_EQ(
+      testing::message_of([&] { lower_layer(model, 0, "", {.queries = {&tokens, 1}}, views); }),
+      "[model] query_norm.bias must have 2 or 1 rows of 4 elements, got 3 x 4");
 }
 
 TEST(GgufArchitectures, OnlyLayersWithAnIndexerAreUnsupported) {

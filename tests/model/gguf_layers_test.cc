@@ -238,6 +238,11 @@ TEST(GgufLayers, LayersWithoutAttention) {
   const auto told =
       Contains(HasSubstr("runs all layers of eurobert with the heads of the first"));
   EXPECT_THAT(notes("eurobert", {2, 2, 0, 2}), told);
+  Model embedding("llama-embed");
+  embedding.integers(".attention.head_count_kv", {2, 0, 2, 2});
+  embedding.entry(embedding.key(".attention.causal"), testing::gguf_bool, std::string(1, '\0'));
+  EXPECT_THAT(read(embedding).notes,
+              Contains(HasSubstr("runs all layers of llama-embed with the heads")));
   EXPECT_THAT(notes("eurobert", {2, 2, 2, 2}), Not(told));
   // Layers with a feed-forward block have no attention.
   EXPECT_THAT(attending(read(Model("nemotron_h")

@@ -118,6 +118,13 @@ void read_attention(GgufDraft& r) {
   const bool causal = !encoder && given.value_or(true);
   if (encoder && given.value_or(false))
     r.note("attention.causal is not used: llama.cpp runs " + r.arch + " in both directions");
+  // Without a cache of keys, the graphs read the numbers of the first layer only.
+  const auto attends = [](const Layer& layer) { return layer.attends; };
+  if (!causal && !std::all_of(r.layers.begin(), r.layers.end(), attends))
+    r.note(
+        "some layers have no heads and are described without attention: llama.cpp runs all "
+        "layers of " +
+        r.arch + " with the heads of the first");
   for (Layer& layer : all_layers(r))
     layer.attention.visibility =
         layer.part == "encoder" ||

@@ -60,13 +60,6 @@ void read_heads(GgufDraft& r) {
              "attention.head_count_kv must divide the heads " + std::to_string(own) + ", got " +
                  std::to_string(own_keys));
   }
-  // Encoders have no cache of keys, and their graphs read the numbers of the first layer only.
-  if (r.row->visibility == Visibility::bidirectional &&
-      std::find(keys.begin(), keys.end(), 0) != keys.end())
-    r.note(
-        "attention.head_count_kv is 0 in some layers, which then have no attention: llama.cpp "
-        "runs all layers of " +
-        r.arch + " with the heads of the first");
 }
 
 void read_head_dim(GgufDraft& r) {

@@ -39,18 +39,26 @@ class NamedValues {
   Values values_;
 };
 
+// `heads`: those of q or of k. Throws std::invalid_argument unless the weights and the biases
+// have one row for all heads, or one for each head.
 std::optional<WeightedNorm> lowered_norm(const std::optional<HeadNorm>& norm,
                                          const NamedValues& values, const std::string& name,
-                                         std::int64_t head_dim) {
+                                         std::int64_t heads, std::int64_t head_dim) {
   if (!norm) return std::nullopt;
-  WeightedNorm lowered{.norm = *norm};
+  WeightedNorm lowered{.norm = *norm, .heads = 1, .head_dim = head_dim};
   const auto take = [&](const char* leaf, std::vector<float>& to) {
     const View<const float, 2> matrix = values.find(name + leaf);
     if (!matrix.data()) return;
     const auto all = numbers(matrix);
+    const bool by_head = std::ssize(all) == heads * head_dim;
+    if (!by_head && (norm->scope == NormScope::all_heads || std::ssize(all) != head_dim))
+      refuse("model",
+             name + leaf + " must have " + std::to_string(heads) +
+                 (norm->scope == NormScope::all_heads ? "" : " or 1") + " rows of " +
+                 std::to_string(head_dim) + " elements",
+             std::to_string(matrix.extent(0)) + " x " + std::to_string(matrix.extent(1)));
     to.assign(all.begin(), all.end());
-    lowered.head_dim = head_dim;
-    lowered.heads = std::max(lowered.heads, std::ssize(to) / head_dim);
+    if (by_head) lowered.heads = heads;
   };
   take(".weight", lowered.weight);
   take(".bias", lowered.bias);
@@ -74,11 +82,12 @@ void put_attention(const LayerGroup& group, const NamedValues& values, LayerPlan
   const auto norm = [](const std::optional<LayerNorm>& one) {
     return one ? std::optional(one->norm) : std::nullopt;
   };
-  lowered.query_norm =
-      lowered_norm(norm(attention.query_norm), values, "query_norm", group.head_dim);
-  lowered.key_norm = lowered_norm(norm(attention.key_norm), values, "key_norm", group.head_dim);
-  lowered.value_norm =
-      lowered_norm(attention.value_norm, values, "value_norm", group.value_dim);
+  lowered.query_norm = lowered_norm(norm(attention.query_norm), values, "query_norm",
+                                    group.heads, group.head_dim);
+  lowered.key_norm = lowered_norm(norm(attention.key_norm), values, "key_norm", group.key_heads,
+                                  group.head_dim);
+  lowered.value_norm = lowered_norm(attention.value_norm, values, "value_norm", group.key_heads,
+                                    group.value_dim);
   if (attention.query_norm) lowered.norm_order = attention.query_norm->order;
 }
 
