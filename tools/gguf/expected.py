@@ -14,8 +14,9 @@ NOT_RUN: list[tuple[str, str, str]] = []
 # The results differ, and Gnomon has a note that says so.
 DIFFER: list[tuple[str, str, str]] = [
     # Without a KV cache, these read the heads of the first layer in all layers.
-    ("bert|dream|eurobert|jina-bert-v3|llada|llada-moe|llama-embed|modern-bert|neo-bert|nomic-bert|"
-     "nomic-bert-moe|rnd1", "layers without key heads", "some layers have no heads and are described without attention"),
+    ("bert|dream|eurobert|jina-bert-v3|llada|llada-moe|modern-bert|neo-bert|nomic-bert|"
+     "nomic-bert-moe|rnd1", "layers without key heads",
+     "some layers have no heads and are described without attention"),
 ]
 # Gnomon refuses the file.
 REFUSED: list[tuple[str, str, str]] = [
