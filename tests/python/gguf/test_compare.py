@@ -49,7 +49,8 @@ def test_a_wrong_rotation_differs(tmp_path: pathlib.Path) -> None:
     tensors = case.write(path)
     runs = cases.record(path, case)
     assert compare.compare(path, runs, tensors).outcome == "agree"
-    tiny_gguf.save(other, "llama", architectures.keys("llama") | {"rope.freq_base": 10001.0}, tensors)
+    keys = architectures.keys("llama") | {"rope.freq_base": 10001.0}
+    tiny_gguf.save(other, "llama", keys, tensors)
     assert compare.compare(other, runs, tensors).outcome == "differ"
 
 
