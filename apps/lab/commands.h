@@ -1,4 +1,4 @@
-// The commands of gnomon-lab besides `gnomon lab` and `gnomon compare`.
+// The program gnomon-lab, and its commands besides `gnomon lab` and `gnomon compare`.
 #pragma once
 
 namespace gnomon::lab {
@@ -6,6 +6,9 @@ namespace gnomon::lab {
 extern const char* const generate_help;
 extern const char* const evaluate_help;
 extern const char* const batches_help;
+
+// The program. Returns the exit status, and prints errors.
+int run_program(int argc, char** argv);
 
 // Return the exit status, and throw std::invalid_argument for bad usage and input.
 int generate_command(int argc, char** argv);  // with a trained model
