@@ -5,6 +5,7 @@
 #include "gnomon/embedding/grid.h"
 #include "gnomon/error.h"
 #include "gnomon/position/graph.h"
+#include "src/model/encodings/detr.h"
 
 namespace gnomon::model {
 namespace {
@@ -42,12 +43,14 @@ std::vector<double> features_at(const Fourier& fourier, const std::vector<double
   return filled;
 }
 
+constexpr auto detr = Entry<DetrPage>::infos[0].name;
+
 }  // namespace
 
 int64_t capacity(const DetrPage& page) {
   const auto check = [](const char* what, int64_t extent) {
     if (extent < 1 || extent > most_tokens)
-      refuse("detr", std::string(what) + " must be from 1 to 2^24", extent);
+      refuse(detr, std::string(what) + " must be from 1 to 2^24", extent);
   };
   check("grid_height", page.grid_height);
   check("grid_width", page.grid_width);
@@ -64,8 +67,7 @@ EmbeddingTable lower(const DetrPage& page, std::span<const int64_t> positions) {
   at.reserve(2 * positions.size());
   for (const int64_t position : positions) {
     if (position < 0 || position >= most)
-      refuse("detr", "position must be on the page, 0 to " + std::to_string(most - 1),
-             position);
+      refuse(detr, "position must be on the page, 0 to " + std::to_string(most - 1), position);
     const auto first = all.begin() + 2 * position;
     at.insert(at.end(), first, first + 2);
   }
