@@ -72,7 +72,7 @@ class EncodingCall {
     AttentionInput input{.q = met_q, .k = met_k, .v = v_->view};
     if (gated) {
       model::gates({encoding_}, values_, x_->view, gates_->view);
-      input.gates = gates_->view;
+      input.terms.gates = gates_->view;
     }
     lowered.mask.visibility = Visibility::causal;
     attention(input, lowered, out_->view, lse_->view);
@@ -82,7 +82,7 @@ class EncodingCall {
                         .v = v_grad_->view,
                         .bias = &gradient.bias,
                         .relative = &gradient.relative,
-                        .gates = gated ? gates_grad_->view : View<float, 3>()});
+                        .terms = {.gates = gated ? gates_grad_->view : View<float, 3>()}});
     if (cosine) {
       gradient.cosine.resize(at(heads));
       normalise_backward(q, q_grad_->view, lowered.cosine, q_grad_->view, gradient.cosine);

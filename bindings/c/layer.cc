@@ -47,7 +47,7 @@ AttentionInput input_of(const gnomon_attention_input* from) {
           .v = tensor("v", input.v),
           .k_scales = tensor_if(input.k_scales),
           .v_scales = tensor_if(input.v_scales),
-          .gates = tensor_if(input.gates)};
+          .terms = {.gates = tensor_if(input.gates)}};
 }
 
 LayerPlan& plan_of(gnomon_layer_plan* plan) { return given("plan", plan).plan; }
@@ -225,7 +225,7 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
                                     .v = tensor("the gradient of v", to.v),
                                     .bias = bias,
                                     .relative = to.plan ? &to.plan->relative : nullptr,
-                                    .gates = tensor_if(to.gates)};
+                                    .terms = {.gates = tensor_if(to.gates)}};
     if (to.sinks) {
       const auto sinks =
           gnomon::internal::write<double, 1>({"c", "sinks"}, tensor_if(to.sinks));

@@ -208,7 +208,7 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
   AttentionGradient wanted{.q = gradient.q,
                            .k = gradient.k,
                            .v = gradient.v,
-                           .gates = gradient.gates,
+                           .terms = gradient.terms,
                            .sinks = gradient.sinks};
   if (!gradient.parameters.empty()) {
     wanted.bias = &forms.bias;

@@ -189,7 +189,7 @@ struct BorrowedInput {
     if (call.gates.given()) call.gates.borrow(part, Axes::as_given, gates);
   }
   AttentionInput input() const {
-    return {.q = q.tensor, .k = k.tensor, .v = v.tensor, .gates = gates.tensor};
+    return {.q = q.tensor, .k = k.tensor, .v = v.tensor, .terms = {.gates = gates.tensor}};
   }
 };
 
@@ -239,7 +239,7 @@ void attention_backward_call(Call& call) {
                     {.q = dq,
                      .k = dk,
                      .v = dv,
-                     .gates = dg,
+                     .terms = {.gates = dg},
                      .sinks = sink_sums,
                      .parameters = zeroed(parameters, part)});
     if (sinks.given())

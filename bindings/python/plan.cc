@@ -91,7 +91,7 @@ struct Inputs {
             .v = v.tensor(),
             .k_scales = k_scales.tensor(),
             .v_scales = v_scales.tensor(),
-            .gates = gates.tensor()};
+            .terms = {.gates = gates.tensor()}};
   }
 };
 
@@ -174,7 +174,7 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
                   {.q = dq,
                    .k = dk,
                    .v = dv,
-                   .gates = dg,
+                   .terms = {.gates = dg},
                    .sinks = sinks,
                    .parameters = grads.views,
                    .bias = values,

@@ -113,8 +113,8 @@ Attended attended(const Setting& setting, const Inputs& in, const at::Tensor& ga
   const bool in_double = q.scalar_type() == at::kDouble;
   result.lse =
       at::empty({q.size(0), q.size(2), q.size(1)}, in_double ? at::kDouble : at::kFloat);
-  attention({.q = tensor(q), .k = tensor(k), .v = tensor(v), .gates = tensor(gates)}, plan,
-            tensor(out), tensor(result.lse));
+  attention({.q = tensor(q), .k = tensor(k), .v = tensor(v), .terms = {.gates = tensor(gates)}},
+            plan, tensor(out), tensor(result.lse));
   return result;
 }
 
@@ -138,13 +138,14 @@ void attended_backward(const Setting& setting, const Inputs& in, const Attended&
   AttentionGradient wanted{.q = tensor(grads[0]),
                            .k = tensor(grads[1]),
                            .v = tensor(grads[2]),
-                           .gates = tensor(gates_grad)};
+                           .terms = {.gates = tensor(gates_grad)}};
   if (!parameters.empty()) {
     wanted.bias = &lowered.bias;
     if (!plan.relative.empty()) wanted.relative = &lowered.relative;
   }
-  attention_backward({.q = tensor(q), .k = tensor(k), .v = tensor(v), .gates = tensor(gates)},
-                     plan, tensor(out), tensor(lse), tensor(out_grad), wanted);
+  attention_backward(
+      {.q = tensor(q), .k = tensor(k), .v = tensor(v), .terms = {.gates = tensor(gates)}}, plan,
+      tensor(out), tensor(lse), tensor(out_grad), wanted);
   if (const auto& scales = plan.cosine; !scales.empty()) {
     lowered.cosine.resize(scales.size());
     normalise_backward(tensor(q_rotated), tensor(grads[0]), scales, tensor(grads[0]),

@@ -130,7 +130,7 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
       .key_rotary = plan.key_rotary ? &*plan.key_rotary : nullptr,
       .bias = &plan.bias,
       .relative = plan.relative.empty() ? nullptr : &plan.relative,
-      .gates = internal::read_if<float, 3>(named("gates"), input.gates),
+      .gates = internal::read_if<float, 3>(named("gates"), input.terms.gates),
       .queries = plan.queries.get(),
       .keys = plan.keys.get(),
   };
@@ -309,7 +309,7 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
   }
   std::vector<double> gate_sums;
   const auto gates_grad =
-      internal::write_if<float, 3>(named("the gradient of the gates"), gradient.gates);
+      internal::write_if<float, 3>(named("the gradient of the gates"), gradient.terms.gates);
   if (gates_grad.data()) {
     check_shape("the gradient of the gates", gates_grad,
                 {q.extent(0), q.extent(2), q.extent(1)});

@@ -84,8 +84,8 @@ TEST(AttentionBackwardInDouble, AgreesWithFiniteDifferences) {
     const auto loss = [&](const Sample& at) {
       Placed<double> q(at.x.q, Layout::plain), k(at.x.k, Layout::plain);
       Placed<double> v(at.x.v, Layout::plain), out(at.out_grad, Layout::plain);
-      attention({.q = q.read(), .k = k.read(), .v = v.read(), .gates = at.c.gates}, at.c.plan,
-                out.view());
+      attention({.q = q.read(), .k = k.read(), .v = v.read(), .terms = {.gates = at.c.gates}},
+                at.c.plan, out.view());
       const auto got = out.numbers();
       double sum = 0;
       for (std::size_t i = 0; i < got.values.size(); ++i)

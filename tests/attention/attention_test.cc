@@ -34,8 +34,8 @@ struct Pass {
         out(Tensor<double, 4>(s.out_grad.extents, -3.0), s.layout),
         lse({s.c.batch, s.c.heads, s.c.queries}) {}
   void operator()(const AttentionCase& c) {
-    attention({.q = q.read(), .k = k.read(), .v = v.read(), .gates = c.gates}, c.plan,
-              out.view(), lse.view());
+    attention({.q = q.read(), .k = k.read(), .v = v.read(), .terms = {.gates = c.gates}},
+              c.plan, out.view(), lse.view());
   }
 };
 

@@ -35,17 +35,18 @@ struct BackwardPass {
         sinks(s.c.plan.softmax.sinks.size(), 5.0) {}
   void operator()(const AttentionCase& c) {
     if (std::holds_alternative<DenseBias>(c.plan.bias)) bias.dense = dense.view();
-    attention({.q = q.read(), .k = k.read(), .v = v.read(), .gates = c.gates}, c.plan,
-              out.view(), lse.view());
-    attention_backward({.q = q.read(), .k = k.read(), .v = v.read(), .gates = c.gates}, c.plan,
-                       out.read(), lse.view(), out_grad.read(),
-                       {.q = q_grad.view(),
-                        .k = k_grad.view(),
-                        .v = v_grad.view(),
-                        .bias = &bias,
-                        .relative = &relative,
-                        .gates = gates.view(),
-                        .sinks = sinks});
+    attention({.q = q.read(), .k = k.read(), .v = v.read(), .terms = {.gates = c.gates}},
+              c.plan, out.view(), lse.view());
+    attention_backward(
+        {.q = q.read(), .k = k.read(), .v = v.read(), .terms = {.gates = c.gates}}, c.plan,
+        out.read(), lse.view(), out_grad.read(),
+        {.q = q_grad.view(),
+         .k = k_grad.view(),
+         .v = v_grad.view(),
+         .bias = &bias,
+         .relative = &relative,
+         .terms = {.gates = gates.view()},
+         .sinks = sinks});
   }
 };
 

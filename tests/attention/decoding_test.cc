@@ -48,7 +48,7 @@ struct Pass {
                .v = v.read(),
                .k_scales = k.scales(),
                .v_scales = v.scales(),
-               .gates = c.gates},
+               .terms = {.gates = c.gates}},
               c.plan, out.view(), lse.view());
   }
 };

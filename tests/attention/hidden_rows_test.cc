@@ -334,7 +334,7 @@ TYPED_TEST(HiddenRowsOfCaches, NeverReachAQuery) {
                  .v = v.read(),
                  .k_scales = k.scales(),
                  .v_scales = v.scales(),
-                 .gates = s.c.gates},
+                 .terms = {.gates = s.c.gates}},
                 s.c.plan, out.view());
       return out;
     };

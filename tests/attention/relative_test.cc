@@ -300,11 +300,13 @@ TEST(AttentionRelative, RefusesWhatDoesNotFit) {
   EXPECT_EQ(says({.keys = {}, .queries = {}, .values = {}, .shift = {1, 2}}),
             "[relative] shift must have heads x head_dim = 8 numbers, got 2");
   const Tensor<float, 3> gates({1, 2, 2});
-  EXPECT_EQ(message_of([&] {
-              attention({.q = x.view(), .k = x.view(), .v = x.view(), .gates = gates.view()},
-                        {.mask = {.visibility = Visibility::causal}}, out.view());
-            }),
-            "[attention] gates must be [1 or B, Hq, T], 1 x 2 x 3, got [1, 2, 2]");
+  EXPECT_EQ(
+      message_of([&] {
+        attention(
+            {.q = x.view(), .k = x.view(), .v = x.view(), .terms = {.gates = gates.view()}},
+            {.mask = {.visibility = Visibility::causal}}, out.view());
+      }),
+      "[attention] gates must be [1 or B, Hq, T], 1 x 2 x 3, got [1, 2, 2]");
 }
 
 }  // namespace relative_test

@@ -170,7 +170,8 @@ Heads attended(const LayerPlan& lowered, const Heads& q, const Heads& k, const H
   Heads out{{q.extents[0], q.extents[1], q.extents[2], v.extents[3]}, {}};
   out.values.resize(
       static_cast<std::size_t>(q.extents[0] * q.extents[1] * q.extents[2] * v.extents[3]));
-  attention({.q = q.view(), .k = k.view(), .v = v.view(), .gates = gates}, lowered, out.view());
+  attention({.q = q.view(), .k = k.view(), .v = v.view(), .terms = {.gates = gates}}, lowered,
+            out.view());
   return out;
 }
 

@@ -90,8 +90,8 @@ struct Paper {
   double attention_loss(const AttentionCase& c) const {
     const AttentionTensors x = tensors();
     Tensor<double, 4> out({1, queries, heads, values});
-    attention({.q = x.q.view(), .k = x.k.view(), .v = x.v.view(), .gates = c.gates}, c.plan,
-              out.view());
+    attention({.q = x.q.view(), .k = x.k.view(), .v = x.v.view(), .terms = {.gates = c.gates}},
+              c.plan, out.view());
     return weighed(out);
   }
   double attention_loss(const RelativeForm& form, const BiasForm& bias = {}) const {

@@ -133,7 +133,9 @@ endfunction()
 
 # SSSE3 and AVX3_DL do not make these kernels faster than SSE4 and AVX3, and cost build time. SVE
 # vectors have no size at compile time, but these kernels use arrays of vectors.
-set(left_out "HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128")
+# GNOMON_LEFT_OUT: more of them, for a faster build while a kernel is written, as "|HWY_SSE4|HWY_AVX3".
+set(GNOMON_LEFT_OUT "" CACHE STRING "Instruction sets that are not compiled")
+set(left_out "HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128${GNOMON_LEFT_OUT}")
 if(GNOMON_SANITIZE AND EXISTS /proc/cpuinfo)
   # With sanitizers, with which kernels take five times as long to compile: only the portable kernels and
   # the widest that this machine supports. Those in between are tested without sanitizers.

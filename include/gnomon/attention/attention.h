@@ -21,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "gnomon/attention/token_terms.h"
 #include "gnomon/bias/form.h"
 #include "gnomon/position/positions.h"
 #include "gnomon/relative/form.h"
@@ -80,7 +81,7 @@ struct AttentionPlan {
   // are in one sequence. Give both or none.
   std::shared_ptr<const Positions> queries = {};  // T tokens
   std::shared_ptr<const Positions> keys = {};     // S tokens
-  // True if the bias requires gates, which depend on the tokens (WavLM): AttentionInput::gates.
+  // True if the bias requires gates, which depend on the tokens (WavLM): TokenTerms::gates.
   bool gated = false;
 };
 
@@ -99,9 +100,7 @@ struct AttentionInput {
   ConstTensor v;              // [B, S, Hk, Dv], same requirements
   ConstTensor k_scales = {};  // float [B, S, Hk], any strides; only for int8 keys
   ConstTensor v_scales = {};  // float [B, S, Hk], any strides; only for int8 values
-  // A factor on the bias of each query, which may depend on the token (WavLM): float [B or 1,
-  // Hq, T], any strides. Without data: 1.
-  ConstTensor gates = {};
+  TokenTerms terms = {};      // inputs that depend on the tokens
 };
 
 // Computes attention.
@@ -156,7 +155,7 @@ struct AttentionGradient {
   Tensor q = {}, k = {}, v = {};
   BiasGradient* bias = nullptr;
   RelativeGradient* relative = nullptr;
-  Tensor gates = {};             // float [B, Hq, T]
+  TokenTermGradients terms = {};
   std::span<double> sinks = {};  // [Hq]
 };
 
