@@ -164,16 +164,23 @@ void lower_continuous(Plan& plan, View<const double, 2> queries, View<const doub
 
 void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, const Tensor& lse,
             const View<const float, 4>& bias) {
+  if (plan.lowered.compression)
+    refuse("attention", "a layer with compressed keys requires compressed_attention",
+           summary(plan));
   const auto run = [&](const LayerPlan& lowered) {
     if (plan.prepared) return attention(input, lowered, out, lse);
     attention(Prepared(lowered, input).input(), lowered, out, lse);
   };
   bias.data() ? run(with_bias(plan.lowered, bias)) : run(plan.lowered);
+  finish(plan.lowered, out);
 }
 
 void attend_backward(const AttentionInput& input, const Plan& plan, const ConstTensor& out,
                      const ConstTensor& lse, const ConstTensor& out_grad,
                      const AttendGradient& gradient) {
+  if (plan.lowered.output_rotary || plan.lowered.compression)
+    refuse("attention_backward", "the plan must not rotate the output or compress keys",
+           summary(plan));
   const bool dense = gradient.bias.data();
   std::optional<LayerPlan> changed;
   if (dense) changed = with_bias(plan.lowered, gradient.bias);
