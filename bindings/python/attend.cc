@@ -178,9 +178,17 @@ void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, co
 void attend_backward(const AttentionInput& input, const Plan& plan, const ConstTensor& out,
                      const ConstTensor& lse, const ConstTensor& out_grad,
                      const AttendGradient& gradient) {
-  if (plan.lowered.output_rotary || plan.lowered.compression)
-    refuse("attention_backward", "the plan must not rotate the output or compress keys",
-           summary(plan));
+  if (plan.lowered.compression)
+    refuse("attention_backward", "the plan must have no compressed keys", summary(plan));
+  // The gradient and the output before `finish`.
+  ConstTensor unfinished = out, unfinished_grad = out_grad;
+  std::optional<Copy> of_out, of_grad;
+  if (plan.lowered.output_rotary) {
+    unfinished = of_out.emplace("out", out).tensor();
+    unfinished_grad = of_grad.emplace("out_grad", out_grad).tensor();
+    finish_backward(plan.lowered, of_out->tensor());
+    finish_backward(plan.lowered, of_grad->tensor());
+  }
   const bool dense = gradient.bias.data();
   std::optional<LayerPlan> changed;
   if (dense) changed = with_bias(plan.lowered, gradient.bias);
@@ -229,7 +237,7 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
     forms.bias.values.resize(
         static_cast<std::size_t>(heads(plan.lowered.bias) * gradient_size(plan.lowered.bias)));
   }
-  attention_backward(used, lowered, out, lse, out_grad, wanted);
+  attention_backward(used, lowered, unfinished, lse, unfinished_grad, wanted);
   if (cosine) {
     forms.cosine.resize(lowered.cosine.size());
     normalise_backward(unscaled.q, gradient.q, lowered.cosine, gradient.q, forms.cosine);

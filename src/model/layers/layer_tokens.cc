@@ -137,8 +137,7 @@ std::int64_t TokensOfLayer::first_position() const {
   const Positions& queries = query_axes_.front();
   const std::int64_t first = queries.ids.empty() ? 0 : queries.ids.front();
   if (first < 0 || !is_consecutive(queries, first))
-    refuse("model", "compressed keys require consecutive positions without padding, first",
-           first);
+    refuse("model", "compressed keys require consecutive positions without padding", "others");
   return first;
 }
 
