@@ -102,10 +102,11 @@ class Entry {
     for (std::size_t s = 0; s < slots_.size(); ++s) {
       const auto [row, n, bias_row] = slots_[s];
       const float* const bias = plan_.bias.data() + bias_row * size_;
+      const T* const gates = &gates_(b, row, n, 0);
+      double* const weights = weights_.data() + s * to_size(size_);
       for (int64_t d = 0; d < size_; ++d) {
-        double& gate = weights_[s * to_size(size_) + to_size(d)];
-        gate = exact_value(gates_(b, row, n, d)) + double{bias[d]};
-        most[to_size(d)] = std::max(most[to_size(d)], gate);
+        weights[d] = exact_value(gates[d * gates_.stride(3)]) + double{bias[d]};
+        most[to_size(d)] = std::max(most[to_size(d)], weights[d]);
       }
     }
     std::fill(sums_.begin(), sums_.end(), 0);
@@ -116,13 +117,15 @@ class Entry {
         sums_[d] += weight;
       }
     std::fill(mean_.begin(), mean_.end(), 0);
-    for (std::size_t s = 0; s < slots_.size(); ++s)
-      for (std::size_t d = 0; d < sums_.size(); ++d) {
-        double& weight = weights_[s * sums_.size() + d];
-        weight /= sums_[d];
-        const auto [row, n, bias_row] = slots_[s];
-        mean_[d] += weight * exact_value(values_(b, row, n, static_cast<int64_t>(d)));
+    for (std::size_t s = 0; s < slots_.size(); ++s) {
+      const auto [row, n, bias_row] = slots_[s];
+      const T* const values = &values_(b, row, n, 0);
+      double* const weights = weights_.data() + s * to_size(size_);
+      for (int64_t d = 0; d < size_; ++d) {
+        weights[d] /= sums_[to_size(d)];
+        mean_[to_size(d)] += weights[d] * exact_value(values[d * values_.stride(3)]);
       }
+    }
     double squares = 0;
     for (const double x : mean_) squares += x * x;
     factor_ = 1 / std::sqrt(squares / static_cast<double>(size_) + plan_.compression.epsilon);

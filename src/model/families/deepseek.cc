@@ -108,7 +108,22 @@ void type_by_ratios(Reading& r) {
 void read_deepseek_v4(Reading& r) {
   prepare(r);
   type_by_ratios(r);
-  const auto share = r.keys.share({"partial_rotary_factor"});
+  auto given = r.keys.find({"rope_scaling", "rope_parameters"});
+  const auto label = [&](const char* name) {
+    auto one = given ? given->find(name) : std::nullopt;
+    return one && one->is(JsonType::object) ? one : std::nullopt;
+  };
+  const auto main = label("main"), compress = label("compress");
+  const bool by_label = main && compress;
+  auto share = r.keys.share({"partial_rotary_factor"});
+  if (by_label) {  // their shares take precedence
+    const auto own = Keys(*compress).share({"partial_rotary_factor"});
+    const auto of_main = Keys(*main).share({"partial_rotary_factor"});
+    if (own && of_main && *own != *of_main)
+      compress->fail("partial_rotary_factor of compress must be that of main, " +
+                     shown(*of_main) + ", got " + shown(*own));
+    if (own || of_main) share = own ? own : of_main;
+  }
   const std::int64_t rotary_dim = r.size({"qk_rope_head_dim"}, 0);
   r.rotary_dim = share || rotary_dim == 0 ? of_head(r.head_dim, share.value_or(r.family.share))
                                           : rotary_dim;
@@ -117,13 +132,6 @@ void read_deepseek_v4(Reading& r) {
                                         std::to_string(r.head_dim) + ", got " +
                                         std::to_string(*r.rotary_dim));
   r.head_offset = r.head_dim - *r.rotary_dim;
-  auto given = r.keys.find({"rope_scaling", "rope_parameters"});
-  const auto label = [&](const char* name) {
-    auto one = given ? given->find(name) : std::nullopt;
-    return one && one->is(JsonType::object) ? one : std::nullopt;
-  };
-  const auto main = label("main"), compress = label("compress");
-  const bool by_label = main && compress;
   const double base = r.keys.base({"rope_theta"}).value_or(10'000);
   const double compress_base = r.keys.base({"compress_rope_theta"}).value_or(160'000);
   Rope compressed = read_rope(r, by_label ? compress : given, compress_base);

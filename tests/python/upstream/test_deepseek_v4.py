@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -176,12 +177,15 @@ SPELLINGS = {
     "rates and old rates": {"compress_rate_csa": 6,
                             "compress_rates": {TYPES[1]: 2, TYPES[2]: 16}},
 }
-YARN = ORIGINAL["rope_scaling"] | {"rope_theta": 160000.0}
+SHARE = {"partial_rotary_factor": ROTARY_DIM / HEAD_DIM}
+MAIN = {"rope_type": "default", "rope_theta": 10000.0} | SHARE
+YARN = ORIGINAL["rope_scaling"] | {"rope_theta": 160000.0} | SHARE
 NESTED = {
-    "labels": {"main": {"rope_type": "default", "rope_theta": 10000.0}, "compress": YARN},
-    "labels, own bases": {"main": {"rope_type": "default", "rope_theta": 77.0},
+    "labels": {"main": MAIN, "compress": YARN},  # the usual factor of YARN, not 1
+    "labels, own bases": {"main": MAIN | {"rope_theta": 77.0},
                           "compress": YARN | {"rope_theta": 99.0, "attention_factor": 1.0}},
-    "one label": {"main": {"rope_type": "default", "rope_theta": 10000.0}},
+    "labels, own share": {"main": MAIN | {"partial_rotary_factor": 0.25},
+                          "compress": YARN | {"partial_rotary_factor": 0.25}},
 }
 for label, given in NESTED.items():
     SPELLINGS[label] = {"rope_scaling": None, "rope_parameters": given}
@@ -191,7 +195,7 @@ for label, given in NESTED.items():
 def test_spellings_of_a_config(spelling: str) -> None:
     fields = {name: one for name, one in (ORIGINAL | SPELLINGS[spelling]).items()
               if one is not None}
-    config = transformers_config(fields)
+    config = transformers_config(copy.deepcopy(fields))  # it changes its arguments
     rotary = DeepseekV4RotaryEmbedding(config)
     for source in (fields, config):  # as released, and as transformers saves it
         model = gnomon.model.from_pretrained(source)
@@ -225,6 +229,7 @@ def test_refusals() -> None:
                              ({"compress_rates": {TYPES[1]: 4}, "compress_rate_hca": None},
                               f"must have a rate of {TYPES[2]}"),
                              ({"index_head_dim": 6}, "index_head_dim must be at least the rot"),
+                             ({"rope_scaling": {"main": MAIN}}, 'the key "main" of a scaling'),
                              ({"num_key_value_heads": 2}, "has 1 key head, got 2")):
         with pytest.raises(gnomon.FormatError, match=message):
             gnomon.model.from_pretrained(ORIGINAL | changed)
