@@ -43,6 +43,10 @@ struct AttentionMask {
   // Window limits: the largest number of rows to the left (right) of the row of the query,
   // without that row. `sliding_window` w of Mistral is left = w - 1. nullopt: no limit.
   std::optional<std::int64_t> left = {}, right = {};
+  // Rows that a key stands for (gnomon/attention/compressed_keys.h). Query row i sees key row j
+  // if all these rows are at or before its own: j < (i + offset + 1) / rate, rounded down. More
+  // than 1: only causal, without limits of a window and without a bias or vectors by distance.
+  std::int64_t rate = 1;
 
   bool operator==(const AttentionMask&) const = default;
 };
