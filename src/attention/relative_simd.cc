@@ -255,23 +255,45 @@ void ForPanels(const Tile& tile, const Body& body) {
   }
 }
 
-// rows [queries, tile_keys] += a_i . vector of (i, j), for each table of `tables`. a: packed
-// rows of the tables' size.
+// The used vectors that are not in the margins, counted from met.begin. `begin` is a multiple
+// of 16.
+template <typename A>
+Columns OutsideMargins(const RelativeTable<A>& table, const UsedVectors& met) {
+  const std::int64_t begin = std::max(met.begin, table.begin());
+  return {begin - met.begin,
+          std::max(std::min(met.begin + met.count, table.end()), begin) - met.begin};
+}
+
+// scratch.product [queries, stride] = the products of rows a with all used vectors. a: packed
+// rows of the table's size. Products with vectors of the margins are 0, for any row.
+template <typename A>
+void MultiplyByVectors(const RelativeTable<A>& table, const Tile& tile, const UsedVectors& met,
+                       const Columns& seen, const A* a, std::ptrdiff_t stride,
+                       const RelativeScratch<A>& scratch) {
+  Product<A> product;
+  product.a = a, product.a_stride = row_stride(table.size());
+  product.b = table.columns(tile.head) + met.begin + seen.begin;
+  product.b_row = row_stride(table.vectors());
+  product.c = scratch.product + seen.begin, product.c_row = stride;
+  MultiplyDeep(product, table.size(), tile.queries, padded(seen.end - seen.begin));
+  for (std::int64_t i = 0; i < tile.queries; ++i) {  // readers may read past the end
+    A* row = scratch.product + i * stride;
+    std::fill_n(row, seen.begin, A(0));
+    std::fill(row + seen.end, row + padded(met.count) + 16, A(0));
+  }
+}
+
+// rows [queries, tile_keys] += a_i . vector of (i, j), for each table of `tables`.
 template <typename A>
 void AddQueryTerms(const TypedProblem<A>& problem, const std::vector<RelativeTable<A>>& tables,
                    const Tile& tile, const SeenColumns& columns, const A* a,
                    const RelativeScratch<A>& scratch) {
   for (const RelativeTable<A>& table : tables) {
     const UsedVectors met = FindVectors(problem, table, tile, scratch);
+    const Columns seen = OutsideMargins(table, met);
+    if (seen.begin == seen.end) continue;
     const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
-    Product<A> product;
-    product.a = a, product.a_stride = row_stride(table.size());
-    product.b = table.columns(tile.head) + met.begin,
-    product.b_row = row_stride(table.vectors());
-    product.c = scratch.product, product.c_row = stride;
-    MultiplyDeep(product, table.size(), tile.queries, padded(met.count));
-    for (std::int64_t i = 0; i < tile.queries; ++i)  // SpreadByRow may read past the end
-      std::fill_n(scratch.product + i * stride + padded(met.count), 16, A(0));
+    MultiplyByVectors(table, tile, met, seen, a, stride, scratch);
     SpreadByRow(tile, columns, met, scratch.product, stride, scratch.rows);
   }
 }
@@ -293,10 +315,34 @@ void AddKeyTerms(const TypedProblem<A>& problem, const Tile& tile, const SeenCol
     });
 }
 
+// AddRelative for a form with nothing but one projected table: the products are the terms,
+// without a copy, if the vectors of a row are consecutive. Returns nothing if they are not.
 template <typename A>
-void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                 const A* q, const A* key_panels, bool biased,
+std::optional<bool> ProjectTerms(const TypedProblem<A>& problem, const Tile& tile, const A* r,
+                                 const RelativeScratch<A>& scratch, const A** given) {
+  const RelativeTable<A>& table = problem.relative.projected[0];
+  const UsedVectors met = FindVectors(problem, table, tile, scratch);
+  const Columns seen = OutsideMargins(table, met);
+  if (seen.begin == seen.end) return false;
+  if (met.way != UsedVectors::Step::run) return std::nullopt;
+  const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
+  MultiplyByVectors(table, tile, met, seen, r, stride, scratch);
+  for (std::int64_t i = 0; i < tile.queries; ++i)
+    given[i] = scratch.product + i * stride + met.of_query(i)[0];
+  return true;
+}
+
+template <typename A>
+bool AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
+                 const QueryRows<A>& queries, const A* key_panels, bool biased,
                  const RelativeScratch<A>& scratch, const A** given) {
+  const auto& relative = problem.relative;
+  if (!biased && relative.keys.empty() && relative.queries.empty()) {
+    if (relative.projected.empty()) return false;
+    if (relative.projected.size() == 1)
+      if (const auto terms = ProjectTerms(problem, tile, queries.relative, scratch, given))
+        return *terms;
+  }
   const hn::ScalableTag<A> d;
   for (std::int64_t r = 0; r < tile.rows(); ++r) {
     const Columns& seen = columns[r / block_rows];
@@ -311,8 +357,10 @@ void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenCol
          j += static_cast<std::int64_t>(hn::Lanes(d)))
       hn::Store(from ? hn::Mul(gate, hn::LoadU(d, from + j)) : hn::Zero(d), d, to + j);
   }
-  AddQueryTerms(problem, problem.relative.keys, tile, columns, q, scratch);
+  AddQueryTerms(problem, relative.keys, tile, columns, queries.q, scratch);
+  AddQueryTerms(problem, relative.projected, tile, columns, queries.relative, scratch);
   AddKeyTerms(problem, tile, columns, key_panels, scratch);
+  return true;
 }
 
 template <typename A>
@@ -354,22 +402,25 @@ void RowTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
                       const RelativeScratch<A>& scratch, const A* a, Factors factors, A* a_sum,
                       A* vector_sums) {
   const UsedVectors met = FindVectors(problem, table, tile, scratch);
+  const Columns seen = OutsideMargins(table, met);
+  if (seen.begin == seen.end) return;
+  const std::int64_t first = met.begin + seen.begin, count = seen.end - seen.begin;
   const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
   const std::ptrdiff_t row = row_stride(table.size());
   CollectByRow(tile, columns, met, grad, scratch.product, stride);
   Product<A> product;
-  product.a = scratch.product, product.a_stride = stride;
+  product.a = scratch.product + seen.begin, product.a_stride = stride;
   if (a_sum) {
-    product.depth = met.count, product.factors = FactorsOf(table);
-    product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
+    product.depth = count, product.factors = FactorsOf(table);
+    product.b = table.rows(tile.head) + first * row, product.b_row = row;
     product.c = a_sum, product.c_row = row;
     Multiply<Left::by_row, Into::add>(product, tile.queries, padded(table.size()));
   }
   if (vector_sums) {
     product.depth = tile.queries, product.factors = factors;
     product.b = a, product.b_row = row;
-    product.c = vector_sums + met.begin * row, product.c_row = row;
-    Multiply<Left::by_column, Into::add>(product, met.count, padded(table.size()));
+    product.c = vector_sums + first * row, product.c_row = row;
+    Multiply<Left::by_column, Into::add>(product, count, padded(table.size()));
   }
 }
 
@@ -397,8 +448,9 @@ void KeyTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
 }
 
 #define GNOMON_RELATIVE(A)                                                                     \
-  template void AddRelative(const TypedProblem<A>&, const Tile&, const SeenColumns&, const A*, \
-                            const A*, bool, const RelativeScratch<A>&, const A**);             \
+  template bool AddRelative(const TypedProblem<A>&, const Tile&, const SeenColumns&,           \
+                            const QueryRows<A>&, const A*, bool, const RelativeScratch<A>&,    \
+                            const A**);                                                        \
   template bool ComputeValueTerms(const TypedProblem<A>&, const Tile&, const SeenColumns&,     \
                                   const A*, const RelativeScratch<A>&, const A**);             \
   template void AddWeightedVectors(const TypedProblem<A>&, const Tile&, const SeenColumns&,    \

@@ -18,7 +18,12 @@ struct AttentionCase {
   std::int64_t batch = 1, queries = 1, keys = 1, heads = 1, key_heads = 1, size = 1, values = 1;
   AttentionPlan plan = {.mask = {.visibility = Visibility::causal}, .softmax = {.scale = 1}};
   View<const float, 3> gates = {};
+  View<const float, 4> relative_queries = {};
+  View<const float, 3> sinks = {};  // of queries, in place of those of the plan
 
+  TokenTerms terms() const {
+    return {.gates = gates, .relative_queries = relative_queries, .sinks = sinks};
+  }
   double scale() const { return *plan.softmax.scale; }
 };
 
@@ -220,6 +225,24 @@ inline long double product_of(const AttentionCase& c, std::int64_t b, std::int64
   return product;
 }
 
+// The sum of r . vector over the projected tables.
+inline long double projected_score(const AttentionCase& c, std::int64_t b, std::int64_t h,
+                                   std::int64_t i, std::int64_t j) {
+  const std::int64_t at = query_position(c, b, i), of = key_position(c, b, j);
+  long double sum = 0;
+  for (const RelativeVectors& table : relative(c).projected)
+    for (std::int64_t n = 0; n < table.head_dim && inside(table, at, of); ++n)
+      sum += static_cast<long double>(c.relative_queries(b, i, h, n)) *
+             vector_of(table, met(table, h, at, of))[n];
+  return sum;
+}
+
+inline double sink(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i) {
+  if (c.sinks.data()) return static_cast<double>(c.sinks(b, h, i));
+  return c.plan.softmax.sinks.empty() ? -std::numeric_limits<double>::infinity()
+                                      : c.plan.softmax.sinks.at(static_cast<std::size_t>(h));
+}
+
 struct AttentionTensors {
   Tensor<double, 4> q{{}}, k{{}}, v{{}};
 };
@@ -245,9 +268,7 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
       for (std::int64_t i = 0; i < c.queries; ++i) {
         const std::int64_t g = h / (c.heads / c.key_heads);
         std::vector<long double> score(static_cast<std::size_t>(c.keys), -infinity);
-        const double sink = c.plan.softmax.sinks.empty()
-                                ? -infinity
-                                : c.plan.softmax.sinks.at(static_cast<std::size_t>(h));
+        const double sink = testing::sink(c, b, h, i);
         long double most = sink;
         for (std::int64_t j = 0; j < c.keys; ++j) {
           if (!sees(c, b, i, j)) continue;
@@ -258,7 +279,7 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
             result.by.view()(b, h, i, j) = static_cast<double>(1 - bent * bent);
             s = *c.plan.softmax.cap * bent;
           }
-          s += gate(c, b, h, i) * bias(c, b, h, i, j);
+          s += gate(c, b, h, i) * bias(c, b, h, i, j) + projected_score(c, b, h, i, j);
           score[static_cast<std::size_t>(j)] = s;
           most = std::max(most, s);
         }
@@ -292,9 +313,11 @@ struct AttentionGradients {
   std::vector<double> weight;   // the sum of the softmax weights for each of them
   std::vector<double> sinks, sinks_weight;
   Tensor<double, 4> weights;  // as in AttentionOracle
-  TableGradients met_keys{}, met_queries{}, met_values{};
+  TableGradients met_keys{}, met_queries{}, met_values{}, projected{};
   std::vector<double> shift{};
   Tensor<double, 3> gates{{}}, gates_size{{}};  // [B, Hq, T]: gradient; greatest bias
+  Tensor<double, 4> relative_queries{{}};       // [B, T, Hq, K]
+  Tensor<double, 3> query_sinks{{}};            // [B, Hq, T]
 };
 
 // The chain rule with the dense weights.
@@ -316,6 +339,10 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
   grad.met_keys = TableGradients(form.keys);
   grad.met_queries = TableGradients(form.queries);
   grad.met_values = TableGradients(form.values);
+  grad.projected = TableGradients(form.projected);
+  if (!form.projected.empty())
+    grad.relative_queries = Tensor<double, 4>(c.relative_queries.extents());
+  grad.query_sinks = Tensor<double, 3>({c.batch, c.heads, c.queries});
   grad.gates = grad.gates_size = Tensor<double, 3>({c.batch, c.heads, c.queries});
   const std::int64_t numbers = gnomon::gradient_size(c.plan.bias);
   grad.numbers.resize(static_cast<std::size_t>(c.heads * numbers));
@@ -347,6 +374,9 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
           of_weight[static_cast<std::size_t>(j)] = dot;
           mean += p * dot;
         }
+        if (c.sinks.data())
+          grad.query_sinks.view()(b, h, i) =
+              -std::exp(sink(c, b, h, i) - forward.lse.view()(b, h, i)) * mean;
         if (!c.plan.softmax.sinks.empty()) {
           const auto n = static_cast<std::size_t>(h);
           const double p = std::exp(c.plan.softmax.sinks[n] - forward.lse.view()(b, h, i));
@@ -386,6 +416,19 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
               of.weight[t][n] += forward.weights.view()(b, h, i, j);
             }
           };
+          for (std::size_t t = 0; t < form.projected.size(); ++t) {
+            const RelativeVectors& table = form.projected[t];
+            const std::int64_t at = query_position(c, b, i), of = key_position(c, b, j);
+            if (!inside(table, at, of)) continue;
+            const std::size_t n = met(table, h, at, of);
+            for (std::int64_t d = 0; d < table.head_dim; ++d) {
+              grad.projected.vectors[t][n * static_cast<std::size_t>(table.head_dim) +
+                                        static_cast<std::size_t>(d)] +=
+                  s * static_cast<double>(c.relative_queries(b, i, h, d));
+              grad.relative_queries.view()(b, i, h, d) += s * vector_of(table, n)[d];
+            }
+            grad.projected.weight[t][n] += forward.weights.view()(b, h, i, j);
+          }
           meet(form.keys, grad.met_keys, query, of_query);
           meet(form.queries, grad.met_queries, key, of_key);
         }

@@ -20,7 +20,8 @@ struct Sample {
 
   // Borrowed by the case.
   Tensor<float, 4> dense{{}};
-  Tensor<float, 3> gates{{}};
+  Tensor<float, 3> gates{{}}, sinks{{}};
+  Tensor<float, 4> relative_queries{{}};
 };
 
 inline Positions rows_of(const Positions& from, std::int64_t first, std::int64_t count) {
@@ -81,6 +82,28 @@ class Sampler {
           random_tensor<float, 3>({pick({0, 1}) ? 1 : c.batch, c.heads, c.queries}, seed_ + 21);
       c.gates = s.gates.view();
       s.text += ", gates";
+    }
+    return s;
+  }
+
+  // Draws a sample with projected tables, sinks of queries, and possibly the rest of
+  // draw_relative.
+  Sample draw_projected() {
+    Sample s = draw_relative();
+    AttentionCase& c = s.c;
+    if (pick({0, 1, 1})) c.plan.bias = NoBias{}, c.plan.relative = {};
+    const std::int64_t size = pick({1, 4, 16, 24, 80});
+    s.relative_queries =
+        random_tensor<float, 4>({c.batch, c.queries, c.heads, size}, seed_ + 22);
+    for (float& number : s.relative_queries.values)
+      number /= static_cast<float>(std::sqrt(static_cast<double>(size)));
+    for (std::int64_t n = pick({1, 1, 2}); n > 0; --n)
+      c.plan.relative.projected.push_back(table_within(s, size));
+    c.relative_queries = s.relative_queries.view();
+    if (c.plan.softmax.sinks.empty() && pick({0, 1})) {
+      s.sinks = random_tensor<float, 3>({c.batch, c.heads, c.queries}, seed_ + 23);
+      c.sinks = s.sinks.view();
+      s.text += ", sinks of queries";
     }
     return s;
   }
@@ -253,6 +276,25 @@ class Sampler {
     return table;
   }
 
+  // Vectors for a range of distances, that of Inkling or one on both sides of the query.
+  RelativeVectors table_within(Sample& s, std::int64_t size) {
+    RelativeVectors table;
+    table.heads = pick({0, 1}) ? 1 : s.c.heads;
+    table.head_dim = size;
+    const std::int64_t extent = pick({1, 7, 50, 120, 400}), each = pick({1, 1, 4});
+    table.min_distance = 1 - extent + pick({0, 0, 9});
+    for (std::int64_t d = 0; d < extent; ++d)
+      table.rows.push_back(static_cast<std::int32_t>(d / each));
+    const std::int64_t vectors = (extent - 1) / each + 1;
+    if (pick({0, 1})) std::reverse(table.rows.begin(), table.rows.end());
+    table.values = random_numbers(static_cast<std::size_t>(table.heads * vectors * size),
+                                  seed_ + static_cast<unsigned>(pick({35, 36})));
+    s.text += ", projected " + std::to_string(size) + " from " +
+              std::to_string(table.min_distance) + " of " + std::to_string(extent) + " by " +
+              std::to_string(each);
+    return table;
+  }
+
   void bias(Sample& s) {
     AttentionCase& c = s.c;
     const std::int64_t kind = pick({0, 1, 2, 3, 4, 5, 6});
@@ -383,6 +425,7 @@ class Sampler {
 
 inline Sample sample(unsigned seed) { return Sampler(seed).draw(); }
 inline Sample relative_sample(unsigned seed) { return Sampler(seed).draw_relative(); }
+inline Sample projected_sample(unsigned seed) { return Sampler(seed).draw_projected(); }
 inline Sample decoding_sample(unsigned seed) { return Sampler(seed).draw_decoding(); }
 
 // Scores just below 30 of three keys that compete, for which the rounding of long sums is
