@@ -170,15 +170,18 @@ void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
     const A lse = problem.lse(rows.batch, rows.head, query);
     constexpr A infinity = std::numeric_limits<A>::infinity();
     at.lse[row] = lse == -infinity ? infinity : static_cast<A>(log2_of_e) * lse;
-    if (!problem.sink_sums && !problem.query_sink_grad.data()) continue;
-    const double of_sink = lse == -infinity
-                               ? 0
-                               : -static_cast<double>(delta) *
-                                     std::exp(problem.sink(rows.batch, rows.head, query) -
-                                              static_cast<double>(lse));
-    sink += of_sink;
+    if (!problem.has_sinks()) continue;
+    // The gradients of the scores of a row sum to this, and without a sink to 0.
+    const double log_weight =
+        problem.sink(rows.batch, rows.head, query) - static_cast<double>(lse);
+    const double lost =
+        lse == -infinity ? 0 : static_cast<double>(delta) * std::exp(log_weight);
+    sink -= lost;
     if (problem.query_sink_grad.data())
-      problem.query_sink_grad(rows.batch, rows.head, query) = static_cast<float>(of_sink);
+      problem.query_sink_grad(rows.batch, rows.head, query) = static_cast<float>(-lost);
+    if (problem.column_sums)
+      problem.column_sums[problem.sums_at(rows) * problem.keys + query + problem.mask.offset] -=
+          lost;
   }
   if (problem.sink_sums) problem.sink_sums[problem.sums_at(rows)] += sink;
 }
@@ -234,11 +237,10 @@ void RelativeBackward(const BackwardProblem<A>& problem, const Tile& tile, std::
     RowTermsBackward(problem, relative.keys[t], tile, columns, at.score_grad, scratch,
                      at.q + first * stride, factors.q, at.q_grad + first * stride,
                      sums_of(problem.key_vectors, t, relative.keys[t]));
-  const std::int64_t relative_stride = RelativeStride(problem);
+  const std::int64_t row = first * RelativeStride(problem);
   for (std::size_t t = 0; t < relative.projected.size(); ++t)
     RowTermsBackward(problem, relative.projected[t], tile, columns, at.score_grad, scratch,
-                     at.relative_q + first * relative_stride, factors.relative_q,
-                     at.relative_q_grad + first * relative_stride,
+                     at.relative_q + row, factors.relative_q, at.relative_q_grad + row,
                      sums_of(problem.projected_vectors, t, relative.projected[t]));
   for (std::size_t t = 0; t < relative.queries.size(); ++t)
     KeyTermsBackward(problem, relative.queries[t], tile, columns, at.score_grad, scratch,
@@ -265,14 +267,14 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   const Columns all = Together(tile, columns);
   if (all.begin >= all.end) return;
   A* slope = problem.softmax.cap ? at.slope : nullptr;
-  const A* relative_q = at.relative_q + first * RelativeStride(problem);
-  const bool hides = MakeScores(problem, tile, columns, QueryRows<A>{q, relative_q},
-                                at.key_panels, at.added, at.scores, slope);
+  const QueryRows<A> rows{q, at.relative_q + first * RelativeStride(problem)};
+  const bool hides =
+      MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores, slope);
   TileFactors factors;
   if (hides || !problem.relative.empty()) {
     if (!of_keys) of_keys = FactorsOf(at.key, packed, size);
     factors = {FactorsOf(q, tile.rows(), size), FactorsOf(out_grad, tile.rows(), values),
-               *of_keys, FactorsOf(relative_q, tile.rows(), RelativeSize(problem))};
+               *of_keys, FactorsOf(rows.relative, tile.rows(), RelativeSize(problem))};
   }
   const A* met[tile_rows];
   const bool meets =
@@ -283,6 +285,7 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   AddBiasGradient(problem, tile, all, columns,
                   problem.gated() ? Ungate(problem, tile, all, columns, at) : at.score_grad,
                   at.added.bias);
+  if (problem.column_sums) AddColumnSums(problem, tile, columns, at.score_grad);
   if (!problem.relative.empty())
     RelativeBackward(problem, tile, first, columns, factors, at, sums);
   if (slope) TimesSlope<A>(tile, columns, slope, at.score_grad);
@@ -346,11 +349,8 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
       A* row = at.q_grad + (g * queries + i) * stride;
       RotateRow(problem.position.query_rotary, b, query + i, Direction::inverse, row);
       StoreRow(problem.q_grad, b, query + i, key_head * group + g, size, scale, row);
-      if (!problem.relative_query_grad.data()) continue;
-      const A* of_relative = at.relative_q_grad + (g * queries + i) * RelativeStride(problem);
-      for (std::int64_t n = 0; n < RelativeSize(problem); ++n)
-        problem.relative_query_grad(b, query + i, key_head * group + g, n) =
-            static_cast<float>(of_relative[n]);
+      StoreRelativeGrad(problem, b, query + i, key_head * group + g,
+                        at.relative_q_grad + (g * queries + i) * RelativeStride(problem));
     }
 }
 

@@ -95,6 +95,15 @@ void PackRelativeQuery(const TypedProblem<A>& problem, std::int64_t b, std::int6
   std::fill(to + size, to + row_stride(size), A(0));
 }
 
+// Stores the gradient of the relative query of one row, if it is required.
+template <typename A>
+void StoreRelativeGrad(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t query,
+                       std::int64_t head, const A* from) {
+  if (!problem.relative_query_grad.data()) return;
+  for (std::int64_t n = 0; n < RelativeSize(problem); ++n)
+    problem.relative_query_grad(b, query, head, n) = static_cast<float>(from[n]);
+}
+
 // given[i] is the bias of row i in units of ln 2, if `biased`. It is replaced by the sum of all
 // terms that are added to the products of the tile: gate times bias, and the relative terms.
 // Returns false if there are none.

@@ -15,7 +15,7 @@ struct BackwardPass {
   Placed<T> q, k, v, out, out_grad, q_grad, k_grad, v_grad;
   Tensor<Accumulator<T>, 3> lse;
   Tensor<float, 4> dense;
-  Tensor<float, 3> gates, query_sinks;
+  Tensor<float, 3> gates, log_gates, query_sinks;
   Tensor<float, 4> relative_queries;
   BiasGradient bias;
   RelativeGradient relative;
@@ -33,27 +33,34 @@ struct BackwardPass {
         lse({s.c.batch, s.c.heads, s.c.queries}),
         dense({s.c.batch, s.c.heads, s.c.queries, s.c.keys}, 5.f),
         gates({s.c.batch, s.c.heads, s.c.queries}),
+        log_gates({s.c.batch, s.c.heads, s.c.keys}),
         query_sinks(s.c.sinks.extents(), 5.f),
         relative_queries(s.c.relative_queries.extents(), 5.f),
         sinks(s.c.plan.softmax.sinks.size(), 5.0) {}
   void operator()(const AttentionCase& c) {
     if (std::holds_alternative<DenseBias>(c.plan.bias)) bias.dense = dense.view();
-    const auto of_q = q.read(), of_k = k.read(), of_v = v.read();  // tensors borrow views
-    const AttentionInput input{.q = of_q, .k = of_k, .v = of_v, .terms = c.terms()};
-    attention(input, c.plan, out.view(), lse.view());
-    auto of_relative = relative_queries.view();
-    auto of_sinks = query_sinks.view();
-    if (!c.relative_queries.data()) of_relative = {};
-    if (!c.sinks.data()) of_sinks = {};
-    attention_backward(
-        input, c.plan, out.read(), lse.view(), out_grad.read(),
-        {.q = q_grad.view(),
-         .k = k_grad.view(),
-         .v = v_grad.view(),
-         .bias = &bias,
-         .relative = &relative,
-         .terms = {.gates = gates.view(), .relative_queries = of_relative, .sinks = of_sinks},
-         .sinks = sinks});
+    const TokenTerms terms = c.terms();
+    const auto of_gates = gates.view(), of_log_gates = log_gates.view();
+    const auto of_relative = relative_queries.view();
+    const auto of_sinks = query_sinks.view();
+    TokenTermGradients grads;
+    if (c.plan.cumulative)
+      grads.log_gates = of_log_gates;
+    else
+      grads.gates = of_gates;
+    if (c.relative_queries.data()) grads.relative_queries = of_relative;
+    if (c.sinks.data()) grads.sinks = of_sinks;
+    attention({.q = q.read(), .k = k.read(), .v = v.read(), .terms = terms}, c.plan, out.view(),
+              lse.view());
+    attention_backward({.q = q.read(), .k = k.read(), .v = v.read(), .terms = terms}, c.plan,
+                       out.read(), lse.view(), out_grad.read(),
+                       {.q = q_grad.view(),
+                        .k = k_grad.view(),
+                        .v = v_grad.view(),
+                        .bias = &bias,
+                        .relative = &relative,
+                        .terms = grads,
+                        .sinks = sinks});
   }
 };
 

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -17,12 +18,17 @@ namespace gnomon::testing {
 struct AttentionCase {
   std::int64_t batch = 1, queries = 1, keys = 1, heads = 1, key_heads = 1, size = 1, values = 1;
   AttentionPlan plan = {.mask = {.visibility = Visibility::causal}, .softmax = {.scale = 1}};
-  View<const float, 3> gates = {};
-  View<const float, 4> relative_queries = {};
+  View<const float, 3> gates = {}, log_gates = {};
   View<const float, 3> sinks = {};  // of queries, in place of those of the plan
+  View<const float, 4> relative_queries = {};
+  // Adds to the score of a pair (b, h, i, j).
+  std::function<long double(std::int64_t, std::int64_t, std::int64_t, std::int64_t)> added = {};
 
   TokenTerms terms() const {
-    return {.gates = gates, .relative_queries = relative_queries, .sinks = sinks};
+    return {.gates = gates,
+            .log_gates = log_gates,
+            .relative_queries = relative_queries,
+            .sinks = sinks};
   }
   double scale() const { return *plan.softmax.scale; }
 };
@@ -101,6 +107,23 @@ inline PiecewiseLogPoint piecewise_log_point(const PiecewiseLogBias& bias, std::
   if (own < bias.threshold)
     point.by_threshold = -slope * point.x * c / (c * bias.threshold + 1);
   return point;
+}
+
+// Visits the keys whose log gates are added to the score of a pair.
+template <typename Visit>
+void gates_between(const AttentionCase& c, std::int64_t b, std::int64_t i, std::int64_t j,
+                   Visit visit) {
+  if (!c.log_gates.data()) return;
+  for (std::int64_t l = j + 1; l <= i + c.plan.mask.offset; ++l) {
+    if (c.plan.keys) {
+      const Positions& k = *c.plan.keys;
+      const auto at = static_cast<std::size_t>(b % k.batch * k.tokens);
+      if (k.sequences[at + static_cast<std::size_t>(l)] !=
+          k.sequences[at + static_cast<std::size_t>(j)])
+        continue;
+    }
+    visit(l);
+  }
 }
 
 inline double bias(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i,
@@ -225,24 +248,6 @@ inline long double product_of(const AttentionCase& c, std::int64_t b, std::int64
   return product;
 }
 
-// The sum of r . vector over the projected tables.
-inline long double projected_score(const AttentionCase& c, std::int64_t b, std::int64_t h,
-                                   std::int64_t i, std::int64_t j) {
-  const std::int64_t at = query_position(c, b, i), of = key_position(c, b, j);
-  long double sum = 0;
-  for (const RelativeVectors& table : relative(c).projected)
-    for (std::int64_t n = 0; n < table.head_dim && inside(table, at, of); ++n)
-      sum += static_cast<long double>(c.relative_queries(b, i, h, n)) *
-             vector_of(table, met(table, h, at, of))[n];
-  return sum;
-}
-
-inline double sink(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i) {
-  if (c.sinks.data()) return static_cast<double>(c.sinks(b, h, i));
-  return c.plan.softmax.sinks.empty() ? -std::numeric_limits<double>::infinity()
-                                      : c.plan.softmax.sinks.at(static_cast<std::size_t>(h));
-}
-
 struct AttentionTensors {
   Tensor<double, 4> q{{}}, k{{}}, v{{}};
 };
@@ -268,7 +273,10 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
       for (std::int64_t i = 0; i < c.queries; ++i) {
         const std::int64_t g = h / (c.heads / c.key_heads);
         std::vector<long double> score(static_cast<std::size_t>(c.keys), -infinity);
-        const double sink = testing::sink(c, b, h, i);
+        const double sink = c.sinks.data() ? static_cast<double>(c.sinks(b, h, i))
+                            : c.plan.softmax.sinks.empty()
+                                ? -infinity
+                                : c.plan.softmax.sinks.at(static_cast<std::size_t>(h));
         long double most = sink;
         for (std::int64_t j = 0; j < c.keys; ++j) {
           if (!sees(c, b, i, j)) continue;
@@ -279,7 +287,9 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
             result.by.view()(b, h, i, j) = static_cast<double>(1 - bent * bent);
             s = *c.plan.softmax.cap * bent;
           }
-          s += gate(c, b, h, i) * bias(c, b, h, i, j) + projected_score(c, b, h, i, j);
+          s += gate(c, b, h, i) * bias(c, b, h, i, j);
+          if (c.added) s += c.added(b, h, i, j);
+          gates_between(c, b, i, j, [&](std::int64_t l) { s += c.log_gates(b, h, l); });
           score[static_cast<std::size_t>(j)] = s;
           most = std::max(most, s);
         }
@@ -313,11 +323,10 @@ struct AttentionGradients {
   std::vector<double> weight;   // the sum of the softmax weights for each of them
   std::vector<double> sinks, sinks_weight;
   Tensor<double, 4> weights;  // as in AttentionOracle
-  TableGradients met_keys{}, met_queries{}, met_values{}, projected{};
+  TableGradients met_keys{}, met_queries{}, met_values{};
   std::vector<double> shift{};
   Tensor<double, 3> gates{{}}, gates_size{{}};  // [B, Hq, T]: gradient; greatest bias
-  Tensor<double, 4> relative_queries{{}};       // [B, T, Hq, K]
-  Tensor<double, 3> query_sinks{{}};            // [B, Hq, T]
+  Tensor<double, 3> log_gates{{}};              // [B, Hq, S]
 };
 
 // The chain rule with the dense weights.
@@ -339,11 +348,8 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
   grad.met_keys = TableGradients(form.keys);
   grad.met_queries = TableGradients(form.queries);
   grad.met_values = TableGradients(form.values);
-  grad.projected = TableGradients(form.projected);
-  if (!form.projected.empty())
-    grad.relative_queries = Tensor<double, 4>(c.relative_queries.extents());
-  grad.query_sinks = Tensor<double, 3>({c.batch, c.heads, c.queries});
   grad.gates = grad.gates_size = Tensor<double, 3>({c.batch, c.heads, c.queries});
+  grad.log_gates = Tensor<double, 3>({c.batch, c.heads, c.keys});
   const std::int64_t numbers = gnomon::gradient_size(c.plan.bias);
   grad.numbers.resize(static_cast<std::size_t>(c.heads * numbers));
   grad.weight = grad.numbers;
@@ -374,9 +380,6 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
           of_weight[static_cast<std::size_t>(j)] = dot;
           mean += p * dot;
         }
-        if (c.sinks.data())
-          grad.query_sinks.view()(b, h, i) =
-              -std::exp(sink(c, b, h, i) - forward.lse.view()(b, h, i)) * mean;
         if (!c.plan.softmax.sinks.empty()) {
           const auto n = static_cast<std::size_t>(h);
           const double p = std::exp(c.plan.softmax.sinks[n] - forward.lse.view()(b, h, i));
@@ -394,6 +397,8 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
             grad.weight[n] +=
                 std::abs(gate(c, b, h, i)) * size * forward.weights.view()(b, h, i, j);
           });
+          gates_between(c, b, i, j,
+                        [&](std::int64_t l) { grad.log_gates.view()(b, h, l) += s; });
           const double added = bias(c, b, h, i, j);
           grad.gates.view()(b, h, i) += s * added;
           double& most = grad.gates_size.view()(b, h, i);
@@ -416,19 +421,6 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
               of.weight[t][n] += forward.weights.view()(b, h, i, j);
             }
           };
-          for (std::size_t t = 0; t < form.projected.size(); ++t) {
-            const RelativeVectors& table = form.projected[t];
-            const std::int64_t at = query_position(c, b, i), of = key_position(c, b, j);
-            if (!inside(table, at, of)) continue;
-            const std::size_t n = met(table, h, at, of);
-            for (std::int64_t d = 0; d < table.head_dim; ++d) {
-              grad.projected.vectors[t][n * static_cast<std::size_t>(table.head_dim) +
-                                        static_cast<std::size_t>(d)] +=
-                  s * static_cast<double>(c.relative_queries(b, i, h, d));
-              grad.relative_queries.view()(b, i, h, d) += s * vector_of(table, n)[d];
-            }
-            grad.projected.weight[t][n] += forward.weights.view()(b, h, i, j);
-          }
           meet(form.keys, grad.met_keys, query, of_query);
           meet(form.queries, grad.met_queries, key, of_key);
         }

@@ -7,8 +7,7 @@
 
 #include "attention/backward_pass.h"
 #include "attention/bounds.h"
-#include "attention/oracle.h"
-#include "attention/sample.h"
+#include "attention/projected_terms.h"
 #include "gnomon/attention/attention.h"
 #include "gnomon/isa.h"
 #include "naive/attention.h"
@@ -43,13 +42,14 @@ double longest(View<const float, 4> x) {
 
 // The error bounds of the header.
 template <typename T>
-void expect_within(const Sample& s) {
-  const AttentionCase& c = s.c;
+void expect_within(const ProjectedSample& s) {
+  const AttentionCase c = with_terms(s.c);
   BackwardPass<T> run(s);
   const AttentionTensors x{run.q.numbers(), run.k.numbers(), run.v.numbers()};
   const auto out_grad = run.out_grad.numbers();
   const AttentionOracle forward = oracle(c, x);
   const auto exact = oracle_backward(c, x, out_grad);
+  const ProjectedGradients of = projected_gradients(c, exact);
   const double weight = heaviest(c, exact.weights);
   const double e =
       (std::is_same_v<T, double> ? 0x1p-46 : 0x1p-18) + (sizeof(T) == 2 ? 2 * half_ulp<T> : 0);
@@ -76,21 +76,20 @@ void expect_within(const Sample& s) {
     ASSERT_EQ(run.relative.projected.size(), form.projected.size());
     for (std::size_t t = 0; t < form.projected.size(); ++t) {
       const auto& got = run.relative.projected[t];
-      const auto& of = exact.projected;
-      ASSERT_EQ(got.size(), of.vectors[t].size());
+      ASSERT_EQ(got.size(), of.tables.vectors[t].size());
       for (std::size_t n = 0; n < got.size(); ++n)
-        ASSERT_NEAR(
-            got[n], of.vectors[t][n],
-            e * product * r_length * of.weight[t][n / (got.size() / of.weight[t].size())] +
-                1e-300);
+        ASSERT_NEAR(got[n], of.tables.vectors[t][n],
+                    e * product * r_length *
+                            of.tables.weight[t][n / (got.size() / of.tables.weight[t].size())] +
+                        1e-300);
     }
     const auto& r = run.relative_queries.values;
-    ASSERT_EQ(r.size(), exact.relative_queries.values.size());
+    ASSERT_EQ(r.size(), of.relative_queries.values.size());
     for (std::size_t n = 0; n < r.size(); ++n)
-      ASSERT_NEAR(static_cast<double>(r[n]), exact.relative_queries.values[n],
+      ASSERT_NEAR(static_cast<double>(r[n]), of.relative_queries.values[n],
                   (e + of_float) * product * vector_length);
     for (std::size_t n = 0; n < run.query_sinks.values.size(); ++n)
-      ASSERT_NEAR(static_cast<double>(run.query_sinks.values[n]), exact.query_sinks.values[n],
+      ASSERT_NEAR(static_cast<double>(run.query_sinks.values[n]), of.sinks.values[n],
                   (e + of_float) * product);
   }
 }
@@ -100,7 +99,7 @@ TEST(AttentionProjected, KeepsTheErrorPromisedByTheHeader) {
   unsigned seed = 1;
   const auto next = [&] {  // the oracle of a larger sample takes too long
     for (;;) {
-      Sample s = projected_sample(seed++);
+      ProjectedSample s = projected_sample(seed++);
       const AttentionCase& c = s.c;
       if (c.batch * c.queries * c.keys * c.heads * (c.size + c.values) <= 1'000'000) return s;
     }
@@ -114,7 +113,7 @@ TEST(AttentionProjected, KeepsTheErrorPromisedByTheHeader) {
 TEST(AttentionProjected, AgreesWithFiniteDifferences) {
   int tried = 0;
   for (unsigned seed = 100; tried < 3; ++seed) {
-    Sample s = projected_sample(seed);
+    ProjectedSample s = projected_sample(seed);
     if (s.c.queries * s.c.keys * s.c.heads > 2000 || s.c.keys < 2 || !s.c.sinks.data())
       continue;
     ++tried;
@@ -122,7 +121,7 @@ TEST(AttentionProjected, AgreesWithFiniteDifferences) {
     BackwardPass<double> run(s);
     run(s.c);
     const auto loss = [&] {
-      const auto out = oracle(s.c, s.x).out;
+      const auto out = oracle(with_terms(s.c), s.x).out;
       return static_cast<double>(testing::dot(out.values.data(), s.out_grad.values.data(),
                                               static_cast<std::int64_t>(out.values.size())));
     };
@@ -152,7 +151,7 @@ TEST(AttentionProjected, AgreesWithFiniteDifferences) {
 
 TEST(AttentionProjected, HasTheSameBitsForAnyNumberOfThreads) {
   for (unsigned seed = 1; seed <= 6; ++seed) {
-    const Sample s = projected_sample(seed);
+    const ProjectedSample s = projected_sample(seed);
     SCOPED_TRACE(s.text);
     BackwardPass<float> one(s), many(s);
     {

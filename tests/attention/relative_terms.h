@@ -27,12 +27,6 @@ inline const double* vector_of(const RelativeVectors& table, std::size_t n) {
   return table.values.data() + n * static_cast<std::size_t>(table.head_dim);
 }
 
-// Whether a pair has a vector in a projected table. The others have a term of zero.
-inline bool inside(const RelativeVectors& table, std::int64_t query, std::int64_t key) {
-  const std::int64_t n = key - query - table.min_distance;
-  return n >= 0 && n < table.distances();
-}
-
 inline long double dot(const double* x, const double* y, std::int64_t count) {
   long double sum = 0;
   for (std::int64_t d = 0; d < count; ++d) sum += static_cast<long double>(x[d]) * y[d];

@@ -20,8 +20,7 @@ struct Sample {
 
   // Borrowed by the case.
   Tensor<float, 4> dense{{}};
-  Tensor<float, 3> gates{{}}, sinks{{}};
-  Tensor<float, 4> relative_queries{{}};
+  Tensor<float, 3> gates{{}}, log_gates{{}};
 };
 
 inline Positions rows_of(const Positions& from, std::int64_t first, std::int64_t count) {
@@ -51,8 +50,8 @@ class Sampler {
     c.plan.softmax.scale = softmax_scale(c.size) * 2;
     c.plan.mask.offset = pick({0, 0, 3, 40, 128});
     window(c);
-    c.keys =
-        pick({0, 0, 1}) ? pick({0, 1, 7, 16, 65, 130, 257}) : c.queries + c.plan.mask.offset;
+    c.keys = !cumulative_ && pick({0, 0, 1}) ? pick({0, 1, 7, 16, 65, 130, 257})
+                                             : c.queries + c.plan.mask.offset;
     describe(s);
     positions(s);
     rotary(s, c.size < 2 ? 0 : pick({0, 1, 1, 2}));
@@ -86,25 +85,21 @@ class Sampler {
     return s;
   }
 
-  // Draws a sample with projected tables, sinks of queries, and possibly the rest of
-  // draw_relative.
-  Sample draw_projected() {
-    Sample s = draw_relative();
+  // Draws a causal sample with log gates, some of them so small that they hide earlier keys.
+  Sample draw_cumulative() {
+    cumulative_ = true;
+    Sample s = pick({0, 0, 1}) ? draw_decoding() : draw();
     AttentionCase& c = s.c;
-    if (pick({0, 1, 1})) c.plan.bias = NoBias{}, c.plan.relative = {};
-    const std::int64_t size = pick({1, 4, 16, 24, 80});
-    s.relative_queries =
-        random_tensor<float, 4>({c.batch, c.queries, c.heads, size}, seed_ + 22);
-    for (float& number : s.relative_queries.values)
-      number /= static_cast<float>(std::sqrt(static_cast<double>(size)));
-    for (std::int64_t n = pick({1, 1, 2}); n > 0; --n)
-      c.plan.relative.projected.push_back(table_within(s, size));
-    c.relative_queries = s.relative_queries.view();
-    if (c.plan.softmax.sinks.empty() && pick({0, 1})) {
-      s.sinks = random_tensor<float, 3>({c.batch, c.heads, c.queries}, seed_ + 23);
-      c.sinks = s.sinks.view();
-      s.text += ", sinks of queries";
-    }
+    c.plan.softmax.scale = c.scale() / 2;
+    c.plan.cumulative.emplace();
+    s.log_gates = random_tensor<float, 3>({c.batch, c.heads, c.keys}, seed_ + 22);
+    const bool strong = pick({0, 1});
+    for (float& gate : s.log_gates.values)
+      gate = strong && pick({0, 0, 0, 1})
+                 ? (pick({0, 1}) ? -40 : -std::numeric_limits<float>::infinity())
+                 : -0.2f * std::abs(gate);
+    c.log_gates = s.log_gates.view();
+    s.text += strong ? ", strong log gates" : ", log gates";
     return s;
   }
 
@@ -123,7 +118,9 @@ class Sampler {
     if (!c.values) c.values = c.size;
     c.plan.softmax.scale = softmax_scale(c.size) * 2;
     c.keys = pick({1, 7, 15, 16, 17, 64, 65, 130});
-    c.plan.mask.offset = pick({0, 1, 1, 1}) ? std::max<std::int64_t>(0, c.keys - c.queries) : 3;
+    if (cumulative_) c.keys = std::max(c.keys, c.queries);
+    c.plan.mask.offset =
+        cumulative_ || pick({0, 1, 1, 1}) ? std::max<std::int64_t>(0, c.keys - c.queries) : 3;
     window(c);
     unpadded_ = pick({0, 1, 1});
     describe(s);
@@ -139,7 +136,8 @@ class Sampler {
   }
 
   void window(AttentionCase& c) {
-    c.plan.mask.visibility = pick({0, 1}) ? Visibility::causal : Visibility::bidirectional;
+    c.plan.mask.visibility =
+        cumulative_ || pick({0, 1}) ? Visibility::causal : Visibility::bidirectional;
     const std::int64_t before = pick({-1, -1, -1, 0, 1, 17, 64});
     const std::int64_t after = pick({-1, -1, 0, 9});
     if (before >= 0) c.plan.mask.left = before;
@@ -276,25 +274,6 @@ class Sampler {
     return table;
   }
 
-  // Vectors for a range of distances, that of Inkling or one on both sides of the query.
-  RelativeVectors table_within(Sample& s, std::int64_t size) {
-    RelativeVectors table;
-    table.heads = pick({0, 1}) ? 1 : s.c.heads;
-    table.head_dim = size;
-    const std::int64_t extent = pick({1, 7, 50, 120, 400}), each = pick({1, 1, 4});
-    table.min_distance = 1 - extent + pick({0, 0, 9});
-    for (std::int64_t d = 0; d < extent; ++d)
-      table.rows.push_back(static_cast<std::int32_t>(d / each));
-    const std::int64_t vectors = (extent - 1) / each + 1;
-    if (pick({0, 1})) std::reverse(table.rows.begin(), table.rows.end());
-    table.values = random_numbers(static_cast<std::size_t>(table.heads * vectors * size),
-                                  seed_ + static_cast<unsigned>(pick({35, 36})));
-    s.text += ", projected " + std::to_string(size) + " from " +
-              std::to_string(table.min_distance) + " of " + std::to_string(extent) + " by " +
-              std::to_string(each);
-    return table;
-  }
-
   void bias(Sample& s) {
     AttentionCase& c = s.c;
     const std::int64_t kind = pick({0, 1, 2, 3, 4, 5, 6});
@@ -420,12 +399,11 @@ class Sampler {
 
   std::mt19937_64 engine_;
   unsigned seed_;
-  bool unpadded_ = false;
+  bool unpadded_ = false, cumulative_ = false;
 };
 
 inline Sample sample(unsigned seed) { return Sampler(seed).draw(); }
 inline Sample relative_sample(unsigned seed) { return Sampler(seed).draw_relative(); }
-inline Sample projected_sample(unsigned seed) { return Sampler(seed).draw_projected(); }
 inline Sample decoding_sample(unsigned seed) { return Sampler(seed).draw_decoding(); }
 
 // Scores just below 30 of three keys that compete, for which the rounding of long sums is
