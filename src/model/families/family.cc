@@ -9,7 +9,7 @@ const std::vector<Family>& all_families() {
     Families add;
     for (const auto lineage :
          {add_bert, add_deepseek, add_encoder_decoder, add_gemma, add_glm, add_gpt, add_granite,
-          add_hybrid, add_llama, add_multimodal, add_qwen, add_rotary_tower, add_sliding,
+          add_hybrid, add_llama, add_multimodal, add_qwen, add_refused, add_rotary_tower, add_sliding,
           add_speech, add_vit, add_window_tower})
       lineage(add);
     std::vector<Family> rows = std::move(add).rows();

@@ -139,6 +139,7 @@ struct Family {
   std::string_view position = "rotary, halves";  // text for the list of families
   std::string_view differences = {};             // between layers, as text
   Rule read = read_rotary;                       // null: only parts of the model are described
+  std::string_view refused = {};                 // why no config of this type is read
   Rule read_attention = nullptr;                 // keys of attention that no other family has
 
   // Sizes. 0: a config must have the size.
@@ -244,6 +245,7 @@ struct Fact {
 inline constexpr Fact<&Family::position> position;
 inline constexpr Fact<&Family::differences> differences;
 inline constexpr Fact<&Family::read> read;
+inline constexpr Fact<&Family::refused> refused;
 inline constexpr Fact<&Family::read_attention> attention;
 inline constexpr Fact<&Family::head_dim> head_dim;
 inline constexpr Fact<&Family::key_heads> key_heads;
@@ -400,6 +402,7 @@ void add_hybrid(Families& add);
 void add_llama(Families& add);
 void add_multimodal(Families& add);
 void add_qwen(Families& add);
+void add_refused(Families& add);
 void add_rotary_tower(Families& add);
 void add_sliding(Families& add);
 void add_speech(Families& add);
