@@ -127,7 +127,8 @@ ModelDescription internal::describe(const Json& whole, const Subject& subject,
                                 : "";
   if (row && !row->refused.empty())
     object.fail("model_type " + *type + " is not read: " + std::string(row->refused) + parts);
-  if (!known && !parts.empty() && (row || !has_layers(object)))
+  if (!known &&
+      (row ? !parts.empty() || !has_layers(object) : !parts.empty() && !has_layers(object)))
     object.fail("model_type " + type.value_or("(none)") +
                 (row ? " has no language model" : " is not known as a language model") + parts);
 

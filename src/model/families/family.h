@@ -185,6 +185,7 @@ struct Family {
   std::string_view scalar_key = {};  // x of a softmax scale 1 / sqrt(x)
   double softcap = 0;                // attn_logit_softcapping; 0: the key is not used
   bool sinks = false;
+  OutputGate output_gate = OutputGate::none;
   std::int64_t alibi_heads = 0;       // models with so many heads have ALiBi. by_heads: all
   std::string_view unsupported = {};  // feature that LayerAttention does not have
 
@@ -273,6 +274,7 @@ inline constexpr Fact<&Family::scale_key> scale_key;
 inline constexpr Fact<&Family::scalar_key> scalar_key;
 inline constexpr Fact<&Family::softcap> softcap;
 inline constexpr Fact<&Family::sinks> sinks;
+inline constexpr Fact<&Family::output_gate> output_gate;
 inline constexpr Fact<&Family::alibi_heads> alibi_heads;
 inline constexpr Fact<&Family::unsupported> unsupported;
 inline constexpr Fact<&Family::rows> rows;
@@ -375,6 +377,7 @@ constexpr Pairing halves = Pairing::halves, adjacent = Pairing::adjacent;
 constexpr NormKind rms = NormKind::rms, layer_norm = NormKind::layer;
 constexpr NormOrder before = NormOrder::before_rotation, after = NormOrder::after_rotation;
 constexpr Visibility bidirectional = Visibility::bidirectional, causal = Visibility::causal;
+constexpr OutputGate per_head = OutputGate::per_head, per_channel = OutputGate::per_channel;
 constexpr WeightLayout stacked{.fused = Fused::stacked}, grouped{.fused = Fused::grouped},
     quarters{.fused = Fused::quarters}, gated{.query = QueryRows::gated},
     transposed{.fused = Fused::stacked, .outputs = Outputs::columns};
@@ -391,6 +394,7 @@ const Family* find_row(std::string_view model_type);
 const Family* find_architecture(std::string_view architecture);
 
 // Each in a file of this name.
+void add_audio_encoder(Families& add);
 void add_bert(Families& add);
 void add_deepseek(Families& add);
 void add_encoder_decoder(Families& add);

@@ -44,15 +44,15 @@ void add_refused(Families& add) {
   refuse("a convolution over the frames gives the positions", "data2vec-audio", "hubert", "sew",
          "unispeech", "unispeech-sat", "wav2vec2");
   refuse("a convolution over the frames gives positions, besides DeBERTa's distances", "sew-d");
-  refuse("its positions are random Fourier features of points and image cells, added to "
-         "queries and keys",
-         "edgetam_mask_decoder", "edgetam_prompt_encoder", "edgetam_video_mask_decoder",
-         "edgetam_video_prompt_encoder", "sam2_mask_decoder", "sam2_prompt_encoder",
-         "sam2_video_mask_decoder", "sam2_video_prompt_encoder", "sam3_lite_text_mask_decoder",
-         "sam3_mask_decoder", "sam3_tracker_mask_decoder", "sam3_tracker_prompt_encoder",
-         "sam3_tracker_video_mask_decoder", "sam3_tracker_video_prompt_encoder",
-         "sam_hq_mask_decoder", "sam_hq_prompt_encoder", "sam_mask_decoder",
-         "sam_prompt_encoder");
+  refuse(
+      "its positions are random Fourier features of points and image cells, added to "
+      "queries and keys",
+      "edgetam_mask_decoder", "edgetam_prompt_encoder", "edgetam_video_mask_decoder",
+      "edgetam_video_prompt_encoder", "sam2_mask_decoder", "sam2_prompt_encoder",
+      "sam2_video_mask_decoder", "sam2_video_prompt_encoder", "sam3_lite_text_mask_decoder",
+      "sam3_mask_decoder", "sam3_tracker_mask_decoder", "sam3_tracker_prompt_encoder",
+      "sam3_tracker_video_mask_decoder", "sam3_tracker_video_prompt_encoder",
+      "sam_hq_mask_decoder", "sam_hq_prompt_encoder", "sam_mask_decoder", "sam_prompt_encoder");
   refuse("its positions are those of points and boxes", "sam3_geometry_encoder",
          "sam3_lite_text_geometry_encoder");
   refuse("its positions are coordinates of keypoints", "lightglue", "superglue");
@@ -82,6 +82,8 @@ void add_refused(Families& add) {
   refuse("learned tables of cells and frames in alternating layers", "videoprism_vision_model");
   refuse("queries join the tokens of the image in the last layers", "eomt", "eomt_dinov3",
          "videomt");
+  refuse("windows over a resized table, with distances of rows and columns", "vitdet");
+  refuse("the row of the class token is added to each row of the grid", "vitpose_backbone");
   refuse("a table that is cropped and resized by the size of the image", "radio");
   refuse("rotation by normalised cells in windows and grouped layers", "sapiens2");
   refuse("rotation of pooled cells of two images", "efficientloftr");
@@ -109,6 +111,12 @@ void add_refused(Families& add) {
   refuse("autocorrelation instead of a softmax over keys", "autoformer");
   refuse("a sliding window with global tokens", "led");
   refuse("attention in blocks with global tokens", "pegasus_x");
+  refuse("sinusoids that are divided by the square root of the width", "canary_decoder");
+  refuse("sinusoids whose cosines stand before the sines", "musicgen_decoder",
+         "musicgen_melody_decoder");
+  refuse("sinusoids that are normalised over all patches", "patchtst");
+  refuse("its layers attend to blocks of frames, and only its first head rotates",
+         "qwen2_5_omni_dit");
   refuse("atoms and pairs of residues", "esmfold2");
   refuse("its keys and values are those of another model", "gemma4_assistant");
   refuse("query-side distances (relative logits)", "inkling2", "inkling2_text",

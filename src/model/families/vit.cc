@@ -197,6 +197,10 @@ void add_vit(Families& add) {
       sizes(39, 16, 1408), weights(stacked));
   add(dinov2, {"dinov2_with_registers"}, read(read_dinov2_with_registers), image(224, 16));
   add(dinov2, {"kosmos_2_vision_model", "unlimited_ocr_vision_encoder"}, sizes(24, 16, 1024));
+  add(flava_image_model, {"bridgetower_vision_model"}, image(288, 16),
+      note("the heads are hidden_size / 64"));
+  add(flava_image_model, {"idefics_vision"}, size_names(embed), sizes(32, 16, 768),
+      image(224, 14));
   add(flava_image_model, {"owlv2_vision_model"}, image(768, 16));
   add(flava_image_model, {"owlvit_vision_model"}, image(768, 32));
   add(flava_image_model, {"timesformer"},
