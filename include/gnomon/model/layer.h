@@ -71,8 +71,8 @@ std::vector<Parameter> layer_parameters(const LayerGroup& group);
 // means weights of 1 and biases of 0.
 //
 // Throws std::invalid_argument if the model has no such part or layer, if the group is
-// unsupported or the tokens have more keys than its `indexed_keys`, if `values` do not match the
-// parameters, or as `lower`.
+// unsupported or the tokens have more keys than its `indexed_keys`, if `values` do not match
+// the parameters, or as `lower`.
 LayerPlan lower_layer(const ModelDescription& model, std::int64_t layer, std::string_view part,
                       const LayerTokens& tokens, std::span<const View<const float, 2>> values);
 

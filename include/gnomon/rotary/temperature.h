@@ -4,7 +4,7 @@
 //   floored_log   1 + beta ln(1 + floor(n / length))      Llama 4, Ministral 3, Mistral 4
 //   clipped_log   1 + beta ln(max(n / length, 1))         Inkling (tau)
 //   power         exp(beta ln(1 + n / length))            Beam
-//   head_log      slope_h ln(n) + offset_h                Mistral Large 4; trained for each head
+//   head_log      slope_h ln(n) + offset_h, trained       Mistral Large 4
 //
 // After Nakanishi, "Scalable-Softmax Is Superior for Attention", 2025.
 // https://arxiv.org/abs/2501.19399. The factor is separate from the scale of cos and sin and
@@ -44,8 +44,8 @@ QueryTemperature llama4_temperature(double attn_scale = 0.1, std::int64_t floor_
 QueryTemperature ministral3_temperature(double llama_4_scaling_beta,
                                         std::int64_t original_max_position_embeddings);
 
-// Inkling, full layers: tau, also multiplied by the relative logits. `length`: log_scaling_floor.
-// Shift 1.
+// Inkling, full layers: tau, which multiplies the relative logits too. `length`:
+// `log_scaling_n_floor`. Shift 1.
 QueryTemperature inkling_temperature(std::int64_t length, double beta = 0.1);
 // Beam, layers without rotary. Shift 1.
 QueryTemperature beam_temperature(double beta = 0.1, std::int64_t length = 2048);
@@ -68,8 +68,8 @@ double query_scale(const QueryTemperature& temperature, std::int64_t position,
 // Error bound, relative to the product: half an ulp of the element type + 2^-51; for half and
 // bfloat16 half an ulp + 2^-22. Cost: reads and writes once the queries whose factor is not 1.
 //
-// Throws as `query_scale`, and if q has another number of heads than a head_log, q and positions
-// differ in tokens, positions have several rows
+// Throws as `query_scale`, and if q has another number of heads than a head_log, q and
+// positions differ in tokens, positions have several rows
 // and q has another number of rows, or D is not contiguous.
 //
 // Gradient of q: apply scale_queries to the gradient of the result, since the transpose of the

@@ -20,11 +20,10 @@ std::int64_t read_encoder_sizes(Reading& r) {
   return width;
 }
 
-// The table of Whisper's encoder, which the checkpoint stores.
+// The table of Whisper's encoder, which the checkpoint stores. It begins as sinusoids.
 void read_whisper_encoder(Reading& r) {
   read_encoder_sizes(r);
-  put_sinusoidal(r, SinusoidalRecipe::tensor2tensor, 0, all_layers(r));
-  r.note("the table is stored in the checkpoint: " + std::to_string(r.out.length) + " rows");
+  put_learned(r, r.out.length, 0, all_layers(r));
 }
 
 // Whisper's sinusoids, counted from the start of each chunk of frames.
@@ -58,16 +57,17 @@ void add_audio_encoder(Families& add) {
   encoder.length = 1500;
   Family whisper = encoder;
   whisper.read = read_whisper_encoder;
-  whisper.position = "sinusoidal, tensor2tensor";
+  whisper.position = "learned";
   add(whisper, {"audioflamingo3_encoder", "qwen2_audio_encoder", "voxtral_encoder"},
       sizes(32, 20, 1280));
   add(whisper, {"moss_transcribe_diarize_audio"}, sizes(24, 16, 1024));
-  const Family chunked =
-      add(whisper, {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"},
-          read(read_chunked_encoder), sizes(32, 20, 1280),
-          unsupported("attention in chunks of frames, whose positions start again"));
+  const Family chunked = add(
+      whisper, {"qwen2_5_omni_audio_encoder", "qwen3_omni_moe_audio_encoder"},
+      read(read_chunked_encoder), position("sinusoidal, tensor2tensor"), sizes(32, 20, 1280),
+      unsupported("attention in chunks of frames, whose positions start again"));
   add(chunked, {"qwen3_asr_encoder"}, length(13), sizes(24, 16, 1024));
-  add(whisper, {"fun_asr_nano_encoder"}, read(read_fun_asr), length(2049), sizes(70, 4, 512),
+  add(whisper, {"fun_asr_nano_encoder"}, read(read_fun_asr),
+      position("sinusoidal, tensor2tensor"), length(2049), sizes(70, 4, 512),
       unsupported("a convolution of values beside the attention"));
 
   add(encoder, {"glmasr_encoder"}, share(0.5, factor), sizes(32, 20, 1280));

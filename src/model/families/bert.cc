@@ -155,6 +155,14 @@ void read_layoutlm(Reading& r, bool third) {
 void read_layoutlm_v2(Reading& r) { read_layoutlm(r, false); }
 void read_layoutlm_v3(Reading& r) { read_layoutlm(r, true); }
 
+// The first and the last layer are convolutions.
+void read_sam3_lite_text(Reading& r) {
+  read_learned(r);
+  if (!r.is_true("use_repmixer_blocks", true)) return;
+  r.layers.front().attends = r.layers.back().attends = false;
+  note_idle_layers(r);
+}
+
 void read_text_sinusoids(Reading& r) {
   read_sizes(r);
   put_sinusoidal(
@@ -198,8 +206,8 @@ void add_bert(Families& add) {
   add(align_text_model, {"videoprism_text_model"}, read(read_text_sinusoids),
       position("sinusoidal, half_split"), length(64), softcap(50),
       note("a class token without position stands after the text"));
-  add(align_text_model, {"sam3_lite_text_text_model"}, length(77), sizes(12, 8, 512),
-      unsupported("a table that is resized to the length, and layers of convolutions"));
+  add(align_text_model, {"sam3_lite_text_text_model"}, read(read_sam3_lite_text), length(77),
+      sizes(12, 8, 512), unsupported("a table that is resized to the length"));
   add(align_text_model, {"big_bird"}, length(4096),
       unsupported("block-sparse attention with random blocks"));
   add(align_text_model, {"blip_text_model"}, sizes(12, 8, 768));
