@@ -32,10 +32,35 @@ enum class RotaryInput {
   hidden,  // the layer's input, split into heads, before the q and k projections (Conformer)
 };
 
+// Gate on the output of attention: o *= f(W x), with x the input of the layer. The caller
+// applies it, before the output projection.
+enum class OutputGate {
+  none = 1,
+  per_head,     // one factor for each head
+  per_channel,  // one factor for each element of a head
+};
+
+// Factors on the frequencies of a rotation.
+enum class FrequencyScale {
+  none = 1,
+  learned,  // exp(alpha_i) for pair i; the checkpoint has alpha (LeRoPE, Mistral Large 4)
+};
+
+// Heads whose outputs are subtracted: those of the first half and of the second
+// (gnomon/attention/differential.h).
+enum class HeadPairs { none = 1, differential };
+
 // Where the table of an embedding encoding is added.
 enum class TableInput {
   embeddings = 1,    // once, before the first layer
   queries_and_keys,  // to the input of each layer's q and k projections, but not v (DETR)
+};
+
+// Trained weights of a norm of q or k.
+enum class NormWeights {
+  elements = 1,  // a weight for each element
+  heads,         // one weight for each head: Zaya
+  none,
 };
 
 // Norm of q or k in a layer, and its place in the order of operations.
@@ -43,6 +68,7 @@ struct LayerNorm {
   HeadNorm norm;
   NormOrder order = {};
   bool by_head = false;  // each head has weights of its own: StableLM
+  NormWeights weights = NormWeights::elements;
   bool operator==(const LayerNorm&) const = default;
 };
 
@@ -75,6 +101,11 @@ struct LayerAttention {
   ScaleIndex query_scale_index = ScaleIndex::position;
   RotaryInput rotary_input = RotaryInput::queries_and_keys;
   TableInput table_input = TableInput::embeddings;
+  OutputGate output_gate = OutputGate::none;
+  FrequencyScale frequency_scale = FrequencyScale::none;
+  HeadPairs head_pairs = HeadPairs::none;
+  // An indexer selects so many keys for each query. lower_layer refuses more keys than that.
+  std::optional<std::int64_t> indexed_keys = {};
 
   bool operator==(const LayerAttention&) const = default;
 };
@@ -91,7 +122,8 @@ enum class TensorLayout {
 // Checkpoint tensor of a parameter of a layer.
 struct ParameterTensor {
   // Name of the parameter, as in model::parameters ("table", "t5.buckets"). Parameters of
-  // attention: "sinks", "query_norm.weight", "query_norm.bias", "key_norm.weight",
+  // attention: "rotary.alpha", "query_scale.slope", "query_scale.offset", "sinks",
+  // "query_norm.weight", "query_norm.bias", "key_norm.weight",
   // "key_norm.bias".
   std::string parameter;
   // End of the tensor's name, with {} for the layer: "layers.{}.self_attn.sinks". '|' separates
