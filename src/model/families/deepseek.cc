@@ -71,11 +71,30 @@ void read_longcat(Reading& r) {
   read_latent(r);
 }
 
-void read_latent_unscaled(Reading& r) {
+// An indexer selects index_topk keys, so fewer keys are all selected. Some layers use keys and
+// values of an earlier layer.
+void read_mistral_large4(Reading& r) {
   prepare_latent(r);
   rotate_by_list(r);
   read_latent_ropes(r);
+  scale_softmax(r);
   put_ropes(r);
+  const auto list = r.keys.find({"kv_source_layers"});
+  const auto sources = list ? list->integers("kv_source_layers") : std::vector<std::int64_t>();
+  if (list) require_length(r, *list, sources.size(), "kv_source_layers");
+  for (Layer& layer : r.layers)
+    if (list && sources[to_size(layer.number)] != layer.number)
+      layer.unsupported = "keys and values of an earlier layer";
+}
+
+void read_mistral_large4_attention(Reading& r) {
+  const std::int64_t selected = r.size({"index_topk"}, 2048);
+  for (Layer& layer : r.layers) {
+    LayerAttention& attention = layer.attention;
+    attention.indexed_keys = selected;
+    attention.query_scale = QueryTemperature{.shift = 1, .form = TemperatureForm::head_log};
+    if (layer.rotates) attention.frequency_scale = FrequencyScale::learned;
+  }
 }
 
 void read_deepseek_v2(Reading& r) {
@@ -275,14 +294,18 @@ void add_deepseek(Families& add) {
   const auto latent_keys =
       gguf_keys("rope.scaling.yarn_log_multiplier", "attention.temperature_scale",
                 "attention.temperature_length");
-  add(rotary, {"bailing_hybrid"}, read(read_bailing_hybrid), pairing(adjacent), base(6'000'000),
-      share(64.0 / 192), head_dim(192), length(262'144), sizes(42, 32, 2560), key_heads(32),
-      value_dim(128), differences("the last layer of each group has attention"),
+  add(rotary, {"bailing_hybrid"}, read(read_bailing_hybrid), output_gate(per_head),
+      pairing(adjacent), base(6'000'000), share(64.0 / 192), head_dim(192), length(262'144),
+      sizes(42, 32, 2560), key_heads(32), value_dim(128),
+      differences("the last layer of each group has attention"),
       gguf("bailingmoe3", RopeType::adjacent), gguf_keys("rope.dimension_sections"));
   add(rotary, {"deepseek"}, share(1, any), gguf("deepseek", RopeType::adjacent));
   const Family deepseek_ocr2_text = add(rotary, {"deepseek_ocr2_text"}, sizes(32, 32, 4096),
                                         gguf("deepseek2-ocr", RopeType::halves),
                                         gguf_fixed_rope(true), gguf_yarn(GgufYarn::latent));
+  add(deepseek_ocr2_text, {"deepseek_ocr2_encoder"}, length(32'768), sizes(32, 32, 4096),
+      window(from_layer, 4096),
+      unsupported("tokens of an image that attend to each other in both directions"));
   const Family deepseek_v2 =
       add(deepseek_ocr2_text, {"deepseek_v2"}, read(read_deepseek_v2), pairing(adjacent),
           share(64.0 / 192), head_dim(192), value_dim(128),
@@ -296,10 +319,11 @@ void add_deepseek(Families& add) {
           unsupported("an indexer that selects the keys of each query"),
           gguf("deepseek32", RopeType::adjacent), gguf_yarn(GgufYarn::latent),
           gguf_keys("rope.scaling.yarn_log_multiplier"));
-  const Family axk2 = add(deepseek_v32, {"axk2"}, share(32.0 / 96), head_dim(96),
-                          length(131'072), sizes(48, 32, 2048), key_heads(32), value_dim(64));
-  add(axk2, {"minicpm3"}, pairing(halves), length(32'768), sizes(62, 40, 2560), key_heads(40),
-      unsupported(""), gguf("minicpm3", RopeType::halves));
+  const Family axk2 =
+      add(deepseek_v32, {"axk2"}, output_gate(per_channel), share(32.0 / 96), head_dim(96),
+          length(131'072), sizes(48, 32, 2048), key_heads(32), value_dim(64));
+  add(axk2, {"minicpm3"}, output_gate(OutputGate::none), pairing(halves), length(32'768),
+      sizes(62, 40, 2560), key_heads(40), unsupported(""), gguf("minicpm3", RopeType::halves));
   const Family glm4_moe_lite =
       add(deepseek_v3, {"glm4_moe_lite"}, share(64.0 / 256), head_dim(256), length(202'752),
           sizes(47, 20, 2048), key_heads(20));
@@ -307,8 +331,9 @@ void add_deepseek(Families& add) {
       glm4_moe_lite, {"glm_moe_dsa"}, reads_pairing(false), sizes(78, 64, 6144), key_heads(64),
       value_dim(0), unsupported("an indexer that selects the keys of each query"),
       gguf("glm-dsa", RopeType::adjacent), gguf_yarn(GgufYarn::latent_with_unit_scale));
-  const Family hy_v4 = add(glm_moe_dsa, {"hy_v4"}, pairing(halves), length(262'144),
-                           sizes(34, 32, 2816), key_heads(0), value_dim(256), sinks(true));
+  const Family hy_v4 =
+      add(glm_moe_dsa, {"hy_v4"}, output_gate(per_channel), pairing(halves), length(262'144),
+          sizes(34, 32, 2816), key_heads(0), value_dim(256), sinks(true));
   add(hy_v4, {}, pairing(adjacent),
       note("pairs are adjacent in llama.cpp and halves in transformers; the GGUF converter "
            "does not permute q and k"),
@@ -323,9 +348,10 @@ void add_deepseek(Families& add) {
       differences("compressed keys beside those of the window, with another base"),
       gguf("deepseek4", RopeType::adjacent),
       gguf_refused("compressed keys, and an output rotated by the inverse angles"));
-  add(rotary, {"dots3_note_text"}, read(read_dots3), pairing(adjacent), base(80'000'000),
-      share(64.0 / 192), head_dim(192), length(524'288), sizes(46, 128, 5120), value_dim(128),
-      window(by_type, 512), unsupported("partly normalised latent keys, and an indexer"),
+  add(rotary, {"dots3_note_text"}, read(read_dots3), output_gate(per_head), pairing(adjacent),
+      base(80'000'000), share(64.0 / 192), head_dim(192), length(524'288), sizes(46, 128, 5120),
+      value_dim(128), window(by_type, 512),
+      unsupported("partly normalised latent keys, and an indexer"),
       differences("sliding layers have other heads and another base"),
       gguf("dots3note", RopeType::adjacent),
       gguf_window({.window = GgufWindow::causal,
@@ -350,13 +376,13 @@ void add_deepseek(Families& add) {
       reads_pairing(true), head_dim(128), length(1'048'576), sizes(36, 32, 4096), key_heads(32),
       value_dim(128), gguf("mistral4", RopeType::adjacent),
       gguf_yarn(GgufYarn::latent_with_unit_scale), latent_keys);
-  add(mistral4, {"mistral_large4_text"}, read(read_latent_unscaled),
+  add(mistral4, {"mistral_large4_text"}, read(read_mistral_large4),
+      attention(read_mistral_large4_attention),
       rope(
           R"({"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2048.0,
 "original_max_position_embeddings": 512, "beta_fast": 32.0, "beta_slow": 1.0,
 "attention_factor": 1.0})"),
-      reads_pairing(false), sizes(72, 64, 6144), key_heads(64), value_dim(0), nope_every(4),
-      unsupported("an indexer that selects the keys of each query"),
+      reads_pairing(false), sizes(72, 64, 6144), key_heads(64), value_dim(128), nope_every(4),
       differences("one layer in four does not rotate"));
 }
 

@@ -27,6 +27,7 @@ class TokensOfLayer {
   std::int64_t first_position() const;
   Distances distances() const { return call().distances(); }
   std::int64_t length() const noexcept { return length_; }
+  std::int64_t keys() const;  // S
 
  private:
   void place_image(const ModelDescription& model, const ImagePatches& image);
@@ -43,6 +44,9 @@ class TokensOfLayer {
 
 // Throws std::invalid_argument with `unsupported` if the group is unsupported.
 void refuse_unsupported(const ModelDescription& model, const LayerGroup& group);
+// Throws std::invalid_argument if an indexer selects among the keys.
+void refuse_selection(const ModelDescription& model, const LayerGroup& group,
+                      const TokensOfLayer& tokens);
 // Sets the mask and positions of a plan whose tables are reused.
 void put_tokens(const LayerGroup& group, const TokensOfLayer& tokens, LayerPlan& lowered);
 // put_tokens, and the rules and values of attention, for a plan of a group with the same

@@ -16,6 +16,9 @@ constexpr CheckpointName attention_names[] = {
     {"key_norm.weight", "blk.{}.attn_k_norm.weight"},
     {"query_norm.bias", "blk.{}.attn_q_norm.bias"},
     {"key_norm.bias", "blk.{}.attn_k_norm.bias"},
+    {"rotary.alpha", "rotary_emb.alpha"},
+    {"query_scale.slope", "layers.{}.self_attn.softmax_scaling.scale"},
+    {"query_scale.offset", "layers.{}.self_attn.softmax_scaling.bias"},
     {"sinks", "layers.{}.self_attn.sinks|layers.{}.self_attn.attention_sink_bias"},
     {"query_norm.weight",
      "layers.{}.self_attn.q_norm.weight|layers.{}.self_attn.q_layernorm.weight|"
@@ -76,10 +79,23 @@ std::vector<ParameterTensor> tensors_of(const LayerGroup& group) {
         append({&one, 1}, one.parameter, std::string(one.parameter), tensors);
     return tensors;
   }
-  if (attention.sinks == Sinks::per_head) append(attention_names, "sinks", "sinks", tensors);
+  const auto add = [&](const char* parameter) {
+    append(attention_names, parameter, parameter, tensors);
+  };
+  if (attention.frequency_scale == FrequencyScale::learned) add("rotary.alpha");
+  if (attention.query_scale && attention.query_scale->form == TemperatureForm::head_log) {
+    add("query_scale.slope");
+    add("query_scale.offset");
+  }
+  if (attention.sinks == Sinks::per_head) add("sinks");
   for (const auto& [norm, name] : {std::pair(&attention.query_norm, "query_norm"),
                                    std::pair(&attention.key_norm, "key_norm")}) {
-    if (!*norm) continue;
+    if (!*norm || (*norm)->weights == NormWeights::none) continue;
+    if ((*norm)->weights == NormWeights::heads) {
+      tensors.push_back({std::string(name) + ".weight", "layers.{}.self_attn.qk_norm.temp",
+                         TensorLayout::as_is});
+      continue;
+    }
     for (const char* leaf : {".weight", ".bias"}) {
       const std::string parameter = std::string(name) + leaf;
       append(attention_names, parameter, parameter, tensors);
