@@ -5,6 +5,7 @@
 #define HWY_TARGET_INCLUDE "src/rotary/rotate_tokens_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "src/core/angles-inl.h"
 #include "src/core/dispatch.h"
@@ -228,23 +229,48 @@ HWY_INLINE void TurnPairs(const TurnedRows<T, Angle>& rows, std::int64_t row,
 }
 
 #if HWY_TARGET != HWY_SCALAR
-// Loads pairs in the order of the angles, so that adjacent elements are separated.
+// Loads pairs in the order of the angles, so that adjacent elements are separated. Two adjacent
+// bfloat16 are the halves of 32 bits.
 template <Pairing pairing, typename T>
 HWY_INLINE void LoadTurned(const T* x, std::ptrdiff_t half, VF& a, VF& b) {
   const DF d;
-  if constexpr (pairing == Pairing::adjacent && std::is_same_v<T, float>)
+  if constexpr (pairing == Pairing::adjacent && std::is_same_v<T, float>) {
     hn::LoadInterleaved2(d, x, a, b);
-  else
+  } else if constexpr (pairing == Pairing::adjacent && std::is_same_v<T, BFloat16>) {
+    const hn::Repartition<std::uint16_t, DF> bits;
+    const auto both =
+        hn::BitCast(DU(), hn::LoadU(bits, reinterpret_cast<const std::uint16_t*>(x)));
+    a = hn::BitCast(d, hn::ShiftLeft<16>(both));
+    b = hn::BitCast(d, hn::And(both, hn::Set(DU(), 0xffff0000u)));
+  } else {
     LoadPairs<pairing>(d, x, half, a, b);
+  }
 }
+
+// Sums of products of bfloat16 and float, whose NaNs have zeros in their lower half.
+HWY_INLINE void StoreRotated(VF v, BFloat16* to) {
+  const hn::Rebind<std::uint16_t, DF> narrow;
+  hn::StoreU(hn::TruncateTo(narrow, hn::ShiftRight<16>(RoundProductToBFloat16(DF(), v))),
+             narrow, reinterpret_cast<std::uint16_t*>(to));
+}
+template <typename T>
+HWY_INLINE void StoreRotated(VF v, T* to) {
+  StoreElements(v, DF(), to);
+}
+
 template <Pairing pairing, typename T>
 HWY_INLINE void StoreTurned(VF a, VF b, T* to, std::ptrdiff_t half) {
   const DF d;
   if constexpr (pairing == Pairing::halves) {
-    StoreElements(a, d, to);
-    StoreElements(b, d, to + half);
+    StoreRotated(a, to);
+    StoreRotated(b, to + half);
   } else if constexpr (std::is_same_v<T, float>) {
     hn::StoreInterleaved2(a, b, d, to);
+  } else if constexpr (std::is_same_v<T, BFloat16>) {
+    const hn::Repartition<std::uint16_t, DF> bits;
+    const VU both = hn::OrAnd(hn::ShiftRight<16>(RoundProductToBFloat16(d, a)),
+                              RoundProductToBFloat16(d, b), hn::Set(DU(), 0xffff0000u));
+    hn::StoreU(hn::BitCast(bits, both), bits, reinterpret_cast<std::uint16_t*>(to));
   } else {
     HWY_ALIGN T first[HWY_MAX_BYTES / sizeof(float)], second[HWY_MAX_BYTES / sizeof(float)];
     StoreElements(a, d, first);
@@ -257,56 +283,79 @@ HWY_INLINE void StoreTurned(VF a, VF b, T* to, std::ptrdiff_t half) {
 }
 #endif
 
+// The pairs of a row that do not fill a vector, from `begin` on.
+template <Pairing pairing, bool backward, typename T, typename Angle>
+HWY_NOINLINE void TurnRest(const TurnedRows<T, Angle>& rows, std::int64_t row,
+                           std::int64_t begin) {
+  constexpr std::size_t most = 2 * HWY_MAX_BYTES / sizeof(double);
+  HWY_ALIGN Angle rest[most] = {};
+  HWY_ALIGN float c[most], s[most];
+  const Angle* const angles = rows.angles + row * rows.angle_row;
+  for (std::int64_t i = begin; i < rows.pairs; ++i) rest[i - begin] = angles[i];
+  AngleVectors<Angle, float>::Write(rest, c, s);
+  TurnPairs<pairing, backward>(rows, row, begin, rows.pairs, c, s);
+}
+
 template <Pairing pairing, bool backward, typename T, typename Angle>
 HWY_INLINE void Turn(const TurnedRows<T, Angle>& rows) {
   using Vectors = AngleVectors<Angle, float>;
-  constexpr std::size_t most = 2 * HWY_MAX_BYTES / sizeof(double);
-  [[maybe_unused]] constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;
   const std::int64_t step = Vectors::Step(), whole = rows.pairs / step * step;
-  for (std::int64_t row = 0; row < rows.rows; ++row) {
-    const Angle* const angles = rows.angles + row * rows.angle_row;
 #if HWY_TARGET == HWY_SCALAR
+  for (std::int64_t row = 0; row < rows.rows; ++row)
     for (std::int64_t i = 0; i < whole; i += step) {
       float c[1], s[1];
-      Vectors::Write(angles + i, c, s);
+      Vectors::Write(rows.angles + row * rows.angle_row + i, c, s);
       TurnPairs<pairing, backward>(rows, row, i, i + 1, c, s);
     }
 #else
-    const DF d;
-    const std::ptrdiff_t half = pairing == Pairing::halves ? rows.pairs : 1;
-    const VF sign = hn::BitCast(d, hn::And(hn::BitCast(DU(), hn::Set(d, rows.sign)),
-                                           hn::Set(DU(), 0x80000000u)));
-    const T* const x = rows.from + row * rows.from_row;
-    T* const to = rows.to + row * rows.to_row;
-    for (std::int64_t i = 0; i < whole; i += step) {
-      VF c, s, a, b;
-      FloatsOfAngles(angles + i, c, s);
-      s = hn::Xor(s, sign);
-      LoadTurned<pairing>(x + stride * i, half, a, b);
+  constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;
+  const DF d;
+  const TurnedRows<T, Angle> r = rows;
+  const std::ptrdiff_t half = pairing == Pairing::halves ? r.pairs : 1;
+  const VF sign = hn::BitCast(
+      d, hn::And(hn::BitCast(DU(), hn::Set(d, r.sign)), hn::Set(DU(), 0x80000000u)));
+  const T *x = r.from, *rotated = r.rotated;
+  T* to = r.to;
+  const Angle* angles = r.angles;
+  Angle* grad_angles = r.grad_angles;
+  // One loop over the vectors of all rows, so that constants stay in registers.
+  std::int64_t i = 0, row = 0;
+  while (row < r.rows) {
+    if (i == whole) {
+      if (whole != r.pairs) TurnRest<pairing, backward>(rows, row, whole);
+      x += r.from_row;
+      to += r.to_row;
+      angles += r.angle_row;
       if constexpr (backward) {
-        VF y, z;
-        LoadTurned<pairing>(rows.rotated + row * rows.rotated_row + stride * i, half, y, z);
-        const VF crossed = hn::NegMulAdd(z, a, hn::Mul(y, b));
-        Angle* const sum = rows.grad_angles + row * rows.grad_angle_row + i;
-        if constexpr (std::is_same_v<Angle, float>) {
-          hn::StoreU(hn::Add(hn::LoadU(d, sum), crossed), d, sum);
-        } else {
-          HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
-          hn::Store(crossed, d, lanes);
-          for (std::int64_t j = 0; j < step; ++j) sum[j] += static_cast<double>(lanes[j]);
-        }
+        rotated += r.rotated_row;
+        grad_angles += r.grad_angle_row;
       }
-      StoreTurned<pairing>(hn::NegMulAdd(b, s, hn::Mul(a, c)),
-                           hn::MulAdd(a, s, hn::Mul(b, c)), to + stride * i, half);
+      i = 0;
+      ++row;
+      continue;
     }
-#endif
-    if (whole == rows.pairs) continue;
-    HWY_ALIGN Angle rest[most] = {};
-    HWY_ALIGN float c[most], s[most];
-    for (std::int64_t i = whole; i < rows.pairs; ++i) rest[i - whole] = angles[i];
-    Vectors::Write(rest, c, s);
-    TurnPairs<pairing, backward>(rows, row, whole, rows.pairs, c, s);
+    VF c, s, a, b;
+    FloatsOfAngles(angles + i, c, s);
+    s = hn::Xor(s, sign);
+    LoadTurned<pairing>(x + stride * i, half, a, b);
+    if constexpr (backward) {
+      VF y, z;
+      LoadTurned<pairing>(rotated + stride * i, half, y, z);
+      const VF crossed = hn::NegMulAdd(z, a, hn::Mul(y, b));
+      Angle* const sum = grad_angles + i;
+      if constexpr (std::is_same_v<Angle, float>) {
+        hn::StoreU(hn::Add(hn::LoadU(d, sum), crossed), d, sum);
+      } else {
+        HWY_ALIGN float lanes[HWY_MAX_BYTES / sizeof(float)];
+        hn::Store(crossed, d, lanes);
+        for (std::int64_t j = 0; j < step; ++j) sum[j] += static_cast<double>(lanes[j]);
+      }
+    }
+    StoreTurned<pairing>(hn::NegMulAdd(b, s, hn::Mul(a, c)), hn::MulAdd(a, s, hn::Mul(b, c)),
+                         to + stride * i, half);
+    i += step;
   }
+#endif
 }
 
 template <typename T, typename Angle>
@@ -344,8 +393,14 @@ HWY_INLINE void SumTokens(const SummedRows<T>& rows) {
     }
     if (!backward && step == SumStep::restart)
       for (std::int64_t i = 0; i < rows.channels; ++i) rows.sum[i] = 0;
+    // Rows that are read from the last to the first are not prefetched by the processor.
+    const std::int64_t ahead = backward ? (t < 2 ? 0 : -2) : (n + 2 < rows.tokens ? 2 : 0);
+    const T* const next = from + ahead * rows.from_step;
+    const T* const next_to = to + ahead * rows.to_step;
     std::int64_t i = 0;
     for (; i + lanes <= rows.channels; i += lanes) {
+      hwy::Prefetch(next + i);
+      hwy::Prefetch(next_to + i);
       const V one = LoadElements(d, from + i), scale = hn::LoadU(d, rows.scale + i);
       V sum = hn::LoadU(d, rows.sum + i);
       sum = backward ? hn::Add(sum, one) : Reduced(hn::MulAdd(scale, one, sum));
