@@ -65,6 +65,21 @@ struct Softmax {
   std::vector<double> sinks = {};
 };
 
+// A bias of the differences of cumulative sums of log gates (FoX, CABLE), causal only:
+//
+//   score[h, i, j] += g[h, j+1] + ... + g[h, i]     g: TokenTerms::log_gates
+//
+// The sums restart at each sequence of the positions. A gate below -32768 counts as -infinity:
+// no later query sees an earlier key.
+struct CumulativeBias {
+  // Keys with gates so small that their weights are 0 anyway are skipped, tile by tile. If
+  // positive, also keys whose weights sum to at most this share of the weights of the query
+  // (Forgetting Transformer with pruning: e^-10): their contribution is lost.
+  double lost_weight = 0;
+
+  bool operator==(const CumulativeBias&) const = default;
+};
+
 // The plan of attention: the mask, the softmax options, and all places in which position
 // enters. Calls borrow the plan and copy nothing of it.
 struct AttentionPlan {
@@ -76,6 +91,7 @@ struct AttentionPlan {
   // Relative vectors. Their dot products with rotated queries and keys are added to the scores,
   // their sums with the weights to the output.
   RelativeForm relative = {};
+  std::optional<CumulativeBias> cumulative = {};
   // Positions (used by the bias) and sequences (packing, padding) of the rows; their batch is B
   // or 1. Null: key row j is at position j, query row i is at position i + offset, and all rows
   // are in one sequence. Give both or none.
