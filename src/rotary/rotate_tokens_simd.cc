@@ -429,10 +429,10 @@ HWY_INLINE void SumTokens(const SummedRows<T>& rows) {
   }
 }
 
-#define GNOMON_ANGLES(Angle, F, Name)                                                   \
-  void CosSinOf##Name(const Angle* angles, std::ptrdiff_t step, std::int64_t rows,      \
-                      std::int64_t pairs, F* cos, F* sin) {                             \
-    CosSinRows(angles, step, rows, pairs, cos, sin);                                    \
+#define GNOMON_ANGLES(Angle, F, Name)                                              \
+  void CosSinOf##Name(const Angle* angles, std::ptrdiff_t step, std::int64_t rows, \
+                      std::int64_t pairs, F* cos, F* sin) {                        \
+    CosSinRows(angles, step, rows, pairs, cos, sin);                               \
   }
 GNOMON_ANGLES(float, float, F32F32)
 GNOMON_ANGLES(double, float, F64F32)
@@ -450,12 +450,12 @@ GNOMON_TURN(BFloat16, float, BF16F32)
 GNOMON_TURN(BFloat16, double, BF16F64)
 #undef GNOMON_TURN
 
-#define GNOMON_CROSS(T, Name)                                         \
+#define GNOMON_CROSS(T, Name)                                          \
   void Cross##Name(const CrossedRows<T>& rows, Accumulator<T>* sums) { \
-    if (rows.pairing == Pairing::halves)                              \
-      Cross<Pairing::halves>(rows, sums);                             \
-    else                                                              \
-      Cross<Pairing::adjacent>(rows, sums);                           \
+    if (rows.pairing == Pairing::halves)                               \
+      Cross<Pairing::halves>(rows, sums);                              \
+    else                                                               \
+      Cross<Pairing::adjacent>(rows, sums);                            \
   }
 GNOMON_CROSS(float, F32)
 GNOMON_CROSS(double, F64)
@@ -463,8 +463,8 @@ GNOMON_CROSS(Half, F16)
 GNOMON_CROSS(BFloat16, BF16)
 #undef GNOMON_CROSS
 
-#define GNOMON_SUM(T, Name)                                                           \
-  void Sum##Name(const SummedRows<T>& rows) { SumTokens<false>(rows); }               \
+#define GNOMON_SUM(T, Name)                                             \
+  void Sum##Name(const SummedRows<T>& rows) { SumTokens<false>(rows); } \
   void SumBackward##Name(const SummedRows<T>& rows) { SumTokens<true>(rows); }
 GNOMON_SUM(float, F32)
 GNOMON_SUM(double, F64)
@@ -477,11 +477,11 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gnomon::rotary_internal {
 
-#define GNOMON_ANGLES(Angle, F, Name)                   \
-  HWY_EXPORT(CosSinOf##Name);                           \
-  template <>                                           \
-  CosSinOfAngles<Angle, F> cos_sin_of_angles() {        \
-    return GNOMON_DISPATCH(CosSinOf##Name);             \
+#define GNOMON_ANGLES(Angle, F, Name)            \
+  HWY_EXPORT(CosSinOf##Name);                    \
+  template <>                                    \
+  CosSinOfAngles<Angle, F> cos_sin_of_angles() { \
+    return GNOMON_DISPATCH(CosSinOf##Name);      \
   }
 GNOMON_ANGLES(float, float, F32F32)
 GNOMON_ANGLES(double, float, F64F32)

@@ -140,21 +140,21 @@ class AngleRotator {
       const bool in_place = static_cast<const void*>(from_.data()) == to_.data();
       for (int64_t o = 0; o < outer; ++o) {
         const int64_t at = by_head ? t + o : t, h = by_head ? 0 : o;
-        turn({.from = &from_(b, at, h, offset),
-              .to = &to_(b, at, h, offset),
-              .angles = &angles_(angle_row(b), at, h, 0),
-              .from_row = from_.stride(axis),
-              .to_row = to_.stride(axis),
-              .angle_row = angles_.stride(axis),
-              .rows = rows,
-              .pairs = rotation_.rotary_dim / 2,
-              .pairing = rotation_.pairing,
-              .sign = sign_,
-              .rotated = rotated.data() ? &rotated(b, at, h, offset) : nullptr,
-              .rotated_row = rotated.stride(axis),
-              .grad_angles =
-                  grad_angles.data() ? &grad_angles(angle_row(b), at, h, 0) : nullptr,
-              .grad_angle_row = grad_angles.stride(axis)});
+        turn(
+            {.from = &from_(b, at, h, offset),
+             .to = &to_(b, at, h, offset),
+             .angles = &angles_(angle_row(b), at, h, 0),
+             .from_row = from_.stride(axis),
+             .to_row = to_.stride(axis),
+             .angle_row = angles_.stride(axis),
+             .rows = rows,
+             .pairs = rotation_.rotary_dim / 2,
+             .pairing = rotation_.pairing,
+             .sign = sign_,
+             .rotated = rotated.data() ? &rotated(b, at, h, offset) : nullptr,
+             .rotated_row = rotated.stride(axis),
+             .grad_angles = grad_angles.data() ? &grad_angles(angle_row(b), at, h, 0) : nullptr,
+             .grad_angle_row = grad_angles.stride(axis)});
         for (int64_t row = 0; !in_place && row < rows; ++row) {
           const T* const x = &from_(b, at, h, 0) + row * from_.stride(axis);
           T* const to = &to_(b, at, h, 0) + row * to_.stride(axis);
@@ -179,8 +179,7 @@ class AngleRotator {
         .count = group(),
         .pairs = rotation_.rotary_dim / 2,
         .before = in_place ? 0 : rotation_.head_offset,
-        .after =
-            in_place ? 0 : from_.extent(3) - rotation_.head_offset - rotation_.rotary_dim};
+        .after = in_place ? 0 : from_.extent(3) - rotation_.head_offset - rotation_.rotary_dim};
     if constexpr (std::is_same_v<T, double>)
       turn_doubles(heads, rows, buffers);
     else
@@ -208,8 +207,7 @@ class AngleRotator {
         }
         if (rows.begin != 0) continue;
         std::copy(x - heads.before, x, to - heads.before);
-        std::copy(x + 2 * heads.pairs, x + 2 * heads.pairs + heads.after,
-                  to + 2 * heads.pairs);
+        std::copy(x + 2 * heads.pairs, x + 2 * heads.pairs + heads.after, to + 2 * heads.pairs);
       }
   }
 
@@ -263,8 +261,7 @@ void backward(const View<const T, 4>& rotated, const View<const Angle, 4>& angle
   check(rotated, angles, rotation);
   internal::check_shape("token_angles", "grad", grad.extents(), rotated.extents());
   check_head(of_grad, rotation);
-  internal::check_shape("token_angles", "grad_angles", grad_angles.extents(),
-                        angles.extents());
+  internal::check_shape("token_angles", "grad_angles", grad_angles.extents(), angles.extents());
   internal::check_disjoint(angle_argument("grad"), grad, "rotated", rotated);
   internal::check_disjoint(angle_argument("grad"), grad, "angles", angles);
   internal::check_disjoint(angle_argument("grad_angles"), grad_angles, "grad", of_grad);
@@ -329,8 +326,8 @@ View<T, 4> write_heads(const char* name, const Tensor& x) {
 
 }  // namespace
 
-void rotate_by_angles(const Tensor& x, const ConstTensor& angles,
-                      const TokenRotation& rotation, Direction direction) {
+void rotate_by_angles(const Tensor& x, const ConstTensor& angles, const TokenRotation& rotation,
+                      Direction direction) {
   internal::by_type(angle_argument("x"), x, [&]<typename T>(T) {
     by_angle_type(angles, [&]<typename Angle>(Angle) {
       const View<T, 4> heads = write_heads<T>("x", x);
@@ -358,9 +355,8 @@ void rotate_by_angles_backward(const ConstTensor& rotated, const ConstTensor& an
                                const Tensor& grad_angles) {
   internal::by_type(angle_argument("grad"), grad, [&]<typename T>(T) {
     by_angle_type(angles, [&]<typename Angle>(Angle) {
-      backward<T, Angle>(read_heads<T>("rotated", rotated),
-                         read_heads<Angle>("angles", angles), rotation,
-                         write_heads<T>("grad", grad),
+      backward<T, Angle>(read_heads<T>("rotated", rotated), read_heads<Angle>("angles", angles),
+                         rotation, write_heads<T>("grad", grad),
                          write_heads<Angle>("grad_angles", grad_angles));
     });
   });

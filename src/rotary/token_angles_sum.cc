@@ -61,7 +61,7 @@ struct SumProblem {
   View<const T, 4> from;
   View<T, 4> to;
   std::vector<SumStep> steps;
-  bool one_row;  // of steps, for all rows of the batch
+  bool one_row;               // of steps, for all rows of the batch
   std::vector<double> scale;  // [P]
   // Heads are contiguous in both arrays, so that those of a token are one run of channels.
   bool merged() const {
@@ -103,7 +103,7 @@ SumProblem<T> problem_of(const char* from_name, const ConstTensor& from, const c
 // sums: [B, H, P], the sums before and after.
 template <typename T>
 void sum_channels(const SumProblem<T>& problem, rotary_internal::SumRows<T> sum, double* sums) {
-  constexpr int64_t most = 1024;  // channels at a time: their sums are in L1
+  constexpr int64_t most = 512;  // channels at a time: their sums are in L1
   const int64_t tokens = problem.from.extent(1), heads = problem.from.extent(2),
                 pairs = problem.from.extent(3);
   const bool merged = problem.merged();
@@ -159,9 +159,8 @@ void cumulative_angles(const ConstTensor& increments, const Positions& positions
 void cumulative_angles_backward(const ConstTensor& grad_angles, const Positions& positions,
                                 std::span<const double> scale, const Tensor& grad_increments) {
   by_sum_type("grad_angles", grad_angles, [&]<typename T>(T) {
-    const auto problem =
-        problem_of<T>("grad_angles", grad_angles, "grad_increments", grad_increments, positions,
-                      scale);
+    const auto problem = problem_of<T>("grad_angles", grad_angles, "grad_increments",
+                                       grad_increments, positions, scale);
     const auto& x = problem.from;
     std::vector<double> sums(to_size(x.extent(0) * x.extent(2) * x.extent(3)));
     sum_channels<T>(problem, rotary_internal::sum_rows_backward<T>(), sums.data());

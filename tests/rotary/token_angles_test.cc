@@ -11,15 +11,16 @@
 namespace gnomon {
 namespace token_angles_test {
 
+using std::int64_t;
 using testing::as_double;
 using testing::half_ulp;
 using testing::message_of;
 using testing::random_numbers;
-using std::int64_t;
 
 // Rotates one pair of every head in long double. `between` receives |a| + |b|.
 template <typename T, typename Angle>
-std::array<long double, 2> naive_rotate_by_angles(View<const T, 4> x, View<const Angle, 4> angles,
+std::array<long double, 2> naive_rotate_by_angles(View<const T, 4> x,
+                                                  View<const Angle, 4> angles,
                                                   const TokenRotation& r, int64_t b, int64_t t,
                                                   int64_t h, int64_t pair, double sign) {
   const bool halves = r.pairing == Pairing::halves;
@@ -45,8 +46,8 @@ void expect_rotated(View<const T, 4> x, View<const Angle, 4> angles, const Token
           const auto exact = naive_rotate_by_angles(x, angles, r, b, t, h, i, sign);
           const int64_t at[2] = {r.head_offset + (halves ? i : 2 * i),
                                  r.head_offset + (halves ? i + pairs : 2 * i + 1)};
-          const double size = std::fabs(as_double(x(b, t, h, at[0]))) +
-                              std::fabs(as_double(x(b, t, h, at[1])));
+          const double size =
+              std::fabs(as_double(x(b, t, h, at[0]))) + std::fabs(as_double(x(b, t, h, at[1])));
           const double sum = (std::is_same_v<T, double> ? 0x1p-50 : 4 * 0x1p-24) * size;
           for (int one = 0; one < 2; ++one) {
             turned[std::size_t(at[one])] = true;
@@ -72,8 +73,8 @@ void check_rotation(const TokenRotation& r, int64_t angle_rows, int64_t angle_he
   const std::array<std::ptrdiff_t, 4> strides{
       tokens * heads * size, by_head ? size : heads * size, by_head ? tokens * size : size, 1};
   auto x = testing::random_tensor<T, 4>(shape);
-  auto angles = testing::random_tensor<Angle, 4>(
-      {angle_rows, tokens, angle_heads, r.rotary_dim / 2}, 2);
+  auto angles =
+      testing::random_tensor<Angle, 4>({angle_rows, tokens, angle_heads, r.rotary_dim / 2}, 2);
   for (std::size_t i = 0; i < angles.values.size(); ++i)
     angles.values[i] *= static_cast<Angle>(i % 3 == 0 ? 4 : i % 7 == 0 ? 1e6 : 1000);
   const View<const T, 4> from(x.values.data(), shape, strides);
@@ -116,8 +117,8 @@ void check_magnitudes() {
   std::vector<Angle> angles;
   for (int exponent = -30; exponent < 46; ++exponent)
     for (const double factor : {1.0, 1.3, 1.9999999})
-      angles.push_back(static_cast<Angle>((exponent % 2 ? -1 : 1) *
-                                          std::ldexp(factor, exponent)));
+      angles.push_back(
+          static_cast<Angle>((exponent % 2 ? -1 : 1) * std::ldexp(factor, exponent)));
   for (int k = 1; k < 200000; k = 3 * k + 1)
     for (const int64_t step : {-1, 0, 1}) {
       const auto near = static_cast<Angle>(k * 1.5707963267948966);
@@ -130,13 +131,16 @@ void check_magnitudes() {
   const View<const Angle, 4> table(angles.data(), {1, 1, 1, pairs});
   rotate_by_angles(got.view(), table, r);
   expect_rotated<T, Angle>(std::as_const(x).view(), table, r, std::as_const(got).view(), 1);
-  angles = {0x1p46, -0x1p46, std::numeric_limits<Angle>::max(),
-            std::numeric_limits<Angle>::infinity(), std::numeric_limits<Angle>::quiet_NaN(), 0};
+  angles = {0x1p46,
+            -0x1p46,
+            std::numeric_limits<Angle>::max(),
+            std::numeric_limits<Angle>::infinity(),
+            std::numeric_limits<Angle>::quiet_NaN(),
+            0};
   testing::Tensor<T, 4> beyond({1, 1, 1, 12}, T(1));
   rotate_by_angles(beyond.view(), View<const Angle, 4>(angles.data(), {1, 1, 1, 6}),
                    {12, Pairing::halves});
-  for (std::size_t i = 0; i < 12; ++i)
-    EXPECT_EQ(std::isnan(beyond.values[i]), i % 6 < 5) << i;
+  for (std::size_t i = 0; i < 12; ++i) EXPECT_EQ(std::isnan(beyond.values[i]), i % 6 < 5) << i;
 }
 
 TEST(TokenAngles, AnglesUpTo2To46AreExactAndLargerOnesAreNaN) {
@@ -214,8 +218,8 @@ void check_narrow_gradient(Pairing pairing) {
   for (std::size_t i = 0; i < angles.values.size(); ++i)
     wide_angles.values[i] = angles.values[i];
   const TokenRotation r{40, pairing};
-  rotate_by_angles_backward(std::as_const(wide).view(), wide_angles.view(), r,
-                            wide_grad.view(), wide_sums.view());
+  rotate_by_angles_backward(std::as_const(wide).view(), wide_angles.view(), r, wide_grad.view(),
+                            wide_sums.view());
   std::vector<T> first_grad;
   std::vector<float> first_sums;
   const int all = threads();
@@ -410,7 +414,8 @@ TEST(FrequenciesBackward, IsTheGradientOfFiniteDifferences) {
     auto out = rotated_by(f.inv_freq);
     for (int64_t d = 0; d < shape[3]; ++d)  // is not read
       out.view()(1, 0, 0, d) = std::numeric_limits<double>::quiet_NaN();
-    frequencies_backward(std::as_const(out).view(), std::as_const(weights).view(), f, axes, grad);
+    frequencies_backward(std::as_const(out).view(), std::as_const(weights).view(), f, axes,
+                         grad);
     for (std::size_t i = 0; i < std::size_t(pairs); ++i) {
       auto above = f.inv_freq, below = f.inv_freq;
       above[i] += 1e-7;
@@ -449,12 +454,13 @@ TEST(TokenAngles, WrongCallsNameTheRule) {
             "[token_angles] angles must have rotary_dim / 2 pairs, 3, got 2");
   EXPECT_EQ(error(View<const float, 4>(x.values.data(), {2, 3, 4, 3}), r),
             "[token_angles] x must not overlap angles, got arrays with elements in common");
-  EXPECT_EQ(message_of([&] {
-              cumulative_angles(angles.view(),
-                                {.batch = 1, .tokens = 3, .ids = {0, 0, 0}, .sequences = {4, 7, 4}},
-                                {}, {}, angles.view());
-            }),
-            "[cumulative_angles] the tokens of a sequence must be consecutive; sequence, got 4");
+  EXPECT_EQ(
+      message_of([&] {
+        cumulative_angles(angles.view(),
+                          {.batch = 1, .tokens = 3, .ids = {0, 0, 0}, .sequences = {4, 7, 4}},
+                          {}, {}, angles.view());
+      }),
+      "[cumulative_angles] the tokens of a sequence must be consecutive; sequence, got 4");
   const std::vector<double> scale{1, 2};
   EXPECT_EQ(message_of([&] {
               cumulative_angles(angles.view(), consecutive(3), scale, {}, angles.view());

@@ -3,7 +3,7 @@
 //
 //   add_position(plan, x);                    // if a table is added to the embeddings
 //   for each layer: q, k, v = projections of x
-//     prepare(plan, q, k, v);                 // norms, rotations, query scale
+//     prepare(plan, q, k, v, terms);          // norms, rotations, query scale
 //     attention({q, keys, values}, plan, out);
 //
 // model::lower makes the plan of an encoding, model::lower_layer that of a layer of a released
@@ -20,10 +20,12 @@
 
 #include "gnomon/attention/attention.h"
 #include "gnomon/attention/qk_norm.h"
+#include "gnomon/attention/token_terms.h"
 #include "gnomon/embedding/table.h"
 #include "gnomon/position/positions.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/temperature.h"
+#include "gnomon/rotary/token_angles.h"
 #include "gnomon/rotary/vjepa2.h"
 #include "gnomon/tensor.h"
 
@@ -58,6 +60,10 @@ struct LayerPlan : AttentionPlan {
   std::optional<RotaryTable> hidden_rotary = {};
   // Rotations of queries and keys by `prepare`, in this order.
   std::vector<HeadRotation> query_rotations = {}, key_rotations = {};
+  // Queries and keys are rotated by the term `angles`, after these rotations: [B or 1, T, Ha,
+  // R/2], where Ha divides the heads of both. The gradient of the angles is
+  // rotate_by_angles_backward of queries and of keys.
+  std::optional<TokenRotation> token_rotation = {};
   NormOrder norm_order = NormOrder::before_rotation;
   std::optional<WeightedNorm> query_norm = {}, key_norm = {}, value_norm = {};
   double value_scale = 1;  // after the norm
@@ -85,10 +91,13 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x);
 // Prepares projected q, k and v for attention, in place: applies norms, rotations, cosine
 // scales and the query scale, and normalises values if the model does. q: [B, T, H, D]; k, v:
 // [B, T, Hk, D], of the same tokens, before they are appended to a cache. A tensor without data
-// is skipped. Element types: float, Half, BFloat16, double.
+// is skipped. terms: `angles`, if the plan has a token_rotation; others are not read. Element
+// types: float, Half, BFloat16, double.
 //
-// Throws std::invalid_argument if shapes do not fit the plan.
-void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v = {});
+// Throws std::invalid_argument if shapes do not fit the plan, or angles and token_rotation are
+// not given together.
+void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v = {},
+             const TokenTerms& terms = {});
 
 // Moves the rotation from attention() to `prepare`: for keys that are rotated once, before they
 // are appended to a cache.
