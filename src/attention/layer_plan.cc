@@ -63,8 +63,8 @@ void rotate_by(const std::vector<HeadRotation>& rotations, const Tensor& x) {
 }
 
 void rotate_by_terms(const LayerPlan& plan, const TokenTerms& terms, const Tensor& x) {
-  if (plan.token_rotation && x.has_data())
-    rotate_by_angles(x, terms.angles, *plan.token_rotation);
+  if (plan.prepared_rotation && x.has_data())
+    rotate_by_angles(x, terms.angles, *plan.prepared_rotation);
 }
 
 }  // namespace
@@ -95,8 +95,8 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x) {
 
 void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v,
              const TokenTerms& terms) {
-  if (plan.token_rotation.has_value() != terms.angles.has_data())
-    refuse("layer", "angles must be given if, and only if, the plan has a token_rotation",
+  if (plan.prepared_rotation.has_value() != terms.angles.has_data())
+    refuse("layer", "angles must be given if, and only if, the plan has a prepared_rotation",
            terms.angles.has_data() ? "angles" : "no angles");
   const auto norms = [&](NormOrder order) {
     if (plan.norm_order != order) return;
@@ -127,6 +127,7 @@ void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tens
 void rotate_in_prepare(LayerPlan& plan) {
   if (plan.query_rotary) plan.query_rotations.push_back(*std::move(plan.query_rotary));
   if (plan.key_rotary) plan.key_rotations.push_back(*std::move(plan.key_rotary));
+  if (plan.token_rotation) plan.prepared_rotation = std::exchange(plan.token_rotation, {});
   plan.query_rotary.reset();
   plan.key_rotary.reset();
 }

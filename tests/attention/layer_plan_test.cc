@@ -227,12 +227,12 @@ TEST(LayerPlan, RotatesByTheAnglesOfTokens) {
   auto expected_q = q, expected_k = k;
   LayerPlan plan;
   plan.query_rotations = {turns()};
-  plan.token_rotation = TokenRotation{6, Pairing::adjacent, 1};
+  plan.prepared_rotation = TokenRotation{6, Pairing::adjacent, 1};
   plan.norm_order = NormOrder::after_rotation;
   plan.key_norm = norm(4);
   rotate(expected_q.view(), turns());
-  rotate_by_angles(expected_q.view(), angles.view(), *plan.token_rotation);
-  rotate_by_angles(expected_k.view(), angles.view(), *plan.token_rotation);
+  rotate_by_angles(expected_q.view(), angles.view(), *plan.prepared_rotation);
+  rotate_by_angles(expected_k.view(), angles.view(), *plan.prepared_rotation);
   const auto row = [](const std::vector<float>& numbers) {
     return numbers.empty() ? View<const float, 2>()
                            : View<const float, 2>(numbers.data(), {1, size});
@@ -244,7 +244,7 @@ TEST(LayerPlan, RotatesByTheAnglesOfTokens) {
   EXPECT_EQ(k.values, expected_k.values);
 
   const char* const rule =
-      "[layer] angles must be given if, and only if, the plan has a token_rotation, got ";
+      "[layer] angles must be given if, and only if, the plan has a prepared_rotation, got ";
   EXPECT_EQ(message_of([&] { prepare(plan, q.view(), k.view()); }),
             std::string(rule) + "no angles");
   EXPECT_EQ(message_of([&] { prepare({}, q.view(), k.view(), {}, {.angles = angles.view()}); }),

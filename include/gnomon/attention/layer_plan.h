@@ -60,10 +60,9 @@ struct LayerPlan : AttentionPlan {
   std::optional<RotaryTable> hidden_rotary = {};
   // Rotations of queries and keys by `prepare`, in this order.
   std::vector<HeadRotation> query_rotations = {}, key_rotations = {};
-  // Queries and keys are rotated by the term `angles`, after these rotations: [B or 1, T, Ha,
-  // R/2], where Ha divides the heads of both. The gradient of the angles is
-  // rotate_by_angles_backward of queries and of keys.
-  std::optional<TokenRotation> token_rotation = {};
+  // Rotates queries and keys by the term `angles`, those of the same tokens, after these
+  // rotations.
+  std::optional<TokenRotation> prepared_rotation = {};
   NormOrder norm_order = NormOrder::before_rotation;
   std::optional<WeightedNorm> query_norm = {}, key_norm = {}, value_norm = {};
   double value_scale = 1;  // after the norm
@@ -91,11 +90,11 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x);
 // Prepares projected q, k and v for attention, in place: applies norms, rotations, cosine
 // scales and the query scale, and normalises values if the model does. q: [B, T, H, D]; k, v:
 // [B, T, Hk, D], of the same tokens, before they are appended to a cache. A tensor without data
-// is skipped. terms: `angles`, if the plan has a token_rotation; others are not read. Element
+// is skipped. terms: `angles`, if the plan has a prepared_rotation; others are not read. Element
 // types: float, Half, BFloat16, double.
 //
-// Throws std::invalid_argument if shapes do not fit the plan, or angles and token_rotation are
-// not given together.
+// Throws std::invalid_argument if shapes do not fit the plan, or angles and prepared_rotation
+// are not given together.
 void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v = {},
              const TokenTerms& terms = {});
 

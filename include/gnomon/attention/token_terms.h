@@ -31,8 +31,9 @@ struct TokenTermsOf {
   // [B, Hk, S]
   TensorType householder = {};
   TensorType betas = {};
-  // Angles, in radians, by which `prepare` rotates queries and keys (Selective RoPE).
-  // [B, T, Hq, R/2]
+  // Angles, in radians, by which attention rotates queries and keys, of all keys; or, of new
+  // tokens, by which `prepare` rotates them before they are appended to a cache (Selective
+  // RoPE). Ha divides Hq and Hk. Also double. [B or 1, S, Ha, R/2]
   TensorType angles = {};
 };
 using TokenTerms = TokenTermsOf<ConstTensor>;
