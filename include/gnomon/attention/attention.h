@@ -66,21 +66,6 @@ struct Softmax {
   std::vector<double> sinks = {};
 };
 
-// A bias of the differences of cumulative sums of log gates (FoX, CABLE), causal only:
-//
-//   score[h, i, j] += g[h, j+1] + ... + g[h, i]     g: TokenTerms::log_gates
-//
-// The sums restart at each sequence of the positions. A gate below -32768 counts as -infinity:
-// no later query sees an earlier key.
-struct CumulativeBias {
-  // Keys with gates so small that their weights are 0 anyway are skipped, tile by tile. If
-  // positive, also keys whose weights sum to at most this share of the weights of the query
-  // (Forgetting Transformer with pruning: e^-10): their contribution is lost.
-  double lost_weight = 0;
-
-  bool operator==(const CumulativeBias&) const = default;
-};
-
 // The plan of attention: the mask, the softmax options, and all places in which position
 // enters. Calls borrow the plan and copy nothing of it.
 struct AttentionPlan {
