@@ -91,6 +91,11 @@ struct AttentionPlan {
   bool gated = false;
 };
 
+// Returns whether the plan is defined for causal visibility only: a cumulative bias.
+inline bool causal_only(const AttentionPlan& plan) noexcept {
+  return plan.cumulative.has_value();
+}
+
 // Returns a shared pointer to positions without ownership: the caller keeps them alive.
 inline std::shared_ptr<const Positions> borrowed(const Positions& positions) {
   return {std::shared_ptr<const Positions>(), &positions};
