@@ -127,7 +127,10 @@ void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tens
 void rotate_in_prepare(LayerPlan& plan) {
   if (plan.query_rotary) plan.query_rotations.push_back(*std::move(plan.query_rotary));
   if (plan.key_rotary) plan.key_rotations.push_back(*std::move(plan.key_rotary));
-  if (plan.token_rotation) plan.prepared_rotation = std::exchange(plan.token_rotation, {});
+  if (plan.token_rotation) {
+    plan.prepared_rotation = std::exchange(plan.token_rotation, {});
+    plan.prepared_rotation->term = AngleTerm::angles;
+  }
   plan.query_rotary.reset();
   plan.key_rotary.reset();
 }

@@ -70,11 +70,21 @@ RotatedInput::RotatedInput(const AttentionInput& input, const AttentionPlan& pla
         "queries that are rotated by the angles of tokens must be rows of the keys; with the "
         "offset, the last is row",
         offset_ + input.q.extent(1) - 1);
+  if (rotation_->term == AngleTerm::increments) {
+    keys_ = plan.keys ? *plan.keys : consecutive(input.k.extent(1));
+    const Tensor sums = copy_like(angles, angles_, angle_shape_);
+    cumulative_angles(angles, keys_, {}, {}, sums);
+    input_.terms.angles = sums;
+  } else if (rotation_->term != AngleTerm::angles) {
+    refuse("attention", "the term of a token_rotation must be angles or increments",
+           static_cast<int>(rotation_->term));
+  }
   const Tensor q = copy_like(input.q, q_, q_shape_), k = copy_like(input.k, k_, k_shape_);
   std::int64_t shape[4], strides[4];
-  rotate_by_angles(input.q, rows_of(angles, offset_, input.q.extent(1), shape, strides),
+  rotate_by_angles(input.q,
+                   rows_of(input_.terms.angles, offset_, input.q.extent(1), shape, strides),
                    *rotation_, Direction::forward, q);
-  rotate_by_angles(input.k, angles, *rotation_, Direction::forward, k);
+  rotate_by_angles(input.k, input_.terms.angles, *rotation_, Direction::forward, k);
   input_.q = q;
   input_.k = k;
 }
@@ -91,20 +101,22 @@ void RotatedInput::backward(const AttentionGradient& gradient) const {
     rotate_by_angles(gradient.k, angles, *rotation_, Direction::inverse);
     return;
   }
+  if (grad.rank == 4 && grad.extent(1) != angles.extent(1))
+    refuse("attention",
+           "the gradient of angles must be for all keys, " + std::to_string(angles.extent(1)),
+           grad.extent(1));
   by_type(attention_argument("the gradient of angles"), grad, [&]<typename T>(T) {
     const auto view = write<T, 4>(attention_argument("the gradient of angles"), grad);
     for (std::ptrdiff_t b = 0; b < view.extent(0); ++b)
       for (std::ptrdiff_t t = 0; t < view.extent(1); ++t)
         for (std::ptrdiff_t h = 0; h < view.extent(2); ++h)
           for (std::ptrdiff_t i = 0; i < view.extent(3); ++i) view(b, t, h, i) = T(0.0f);
-    if (view.extent(1) != angles.extent(1))
-      refuse("attention",
-             "the gradient of angles must be for all keys, " + std::to_string(angles.extent(1)),
-             std::int64_t{view.extent(1)});
   });
   rotate_by_angles_backward(input_.q, of_queries, *rotation_, gradient.q,
                             rows_of(grad, offset_, queries, grad_shape, grad_strides));
   rotate_by_angles_backward(input_.k, angles, *rotation_, gradient.k, grad);
+  if (rotation_->term == AngleTerm::increments)
+    cumulative_angles_backward(grad, keys_, {}, grad);
 }
 
 }  // namespace gnomon::internal

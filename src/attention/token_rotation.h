@@ -30,7 +30,9 @@ class RotatedInput {
   const TokenRotation* rotation_ = nullptr;  // null: nothing is rotated
   std::int64_t offset_ = 0;                  // row of the first query among the keys
   std::unique_ptr<std::byte[]> q_, k_;
-  std::int64_t q_shape_[4] = {}, k_shape_[4] = {};  // of the copies
+  std::unique_ptr<std::byte[]> angles_ = {};  // the sums, if the term holds increments
+  Positions keys_ = {};                       // of the sums
+  std::int64_t q_shape_[4] = {}, k_shape_[4] = {}, angle_shape_[4] = {};  // of the copies
 };
 
 }  // namespace gnomon::internal

@@ -53,6 +53,41 @@ TEST(TokenRotation, IsAttentionOfRotatedQueriesAndKeys) {
   EXPECT_EQ(out.values, expected.values);
 }
 
+// Increments are summed over each sequence of the keys, and their gradient is the sum from the
+// token to the end of its sequence.
+TEST(TokenRotation, IncrementsAreSummedOverEachSequence) {
+  Positions positions = consecutive(keys, 0, batch);
+  positions.sequences = {-1, 0, 0, 0, 0, 4, 4, 7, 7, 7};
+  AttentionPlan summed = plan_of(), given = plan_of();
+  for (AttentionPlan* const one : {&summed, &given}) {
+    one->mask.offset = 0;
+    one->queries = one->keys = borrowed(positions);
+  }
+  summed.token_rotation->term = AngleTerm::increments;
+  Sample s;
+  s.q = random_tensor<double, 4>({batch, keys, heads, size}, 1);
+  s.weights = random_tensor<double, 4>({batch, keys, heads, size}, 5);
+  Tensor<double, 4> sums(s.angles.extents), sums_grad(s.angles.extents),
+      increments_grad(s.angles.extents), out(s.q.extents), expected(s.q.extents);
+  cumulative_angles(s.angles.view(), positions, {}, {}, sums.view());
+  Tensor<double, 3> lse({batch, heads, keys});
+  Tensor<double, 4> q_grad(s.q.extents), k_grad(s.k.extents), v_grad(s.v.extents);
+  const auto q = s.q.view(), k = s.k.view(), v = s.v.view(), q_to = q_grad.view(),
+             k_to = k_grad.view(), v_to = v_grad.view();
+  const auto run = [&](const AttentionPlan& plan, View<double, 4> angles, View<double, 4> grad,
+                       Tensor<double, 4>& to) {
+    const AttentionInput input{.q = q, .k = k, .v = v, .terms = {.angles = angles}};
+    attention(input, plan, to.view(), lse.view());
+    attention_backward(input, plan, to.view(), lse.view(), s.weights.view(),
+                       {.q = q_to, .k = k_to, .v = v_to, .terms = {.angles = grad}});
+  };
+  run(given, sums.view(), sums_grad.view(), expected);
+  run(summed, s.angles.view(), increments_grad.view(), out);
+  EXPECT_EQ(out.values, expected.values);
+  cumulative_angles_backward(sums_grad.view(), positions, {}, sums_grad.view());
+  EXPECT_EQ(increments_grad.values, sums_grad.values);
+}
+
 // sum weights . attention, by central differences; one row of angles is shared by the batch.
 TEST(TokenRotation, GradientsAreThoseOfFiniteDifferences) {
   for (const int64_t rows : {1, 2}) {

@@ -73,9 +73,9 @@ struct AttentionPlan {
   Softmax softmax = {};
   std::optional<RotaryTable> query_rotary = {};  // T tokens
   std::optional<RotaryTable> key_rotary = {};    // S tokens; nullopt if keys are rotated
-  // Rotates queries and keys by TokenTerms::angles, which are those of all keys; row i of the
-  // queries is row i + offset of the keys. Before the tables above. O(T + S) memory: copies of q
-  // and k, of their types.
+  // Rotates queries and keys by TokenTerms::angles, or by their sums over the tokens of each
+  // sequence (AngleTerm), before the tables above. The term is that of all keys; row i of the
+  // queries is row i + offset of the keys. O(T + S) memory: copies of q and k, of their types.
   std::optional<TokenRotation> token_rotation = {};
   BiasForm bias = {};  // Hq heads
   // Relative vectors. Their dot products with rotated queries and keys are added to the scores,

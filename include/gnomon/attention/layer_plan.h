@@ -61,7 +61,7 @@ struct LayerPlan : AttentionPlan {
   // Rotations of queries and keys by `prepare`, in this order.
   std::vector<HeadRotation> query_rotations = {}, key_rotations = {};
   // Rotates queries and keys by the term `angles`, those of the same tokens, after these
-  // rotations.
+  // rotations. Not by increments: the caller sums them, with a state (cumulative_angles).
   std::optional<TokenRotation> prepared_rotation = {};
   NormOrder norm_order = NormOrder::before_rotation;
   std::optional<WeightedNorm> query_norm = {}, key_norm = {}, value_norm = {};
@@ -99,7 +99,7 @@ void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tens
              const TokenTerms& terms = {});
 
 // Moves the rotation from attention() to `prepare`: for keys that are rotated once, before they
-// are appended to a cache.
+// are appended to a cache. A rotation by increments becomes one by angles.
 void rotate_in_prepare(LayerPlan& plan);
 
 }  // namespace gnomon

@@ -34,18 +34,17 @@ struct TokenTermsOf {
   // [B, Hk, S]
   TensorType householder = {};
   TensorType betas = {};
-  // Angles, in radians, by which attention rotates queries and keys, of all keys; or, of new
-  // tokens, by which `prepare` rotates them before they are appended to a cache (Selective
-  // RoPE). Ha divides Hq and Hk. Also double. [B or 1, S, Ha, R/2]
+  // Angles, in radians, by which attention rotates queries and keys, or their increments
+  // (TokenRotation::term), of all keys. For `prepare`: the angles of its tokens. Ha divides Hq
+  // and Hk. Also double. [B or 1, S, Ha, R/2]
   TensorType angles = {};
 };
 using TokenTerms = TokenTermsOf<ConstTensor>;
 using TokenTermGradients = TokenTermsOf<Tensor>;
 using TokenTermOutputs = TokenTermsOf<Tensor>;
 
-// The tokens of a term: the queries, or all keys, those in a cache included. `both`: the new
-// tokens, as queries and as keys.
-enum class TermTokens { queries = 1, keys, both };
+// The tokens of a term: the queries, or all keys, those in a cache included.
+enum class TermTokens { queries = 1, keys };
 
 // A term by name, for code that handles all of them alike.
 template <typename TensorType>
@@ -63,7 +62,7 @@ inline constexpr NamedTerm<TensorType> named_terms[] = {
     {"sinks", &TokenTermsOf<TensorType>::sinks, TermTokens::queries},
     {"householder", &TokenTermsOf<TensorType>::householder, TermTokens::keys},
     {"betas", &TokenTermsOf<TensorType>::betas, TermTokens::keys},
-    {"angles", &TokenTermsOf<TensorType>::angles, TermTokens::both}};
+    {"angles", &TokenTermsOf<TensorType>::angles, TermTokens::keys}};
 
 // Terms that own their memory: contiguous arrays, initially zero. model::term_arrays makes
 // those of an encoding.

@@ -58,6 +58,7 @@
 #include "gnomon/rotary/mrope.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/scaling.h"
+#include "gnomon/rotary/selective.h"
 #include "gnomon/rotary/temperature.h"
 #include "gnomon/rotary/vjepa2.h"
 #include "gnomon/rotary/xpos.h"
@@ -74,9 +75,9 @@ using Encoding =
     std::variant<NoPosition, Index, Sinusoidal, UniversalTransformer, Learned, AxialLearned,
                  FourierLine, LearnedFourier, DetrPage, SinusoidalGrid, SinusoidalVideo,
                  CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
-                 AxialRotary, MRope, Vjepa2, XPos, Alibi, T5Bias, ClippedBias, Kerple, Sandwich,
-                 DynamicBias, Fire, Swin, SwinV2, WavLm, Fox, LayoutBias, Graphormer, Shaw,
-                 TransformerXl, Deberta, Decomposed>;
+                 AxialRotary, MRope, Vjepa2, XPos, SelectiveRotary, Alibi, T5Bias, ClippedBias,
+                 Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm, Fox, LayoutBias,
+                 Graphormer, Shaw, TransformerXl, Deberta, Decomposed>;
 
 // Sizes of a Transformer that an encoding may depend on.
 struct Shape {

@@ -26,11 +26,18 @@
 
 namespace gnomon {
 
+// What the token term of a rotation holds. Read by attention only.
+enum class AngleTerm {
+  angles = 1,
+  increments,  // attention sums them over the tokens of a sequence (cumulative_angles)
+};
+
 // The elements of a head that angles rotate. A plain value.
 struct TokenRotation {
   std::int64_t rotary_dim = 0;  // R; even, at least 2
   Pairing pairing = {};
   std::int64_t head_offset = 0;  // first rotated element of the head; not negative
+  AngleTerm term = AngleTerm::angles;
 
   bool operator==(const TokenRotation&) const = default;
 };

@@ -28,6 +28,7 @@
 #include "src/model/encodings/rotary.h"
 #include "src/model/encodings/sandwich.h"
 #include "src/model/encodings/scaling.h"
+#include "src/model/encodings/selective.h"
 #include "src/model/encodings/shaw.h"
 #include "src/model/encodings/sinusoidal.h"
 #include "src/model/encodings/swin.h"

@@ -58,7 +58,7 @@ class Merger {
   // Several encodings may rotate different elements of a head. All rotations after the first
   // are applied before attention().
   void add_rotation(std::string_view name, LayerPlan& from) {
-    if (!from.query_rotary && from.query_rotations.empty()) return;
+    if (!from.query_rotary && from.query_rotations.empty() && !from.token_rotation) return;
     const auto [begin, end] = elements(from);
     for (const auto& [holder, its_begin, its_end] : rotations_)
       if (begin < its_end && its_begin < end)
@@ -72,6 +72,8 @@ class Merger {
     };
     append(to_.query_rotations, from.query_rotations);
     append(to_.key_rotations, from.key_rotations);
+    take("rotate by angles of the tokens", from.token_rotation.has_value(), name, token_angles_,
+         [&] { to_.token_rotation = from.token_rotation; });
     if (!from.query_rotary) return;
     if (!to_.query_rotary) {
       to_.query_rotary = std::move(from.query_rotary);
@@ -82,6 +84,8 @@ class Merger {
     }
   }
   static std::pair<std::int64_t, std::int64_t> elements(const LayerPlan& from) {
+    if (const auto& rotation = from.token_rotation)
+      return {rotation->head_offset, rotation->head_offset + rotation->rotary_dim};
     if (!from.query_rotary) return {0, std::numeric_limits<std::int64_t>::max()};
     const RotaryFrequencies& frequencies = from.query_rotary->frequencies();
     return {frequencies.head_offset, frequencies.head_offset + frequencies.rotary_dim()};
@@ -99,7 +103,7 @@ class Merger {
   }
 
   LayerPlan& to_;
-  std::string table_, bias_, cumulative_, relative_,
+  std::string table_, bias_, cumulative_, relative_, token_angles_,
       cosine_;  // name of the encoding with that part
   struct Rotated {
     std::string holder;
