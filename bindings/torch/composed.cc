@@ -166,8 +166,23 @@ at::Tensor attend_by_operators(const Setting& setting,
     k = normalised(k);
     scale = 1;
   }
-  if (lowered.query_rotary) q = rotate(q, *lowered.query_rotary);
-  if (lowered.key_rotary) k = rotate(k, *lowered.key_rotary);
+  if (numbers.frequencies.defined()) {
+    const RotaryFrequencies& frequencies = lowered.query_rotary->frequencies();
+    const TokenRotation rotation{.rotary_dim = frequencies.rotary_dim(),
+                                 .pairing = frequencies.pairing,
+                                 .head_offset = frequencies.head_offset};
+    const auto turned = [&](const at::Tensor& x, const Tokens& tokens) {
+      const at::Tensor angles =
+          tokens.ids.to(at::kDouble).unsqueeze(-1) * numbers.frequencies.to(x.device());
+      return rotated_by(there(angles).unsqueeze(2).expand({x.size(0), -1, -1, -1}), rotation,
+                        x);
+    };
+    q = turned(q, query_tokens);
+    k = turned(k, key_tokens);
+  } else {
+    if (lowered.query_rotary) q = rotate(q, *lowered.query_rotary);
+    if (lowered.key_rotary) k = rotate(k, *lowered.key_rotary);
+  }
   if (numbers.shift.defined()) q = q + there(numbers.shift).view({q.size(2), q.size(3)});
 
   const std::int64_t group = q.size(2) / k.size(2);

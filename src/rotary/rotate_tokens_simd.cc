@@ -177,6 +177,17 @@ HWY_INLINE void LoadPairs([[maybe_unused]] Tag d, const T* x, std::ptrdiff_t hal
   }
 }
 
+// a db - b da; 0 where the gradient is 0, whatever a row that nothing sees holds.
+template <class Tag, class Vec>
+HWY_INLINE Vec Crossed(Tag d, Vec a, Vec b, Vec da, Vec db) {
+  const auto none = hn::And(hn::Eq(da, hn::Zero(d)), hn::Eq(db, hn::Zero(d)));
+  return hn::IfThenZeroElse(none, hn::NegMulAdd(b, da, hn::Mul(a, db)));
+}
+template <typename A>
+HWY_INLINE A CrossedPair(A a, A b, A da, A db) {
+  return da == 0 && db == 0 ? A(0) : a * db - b * da;
+}
+
 template <Pairing pairing, typename T>
 HWY_INLINE void Cross(const CrossedRows<T>& rows, Accumulator<T>* HWY_RESTRICT sums) {
   using A = Accumulator<T>;
@@ -193,13 +204,13 @@ HWY_INLINE void Cross(const CrossedRows<T>& rows, Accumulator<T>* HWY_RESTRICT s
         hn::Vec<decltype(d)> a, b, da, db;
         LoadPairs<pairing>(d, y + stride * i, rows.half, a, b);
         LoadPairs<pairing>(d, g + stride * i, rows.half, da, db);
-        const auto crossed = hn::NegMulAdd(b, da, hn::Mul(a, db));
+        const auto crossed = Crossed(d, a, b, da, db);
         hn::StoreU(h == 0 ? crossed : hn::Add(hn::LoadU(d, sum + i), crossed), d, sum + i);
       }
       for (; i < rows.pairs; ++i) {
         const std::int64_t at = stride * i;
-        const A crossed = static_cast<A>(y[at]) * static_cast<A>(g[at + rows.half]) -
-                          static_cast<A>(y[at + rows.half]) * static_cast<A>(g[at]);
+        const A crossed = CrossedPair(static_cast<A>(y[at]), static_cast<A>(y[at + rows.half]),
+                                      static_cast<A>(g[at]), static_cast<A>(g[at + rows.half]));
         sum[i] = h == 0 ? crossed : sum[i] + crossed;
       }
     }
@@ -220,7 +231,7 @@ HWY_INLINE void TurnPairs(const TurnedRows<T, Angle>& rows, std::int64_t row,
     if constexpr (backward) {
       const T* const y = rows.rotated + row * rows.rotated_row;
       rows.grad_angles[row * rows.grad_angle_row + i] += static_cast<Angle>(
-          static_cast<float>(y[at]) * b - static_cast<float>(y[at + half]) * a);
+          CrossedPair(static_cast<float>(y[at]), static_cast<float>(y[at + half]), a, b));
     }
     const float c = cos[i - begin], s = rows.sign * sin[i - begin];
     to[at] = static_cast<T>(a * c - b * s);
@@ -341,7 +352,7 @@ HWY_INLINE void Turn(const TurnedRows<T, Angle>& rows) {
     if constexpr (backward) {
       VF y, z;
       LoadTurned<pairing>(rotated + stride * i, half, y, z);
-      const VF crossed = hn::NegMulAdd(z, a, hn::Mul(y, b));
+      const VF crossed = Crossed(d, y, z, a, b);
       Angle* const sum = grad_angles + i;
       if constexpr (std::is_same_v<Angle, float>) {
         hn::StoreU(hn::Add(hn::LoadU(d, sum), crossed), d, sum);

@@ -58,6 +58,9 @@ struct LayerPlan : AttentionPlan {
   // Rotates the layer's input [B, T, H, D], head by head, before its projection to q and k
   // (Conformer).
   std::optional<RotaryTable> hidden_rotary = {};
+  // True if the frequencies of query_rotary are trained. Their gradient is that of
+  // frequencies_backward, of queries and of keys: rotated or not, with gradients likewise.
+  bool trained_frequencies = false;
   // Rotations of queries and keys by `prepare`, in this order.
   std::vector<HeadRotation> query_rotations = {}, key_rotations = {};
   // Rotates queries and keys by the term `angles`, those of the same tokens, after these

@@ -101,7 +101,8 @@ void cumulative_angles_backward(const ConstTensor& grad_angles, const Positions&
 //
 //   grad[i] += sum over b, t, h of p (a' db' - b' da')        p: position on the axis of pair i
 //
-// rotated, grad_rotated: [B, T, H, D], one type; rotated by a table of these frequencies. axes:
+// rotated, grad_rotated: [B, T, H, D], one type; rotated by a table of these frequencies, or both
+// before the rotation, which gives the same products. axes:
 // the positions, [B or 1, T] each. Padding is left out. For frequencies f = f0 exp(alpha)
 // (LeRoPE), the gradient of alpha is f times the gradient of f. Sums in double, in a fixed
 // order. Throws std::invalid_argument if shapes do not fit, or `frequencies` has growth or a

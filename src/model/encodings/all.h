@@ -26,6 +26,7 @@
 #include "src/model/encodings/none.h"
 #include "src/model/encodings/random_walk.h"
 #include "src/model/encodings/rotary.h"
+#include "src/model/encodings/rotary_learned.h"
 #include "src/model/encodings/sandwich.h"
 #include "src/model/encodings/scaling.h"
 #include "src/model/encodings/selective.h"

@@ -75,6 +75,12 @@ class Merger {
     take("rotate by angles of the tokens", from.token_rotation.has_value(), name, token_angles_,
          [&] { to_.token_rotation = from.token_rotation; });
     if (!from.query_rotary) return;
+    if (from.trained_frequencies || to_.trained_frequencies) {
+      if (to_.query_rotary)
+        refuse("mixture", "a rotation with trained frequencies must be the only one",
+               std::string_view(rotations_.front().holder + " and " + std::string(name)));
+      to_.trained_frequencies = true;
+    }
     if (!to_.query_rotary) {
       to_.query_rotary = std::move(from.query_rotary);
       to_.key_rotary = std::move(from.key_rotary);
@@ -117,6 +123,7 @@ bool concerns(const Encoding& encoding, const LayerGradient& grad) {
   const Place places = info(encoding).enters;
   const RelativeGradient& r = grad.relative;
   return (includes(places, Place::embeddings) && grad.table.data()) ||
+         (includes(places, Place::queries_and_keys) && !grad.frequencies.empty()) ||
          (includes(places, Place::scores) &&
           (!grad.bias.values.empty() || !grad.cosine.empty())) ||
          (includes(places, Place::keys_and_values) &&
@@ -287,6 +294,19 @@ void lower_backward(const Encoding& encoding, const Window& window, Values value
   internal::put_scale({&encoding, 1}, call);
   if (concerns(encoding, lowered))
     internal::backward_into(encoding, call, values, lowered, grads);
+}
+
+std::vector<double> frequencies_gradient(const LayerPlan& plan, const Window& window,
+                                         const ConstTensor& q, const ConstTensor& q_grad,
+                                         const ConstTensor& k, const ConstTensor& k_grad) {
+  const RotaryTable* const table = internal::query_table(plan);
+  if (!plan.trained_frequencies || !table) return {};
+  const RotaryFrequencies& frequencies = table->frequencies();
+  std::vector<double> sums(frequencies.inv_freq.size());
+  const Positions queries = window.query_positions(), keys = window.key_positions();
+  frequencies_backward(q, q_grad, frequencies, {&queries, 1}, sums);
+  frequencies_backward(k, k_grad, frequencies, {&keys, 1}, sums);
+  return sums;
 }
 
 std::vector<std::int64_t> TermShape::shape(std::int64_t batch, std::int64_t tokens) const {
