@@ -238,6 +238,9 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
         static_cast<std::size_t>(heads(plan.lowered.bias) * gradient_size(plan.lowered.bias)));
   }
   attention_backward(used, lowered, unfinished, lse, unfinished_grad, wanted);
+  if (!gradient.parameters.empty())
+    forms.frequencies = model::frequencies_gradient(lowered, plan.window, used.q, gradient.q,
+                                                    used.k, gradient.k);
   if (cosine) {
     forms.cosine.resize(lowered.cosine.size());
     normalise_backward(unscaled.q, gradient.q, lowered.cosine, gradient.q, forms.cosine);
