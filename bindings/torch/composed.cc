@@ -208,6 +208,12 @@ at::Tensor attend_by_operators(const Setting& setting,
       bias = bias * there(terms[n]).unsqueeze(-1);
     else if (shapes[n].name == "log_gates")
       scores = scores + cumulative_bias(there(terms[n]), window);
+    else if (shapes[n].name == "relative_queries")
+      for (std::size_t i = 0; i < relative.projected.size(); ++i)
+        scores = scores + met_within(relative.projected[i],
+                                     at::matmul(heads_first(there(terms[n])),
+                                                there(numbers.projected[i]).transpose(-1, -2)),
+                                     places);
     else if (shapes[n].name != "angles")
       refuse("attend", "LibTorch's operators do not have this term of the tokens",
              shapes[n].name);

@@ -101,7 +101,8 @@ variable_list tensors_of(const LayerPlan& lowered) {
     all.push_back(at::tensor(table->values).view({table->tokens, table->width}));
   if (const at::Tensor bias = numbers_of(lowered.bias); bias.defined()) all.push_back(bias);
   const RelativeForm& relative = lowered.relative;
-  for (const auto* part : {&relative.keys, &relative.queries, &relative.values})
+  for (const auto* part :
+       {&relative.keys, &relative.queries, &relative.values, &relative.projected})
     for (const RelativeVectors& one : *part)
       all.push_back(tensor_of(one.values, {one.heads, one.vectors(), one.head_dim}));
   if (!relative.shift.empty()) all.push_back(tensor_of(relative.shift, {-1}));
@@ -135,7 +136,8 @@ struct LoweringBackward : Function<LoweringBackward> {
     const RelativeForm& relative = plan.relative;
     for (auto [part, to] : {std::pair(&relative.keys, &lowered.relative.keys),
                             std::pair(&relative.queries, &lowered.relative.queries),
-                            std::pair(&relative.values, &lowered.relative.values)})
+                            std::pair(&relative.values, &lowered.relative.values),
+                            std::pair(&relative.projected, &lowered.relative.projected)})
       for (std::size_t i = 0; i < part->size(); ++i) to->push_back(numbers_of(*next++));
     if (!relative.shift.empty()) lowered.relative.shift = numbers_of(*next++);
     if (!plan.cosine.empty()) lowered.cosine = numbers_of(*next++);
@@ -242,7 +244,8 @@ LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& wi
   const RelativeForm& relative = plan.relative;
   for (auto [part, to] : {std::pair(&relative.keys, &tensors.keys),
                           std::pair(&relative.queries, &tensors.queries),
-                          std::pair(&relative.values, &tensors.values)})
+                          std::pair(&relative.values, &tensors.values),
+                          std::pair(&relative.projected, &tensors.projected)})
     for (std::size_t i = 0; i < part->size(); ++i) to->push_back(*next++);
   if (!relative.shift.empty()) tensors.shift = *next++;
   if (!plan.cosine.empty()) tensors.cosine = *next++;

@@ -124,6 +124,14 @@ void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tens
   }
 }
 
+void finish(const LayerPlan& plan, const Tensor& out) {
+  if (plan.output_rotary) rotate(out, *plan.output_rotary, Direction::inverse);
+}
+
+void finish_backward(const LayerPlan& plan, const Tensor& out_grad) {
+  if (plan.output_rotary) rotate(out_grad, *plan.output_rotary);
+}
+
 void rotate_in_prepare(LayerPlan& plan) {
   if (plan.query_rotary) plan.query_rotations.push_back(*std::move(plan.query_rotary));
   if (plan.key_rotary) plan.key_rotations.push_back(*std::move(plan.key_rotary));

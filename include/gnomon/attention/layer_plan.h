@@ -5,6 +5,7 @@
 //   for each layer: q, k, v = projections of x
 //     prepare(plan, q, k, v, terms);          // norms, rotations, query scale
 //     attention({q, keys, values}, plan, out);
+//     finish(plan, out);                      // a rotation of the output, if any
 //
 // model::lower makes the plan of an encoding, model::lower_layer that of a layer of a released
 // model. The caller can also fill a plan.
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "gnomon/attention/attention.h"
+#include "gnomon/attention/compressed_keys.h"
 #include "gnomon/attention/qk_norm.h"
 #include "gnomon/attention/token_terms.h"
 #include "gnomon/embedding/table.h"
@@ -43,6 +45,17 @@ struct WeightedNorm {
   HeadNorm norm;
   std::int64_t heads = 0, head_dim = 0;  // shape of the weights
   std::vector<float> weight = {}, bias = {};
+};
+
+// Compressed keys of a layer, beside those of its window (gnomon/attention/compressed_keys.h).
+struct LayerCompression {
+  std::shared_ptr<const KeyCompressionPlan> entries = {};
+  AttentionMask mask = {};  // of the entries
+  // The index heads that select the entries of each query (gnomon/attention/key_selection.h).
+  // Null: a query attends to all entries that it sees.
+  std::shared_ptr<const KeyCompressionPlan> index_entries = {};
+  std::int64_t index_heads = 0, selected = 0;    // H, K
+  std::optional<RotaryTable> index_rotary = {};  // rotates the index queries, T tokens
 };
 
 // An AttentionPlan, which attention() applies, and the steps before attention, which
@@ -72,6 +85,10 @@ struct LayerPlan : AttentionPlan {
   // Cosine attention: queries and keys are scaled to length 1, and q . k is multiplied by this
   // factor; softmax.scale is then 1. [H]; empty: plain dot products.
   std::vector<double> cosine = {};
+  // `finish` rotates the output back, by the inverse of this table: values were rotated with
+  // the keys, because they are the keys (DeepSeek-V4).
+  std::optional<RotaryTable> output_rotary = {};  // T tokens
+  std::optional<LayerCompression> compression = {};
   // A factor on each query, computed from its position (Llama 4).
   std::optional<QueryTemperature> query_scale = {};
   std::shared_ptr<const Positions> scale_positions = {};  // positions for query_scale
@@ -100,6 +117,13 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x);
 // are not given together.
 void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v = {},
              const TokenTerms& terms = {});
+
+// Rotates the output of attention [B, T, H, D] back, in place, by the angles of the queries, if
+// the plan has an output_rotary. Throws std::invalid_argument as `rotate`.
+void finish(const LayerPlan& plan, const Tensor& out);
+// The gradient of `finish`, in place: rotates forward. It also restores the output of attention
+// from the finished one, which attention_backward requires.
+void finish_backward(const LayerPlan& plan, const Tensor& out_grad);
 
 // Moves the rotation from attention() to `prepare`: for keys that are rotated once, before they
 // are appended to a cache. A rotation by increments becomes one by angles.

@@ -52,6 +52,7 @@
 #include "gnomon/relative/deberta.h"
 #include "gnomon/relative/decomposed.h"
 #include "gnomon/relative/form.h"
+#include "gnomon/relative/relative_logits.h"
 #include "gnomon/relative/shaw.h"
 #include "gnomon/relative/transformer_xl.h"
 #include "gnomon/rotary/axial.h"
@@ -78,7 +79,8 @@ using Encoding =
                  CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
                  AxialRotary, MRope, Vjepa2, XPos, RotaryLearned, SelectiveRotary, Alibi,
                  T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm,
-                 Fox, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta, Decomposed>;
+                 Fox, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta, Decomposed,
+                 RelativeLogits>;
 
 // Sizes of a Transformer that an encoding may depend on.
 struct Shape {

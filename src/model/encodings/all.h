@@ -25,6 +25,7 @@
 #include "src/model/encodings/mrope.h"
 #include "src/model/encodings/none.h"
 #include "src/model/encodings/random_walk.h"
+#include "src/model/encodings/relative_logits.h"
 #include "src/model/encodings/rotary.h"
 #include "src/model/encodings/rotary_learned.h"
 #include "src/model/encodings/sandwich.h"

@@ -127,7 +127,8 @@ bool concerns(const Encoding& encoding, const LayerGradient& grad) {
          (includes(places, Place::scores) &&
           (!grad.bias.values.empty() || !grad.cosine.empty())) ||
          (includes(places, Place::keys_and_values) &&
-          (!r.keys.empty() || !r.queries.empty() || !r.values.empty() || !r.shift.empty()));
+          (!r.keys.empty() || !r.queries.empty() || !r.values.empty() || !r.shift.empty() ||
+           !r.projected.empty()));
 }
 
 template <typename Spec>

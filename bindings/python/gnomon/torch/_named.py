@@ -168,6 +168,10 @@ class LayoutBias(Named):
     spec_type = specs.LayoutBias
 
 
+class Fox(Named):
+    spec_type = specs.Fox
+
+
 class Graphormer(Named):
     spec_type = specs.Graphormer
 
@@ -200,6 +204,7 @@ __all__ = [
     "DynamicBias",
     "Fire",
     "FourierLine",
+    "Fox",
     "Graphormer",
     "Index",
     "Kerple",
