@@ -336,8 +336,7 @@ class RotaryLearned(Encoding):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SelectiveRotary(Encoding):
-    """Selective rotary (Selective RoPE): each token turns queries and keys further by angles
-    computed from it.
+    """Selective RoPE: each token turns queries and keys further by angles computed from it.
 
     Source: Movahedi et al. 2025, arXiv:2511.17388.
 
