@@ -15,8 +15,8 @@
 
 namespace gnomon::analysis {
 
-// The terms of the tokens, [1, H, T] or [1, T, H, size]: gates forget about a fifth, angles turn
-// by about a fifth of a radian, relative queries are normal.
+// The terms of the tokens, [1, H, T] or [1, T, H, size]: gates forget about a fifth, angles
+// turn by about a fifth of a radian, relative queries are normal.
 inline TermArrays terms_of(const OrderContent& content, const LayerPlan& plan) {
   TermArrays terms;
   if (plan.cumulative) terms.add("log_gates", {1, content.heads, content.tokens});
