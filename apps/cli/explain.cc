@@ -118,6 +118,10 @@ Cost cost_of(const EncodingMatrices& matrices) {
         joined(cost.time, "4 multiplications and 2 additions for each pair of a query or key");
     cost.memory = joined(cost.memory, "cos and sin, R numbers for each position");
   }
+  if (plan.token_rotation) {
+    cost.time = joined(cost.time, "cos, sin and a rotation for each pair of a query or key");
+    cost.memory = joined(cost.memory, "R/2 angles and copies of q and k for each token");
+  }
   const auto bias = cost_of(plan.bias);
   cost.time = joined(cost.time, bias.time);
   cost.memory = joined(cost.memory, bias.memory);
