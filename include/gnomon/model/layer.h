@@ -62,9 +62,12 @@ struct LayerTokens {
 
 // Returns the parameters of a layer in the order of `values`: those of the mixture, then
 // "rotary.alpha" [1, R/2], "query_scale.slope" and "query_scale.offset" [H, 1], "sinks" [H, 1],
-// "query_norm.weight", "query_norm.bias", "key_norm.weight", "key_norm.bias", each [1 or H, D],
-// if the layer has them (Llama 4's norms have none).
+// "sinks.weight" [H, C] (Sinks::per_query), "query_norm.weight", "query_norm.bias",
+// "key_norm.weight", "key_norm.bias", each [1 or H, D], if the layer has them (Llama 4's norms
+// have none).
 std::vector<Parameter> layer_parameters(const LayerGroup& group);
+// Returns the token terms of a layer: those of the mixture, and `sinks` of Sinks::per_query.
+std::vector<TermShape> layer_terms(const LayerGroup& group);
 
 // Returns the plan of a layer for these tokens. `prepare` rotates keys, before they are stored
 // in a cache. `values`: one matrix for each of layer_parameters. A norm matrix without data
@@ -106,13 +109,15 @@ class ModelPlan {
   // Returns the plan of a layer, valid until the next set_tokens. Throws std::invalid_argument
   // if the layer is unsupported or set_tokens was not called.
   const LayerPlan& layer(std::int64_t layer) const;
-  // Computes the token terms of a layer, if its position encoding has any. x: the input of the
-  // layer; out: as compute_terms.
+  // Computes the token terms of a layer, those of layer_terms. x: the input of the layer; out:
+  // as compute_terms. Relative queries are multiplied by the query scale of the layer, for the
+  // tokens of set_tokens.
   void compute_terms(std::int64_t layer, View<const float, 3> x, const TokenTermOutputs& out,
                      const Positions* tokens = nullptr) const;
 
  private:
   struct Kept;
+  static void project_sinks(const Kept& kept, View<const float, 3> x, const Tensor& out);
   const ModelDescription& model_;
   std::string part_;
   std::vector<std::shared_ptr<Kept>> layers_;  // by layer; equal layers share an element
