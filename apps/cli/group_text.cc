@@ -249,6 +249,18 @@ std::vector<Fact> attention_facts(const LayerGroup& group, int64_t length) {
     facts.push_back({"sinks", "one sink per query and head, projected from the layer's input"});
   if (attention.sinks == model::Sinks::per_head)
     facts.push_back({"sinks", "one trained sink per query head"});
+  if (attention.values == model::ValueSource::keys)
+    facts.push_back({"values", "the keys after their norm and rotation"});
+  if (attention.output == model::OutputRotation::inverse)
+    facts.push_back({"output", "rotated back by the angles of the query"});
+  if (const auto& rule = attention.compression) {
+    std::string text = fmt::format("one entry for {} tokens", rule->keys.rate);
+    if (rule->keys.series == 2) text += ", overlapping the tokens before";
+    if (rule->index_heads > 0)
+      text += fmt::format(", {} selected by {} index heads of dimension {}", rule->selected,
+                          rule->index_heads, rule->index_dim);
+    facts.push_back({"compression", text});
+  }
   put_rare(attention, facts);
   for (const model::ParameterTensor& one : group.tensors)
     facts.push_back({"tensor", one.parameter + ": " + alternatives(one.name)});

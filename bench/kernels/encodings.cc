@@ -84,6 +84,9 @@ class EncodingCall {
                         .bias = &gradient.bias,
                         .relative = &gradient.relative,
                         .terms = term_grads_.terms<Tensor>()});
+    if (trained())
+      gradient.frequencies = model::frequencies_gradient(lowered, window_, met_q, q_grad_->view,
+                                                         met_k, k_grad_->view);
     if (cosine) {
       gradient.cosine.resize(at(heads));
       normalise_backward(q, q_grad_->view, lowered.cosine, q_grad_->view, gradient.cosine);
@@ -110,7 +113,7 @@ class EncodingCall {
   // The trained entries of the plan, after `run`.
   int64_t plan_bytes() const {
     std::size_t doubles = gradient_.bias.values.size() + gradient_.relative.shift.size() +
-                          gradient_.cosine.size();
+                          gradient_.cosine.size() + gradient_.frequencies.size();
     for (const auto* part : {&gradient_.relative.keys, &gradient_.relative.queries,
                              &gradient_.relative.values, &gradient_.relative.projected})
       for (const auto& table : *part) doubles += table.size();

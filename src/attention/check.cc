@@ -28,6 +28,15 @@ void check_mask(const AttentionProblem& problem) {
   if (mask.left && *mask.left < 0) refuse(operation, "left must not be negative", *mask.left);
   if (mask.right && *mask.right < 0)
     refuse(operation, "right must not be negative", *mask.right);
+  if (mask.rate < 1) refuse(operation, "rate must be at least 1", mask.rate);
+  if (mask.rate == 1) return;
+  if (mask.visibility != Visibility::causal || mask.left || mask.right)
+    refuse(operation, "a rate above 1 requires a causal mask without limits", mask.rate);
+  const BiasForm& bias = *problem.position.bias;
+  if (problem.position.relative ||
+      !(std::holds_alternative<NoBias>(bias) || std::holds_alternative<DenseBias>(bias)))
+    refuse(operation, "a rate above 1 requires a plan without a bias or vectors by distance",
+           mask.rate);
 }
 
 void check_positions(std::string_view name, const Positions& positions, int64_t batch,

@@ -130,7 +130,9 @@ struct KeyRange {
 // Returns the keys that query row i sees by the mask alone. Both ends grow with i.
 inline KeyRange visible_keys(const AttentionProblem& problem, std::int64_t i) {
   constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t own = i + problem.mask.offset, keys = problem.keys;
+  const std::int64_t keys = problem.keys;
+  std::int64_t own = i + problem.mask.offset;
+  if (problem.mask.rate > 1) own = (own + 1) / problem.mask.rate - 1;  // -1: none
   const std::int64_t before = problem.mask.left.value_or(none);
   std::int64_t after = problem.mask.right.value_or(none);
   if (problem.mask.visibility == Visibility::causal) after = 0;

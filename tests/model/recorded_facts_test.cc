@@ -95,6 +95,12 @@ std::string text_of(const LayerGroup& group) {
   if (a.query_scale_index != ScaleIndex::position) out << " by row";
   if (a.rotary_input != RotaryInput::queries_and_keys) out << " rotates hidden";
   if (a.table_input != TableInput::embeddings) out << " table in layers";
+  if (a.values == ValueSource::keys) out << " values keys";
+  if (a.output == OutputRotation::inverse) out << " output inverse";
+  if (a.compression)
+    out << " compression " << a.compression->keys.rate << " " << a.compression->keys.series
+        << " " << a.compression->keys.epsilon << " index " << a.compression->index_heads << " "
+        << a.compression->index_dim << " " << a.compression->selected;
   if (!group.stages.empty()) out << " stages" << ranges(group.stages);
   if (!group.unsupported.empty()) out << "\n    unsupported: " << group.unsupported;
   for (const Encoding& one : group.position) out << "\n    " << to_json(one);

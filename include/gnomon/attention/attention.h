@@ -26,6 +26,7 @@
 #include "gnomon/position/positions.h"
 #include "gnomon/relative/form.h"
 #include "gnomon/rotary/rotary.h"
+#include "gnomon/rotary/token_angles.h"
 #include "gnomon/tensor.h"
 
 namespace gnomon {
@@ -43,6 +44,10 @@ struct AttentionMask {
   // Window limits: the largest number of rows to the left (right) of the row of the query,
   // without that row. `sliding_window` w of Mistral is left = w - 1. nullopt: no limit.
   std::optional<std::int64_t> left = {}, right = {};
+  // Rows that a key stands for (gnomon/attention/compressed_keys.h). Query row i sees key row j
+  // if all these rows are at or before its own: j < (i + offset + 1) / rate, rounded down. More
+  // than 1: only causal, without limits of a window and without a bias or vectors by distance.
+  std::int64_t rate = 1;
 
   bool operator==(const AttentionMask&) const = default;
 };
@@ -72,7 +77,11 @@ struct AttentionPlan {
   Softmax softmax = {};
   std::optional<RotaryTable> query_rotary = {};  // T tokens
   std::optional<RotaryTable> key_rotary = {};    // S tokens; nullopt if keys are rotated
-  BiasForm bias = {};                            // Hq heads
+  // Rotates queries and keys by TokenTerms::angles, or by their sums over the tokens of each
+  // sequence (AngleTerm), before the tables above. The term is that of all keys; row i of the
+  // queries is row i + offset of the keys. O(T + S) memory: copies of q and k, of their types.
+  std::optional<TokenRotation> token_rotation = {};
+  BiasForm bias = {};  // Hq heads
   // Relative vectors. Their dot products with rotated queries and keys are added to the scores,
   // their sums with the weights to the output.
   RelativeForm relative = {};

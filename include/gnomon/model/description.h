@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gnomon/attention/attention.h"
+#include "gnomon/attention/compressed_keys.h"
 #include "gnomon/attention/qk_norm.h"
 #include "gnomon/embedding/resize.h"
 #include "gnomon/model/encoding.h"
@@ -70,6 +71,27 @@ enum class TableInput {
   queries_and_keys,  // to the input of each layer's q and k projections, but not v (DETR)
 };
 
+// The values of a layer.
+enum class ValueSource {
+  projection = 1,
+  keys,  // the prepared keys, with their norm and rotation: one tensor for both (DeepSeek-V4)
+};
+
+// Rotation of the output of attention.
+enum class OutputRotation {
+  none = 1,
+  inverse,  // back by the angles of the query, because values are rotated (DeepSeek-V4)
+};
+
+// Compressed keys beside those of the window, and the index heads that select them.
+struct CompressionRule {
+  KeyCompression keys;
+  // H and D of the index heads, and the number of selected entries; 0: no index heads, and a
+  // query attends to all entries that it sees.
+  std::int64_t index_heads = 0, index_dim = 0, selected = 0;
+  bool operator==(const CompressionRule&) const = default;
+};
+
 // Trained weights of a norm of q or k.
 enum class NormWeights {
   elements = 1,  // a weight for each element
@@ -116,6 +138,9 @@ struct LayerAttention {
   ScaleIndex query_scale_index = ScaleIndex::position;
   RotaryInput rotary_input = RotaryInput::queries_and_keys;
   TableInput table_input = TableInput::embeddings;
+  ValueSource values = ValueSource::projection;
+  OutputRotation output = OutputRotation::none;
+  std::optional<CompressionRule> compression = {};
   OutputGate output_gate = OutputGate::none;
   FrequencyScale frequency_scale = FrequencyScale::none;
   HeadPairs head_pairs = HeadPairs::none;
@@ -139,8 +164,8 @@ enum class TensorLayout {
 struct ParameterTensor {
   // Name of the parameter, as in model::parameters ("table", "t5.buckets"). Parameters of
   // attention: "rotary.alpha", "query_scale.slope", "query_scale.offset", "sinks",
-  // "sinks.weight", "query_norm.weight", "query_norm.bias", "key_norm.weight",
-  // "key_norm.bias".
+  // "sinks.weight", "query_norm.weight", "query_norm.bias", "key_norm.weight", "key_norm.bias",
+  // "compression.bias", "compression.weight", "index.bias", "index.weight".
   std::string parameter;
   // End of the tensor's name, with {} for the layer: "layers.{}.self_attn.sinks". '|' separates
   // alternatives. A name without {} is one tensor for all layers. {stage} and {block}: the

@@ -104,14 +104,15 @@ void read_deepseek_v2(Reading& r) {
   read_latent(r);
 }
 
+constexpr const char* sparse = "compressed_sparse_attention";
+constexpr const char* heavy = "heavily_compressed_attention";
+
 // Types of layers: layer_types, or compress_ratios, or the default of DeepSeek-V4.
 void type_by_ratios(Reading& r) {
   const auto list =
       r.keys.find({"layer_types"}) ? std::nullopt : r.keys.find({"compress_ratios"});
   const auto ratios = list ? list->integers("compress_ratios") : std::vector<std::int64_t>();
   if (list) require_length(r, *list, ratios.size(), "compress_ratios");
-  constexpr const char* sparse = "compressed_sparse_attention";
-  constexpr const char* heavy = "heavily_compressed_attention";
   type_layers(r, [&](std::int64_t l) {
     if (!list) return l < 2 || l % 2 == 0 ? heavy : sparse;
     const std::int64_t ratio = ratios[to_size(l)];
@@ -126,7 +127,22 @@ void type_by_ratios(Reading& r) {
 void read_deepseek_v4(Reading& r) {
   prepare(r);
   type_by_ratios(r);
-  const auto share = r.keys.share({"partial_rotary_factor"});
+  auto given = r.keys.find({"rope_scaling", "rope_parameters"});
+  const auto label = [&](const char* name) {
+    auto one = given ? given->find(name) : std::nullopt;
+    return one && one->is(JsonType::object) ? one : std::nullopt;
+  };
+  const auto main = label("main"), compress = label("compress");
+  const bool by_label = main && compress;
+  auto share = r.keys.share({"partial_rotary_factor"});
+  if (by_label) {  // their shares take precedence
+    const auto own = Keys(*compress).share({"partial_rotary_factor"});
+    const auto of_main = Keys(*main).share({"partial_rotary_factor"});
+    if (own && of_main && *own != *of_main)
+      compress->fail("partial_rotary_factor of compress must be that of main, " +
+                     shown(*of_main) + ", got " + shown(*own));
+    if (own || of_main) share = own ? own : of_main;
+  }
   const std::int64_t rotary_dim = r.size({"qk_rope_head_dim"}, 0);
   r.rotary_dim = share || rotary_dim == 0 ? of_head(r.head_dim, share.value_or(r.family.share))
                                           : rotary_dim;
@@ -135,13 +151,6 @@ void read_deepseek_v4(Reading& r) {
                                         std::to_string(r.head_dim) + ", got " +
                                         std::to_string(*r.rotary_dim));
   r.head_offset = r.head_dim - *r.rotary_dim;
-  auto given = r.keys.find({"rope_scaling", "rope_parameters"});
-  const auto label = [&](const char* name) {
-    auto one = given ? given->find(name) : std::nullopt;
-    return one && one->is(JsonType::object) ? one : std::nullopt;
-  };
-  const auto main = label("main"), compress = label("compress");
-  const bool by_label = main && compress;
   const double base = r.keys.base({"rope_theta"}).value_or(10'000);
   const double compress_base = r.keys.base({"compress_rope_theta"}).value_or(160'000);
   Rope compressed = read_rope(r, by_label ? compress : given, compress_base);
@@ -154,8 +163,52 @@ void read_deepseek_v4(Reading& r) {
   }
   r.ropes[sliding] = read_rope(r, by_label ? main : std::nullopt, base);
   r.ropes[""] = std::move(compressed);
-  r.note("the output of attention is rotated back by the same angles");
   put_ropes(r);
+}
+
+// Tokens of a window in the layers of a type. transformers takes no default for a type that
+// compress_rates does not have.
+std::int64_t compress_rate(Reading& r, const char* type, Keys::Names old_names,
+                           std::int64_t otherwise) {
+  auto rates = r.keys.object_in("compress_rates");
+  const auto old = r.keys.size(old_names, max_count);
+  if (old) return *old;
+  if (!rates) return otherwise;
+  const auto given = Keys(*rates).size({type}, max_count);
+  if (!given)
+    r.fail_at({"compress_rates"}, std::string("compress_rates must have a rate of ") + type);
+  return *given;
+}
+
+// Keys are values, and layers with a compressor attend to entries for windows of tokens too.
+void read_deepseek_v4_attention(Reading& r) {
+  const double epsilon = r.keys.positive({"rms_norm_eps"}).value_or(r.family.norm.epsilon);
+  const auto has = [&](const char* type) {
+    return std::any_of(r.layers.begin(), r.layers.end(),
+                       [&](const Layer& layer) { return layer.type == type; });
+  };
+  CompressionRule of_sparse{.keys = {.rate = 4, .series = 2, .epsilon = epsilon},
+                            .index_heads = r.size({"index_n_heads"}, 64, max_count),
+                            .index_dim = r.size({"index_head_dim"}, 128, max_count),
+                            .selected = r.size({"index_topk"}, 512)};
+  CompressionRule of_heavy{.keys = {.rate = 128, .series = 1, .epsilon = epsilon}};
+  if (has(sparse)) {
+    of_sparse.keys.rate = compress_rate(r, sparse, {"compress_rate_csa"}, 4);
+    if (of_sparse.index_dim < *r.rotary_dim)
+      r.fail_at({"index_head_dim"}, "index_head_dim must be at least the rotated " +
+                                        std::to_string(*r.rotary_dim) + " elements, got " +
+                                        std::to_string(of_sparse.index_dim));
+  }
+  if (has(heavy)) of_heavy.keys.rate = compress_rate(r, heavy, {"compress_rate_hca"}, 128);
+  if (r.key_heads != 1)
+    r.fail_at({"num_key_value_heads"},
+              "deepseek_v4 has 1 key head, got " + std::to_string(r.key_heads));
+  for (Layer& layer : r.layers) {
+    layer.attention.values = ValueSource::keys;
+    layer.attention.output = OutputRotation::inverse;
+    if (layer.type == sparse) layer.attention.compression = of_sparse;
+    if (layer.type == heavy) layer.attention.compression = of_heavy;
+  }
 }
 
 // Sliding layers have other heads than layers with an indexer.
@@ -290,9 +343,9 @@ void add_deepseek(Families& add) {
   add(youtu, {"kimi_k2"}, base(50'000), sizes(0, 0, 0), key_heads(0));
   add(deepseek_ocr2_text, {"deepseek_v4"}, read(read_deepseek_v4), pairing(adjacent),
       share(64.0 / 512), head_dim(512), length(1'048'576), sizes(43, 64, 4096), key_heads(1),
-      window(all, 128), sinks(true),
-      unsupported("compressed keys, and an output rotated by the inverse angles"),
-      differences("one base for sliding layers, another for the others"),
+      window(all, 128), sinks(true), norm(rms, before, head, 1e-6),
+      attention(read_deepseek_v4_attention),
+      differences("compressed keys beside those of the window, with another base"),
       gguf("deepseek4", RopeType::adjacent),
       gguf_refused("compressed keys, and an output rotated by the inverse angles"));
   add(rotary, {"dots3_note_text"}, read(read_dots3), output_gate(per_head), pairing(adjacent),

@@ -96,6 +96,16 @@ void put_attention(const LayerGroup& group, std::int64_t length, OrderedJson& js
   json["sinks"] = attention.sinks == Sinks::per_head    ? "per_head"
                   : attention.sinks == Sinks::per_query ? "per_query"
                                                         : "none";
+  if (attention.values == ValueSource::keys) json["values"] = "keys";
+  if (attention.output == OutputRotation::inverse) json["output_rotation"] = "inverse";
+  if (attention.compression) {
+    const auto& [keys, index_heads, index_dim, selected] = *attention.compression;
+    OrderedJson& compression = json["compression"];
+    compression = {{"rate", keys.rate}, {"series", keys.series}, {"epsilon", keys.epsilon}};
+    compression["index_heads"] = index_heads;
+    if (index_heads > 0)
+      compression["index_dim"] = index_dim, compression["selected"] = selected;
+  }
   put_rare(attention, json);
   json["qk_norm"] = norm_json(attention.query_norm ? attention.query_norm : attention.key_norm);
   if (!json.contains("heads")) json["heads"] = group.heads;

@@ -122,6 +122,49 @@ void put_attention(const LayerGroup& group, const NamedValues& values, LayerPlan
   if (attention.query_norm) lowered.norm_order = attention.query_norm->order;
 }
 
+// The compression of keys of this width with its parameters. The last elements rotate, as many
+// as those of the query.
+std::shared_ptr<const KeyCompressionPlan> compression_plan(const KeyCompression& compression,
+                                                           std::int64_t head_dim,
+                                                           const RotaryFrequencies& query,
+                                                           const NamedValues& values,
+                                                           const std::string& name) {
+  KeyCompressionPlan plan{.compression = compression, .head_dim = head_dim};
+  for (const auto& [leaf, to] :
+       {std::pair(".bias", &plan.bias), std::pair(".weight", &plan.weight)})
+    if (const auto matrix = values.find(name + leaf); matrix.data())
+      to->assign(matrix.data(), matrix.data() + matrix.size());
+  plan.frequencies = query;
+  plan.frequencies->head_offset = head_dim - query.rotary_dim();
+  return std::make_shared<const KeyCompressionPlan>(std::move(plan));
+}
+
+// Sets the rotation of the output and the compression of keys. `known`: as in lower_group.
+void put_compression(const LayerGroup& group, const TokensOfLayer& tokens,
+                     const NamedValues& values, const LayerPlan* known, LayerPlan& lowered) {
+  const LayerAttention& attention = group.attention;
+  const RotaryTable* const table = internal::query_table(lowered);
+  if (attention.output == OutputRotation::inverse && table) lowered.output_rotary = *table;
+  if (!attention.compression || !table) return;
+  const CompressionRule& rule = *attention.compression;
+  LayerCompression& compression = lowered.compression.emplace();
+  compression.mask = {.visibility = Visibility::causal,
+                      .offset = tokens.first_position(),
+                      .rate = rule.keys.rate};
+  const RotaryFrequencies& frequencies = table->frequencies();
+  const bool reuse = known && known->compression;
+  compression.entries =
+      reuse ? known->compression->entries
+            : compression_plan(rule.keys, group.head_dim, frequencies, values, "compression");
+  if (rule.index_heads == 0) return;
+  compression.index_heads = rule.index_heads, compression.selected = rule.selected;
+  compression.index_entries =
+      reuse ? known->compression->index_entries
+            : compression_plan(rule.keys, rule.index_dim, frequencies, values, "index");
+  compression.index_rotary.emplace(*compression.index_entries->frequencies,
+                                   consecutive(table->tokens(), compression.mask.offset));
+}
+
 }  // namespace
 
 std::vector<Parameter> layer_parameters(const LayerGroup& group) {
@@ -152,6 +195,14 @@ std::vector<Parameter> layer_parameters(const LayerGroup& group) {
   };
   norm(attention.query_norm, "query_norm", group.heads);
   norm(attention.key_norm, "key_norm", group.key_heads);
+  if (!attention.compression) return all;
+  const auto& [keys, index_heads, index_dim, selected] = *attention.compression;
+  const auto compression = [&](const std::string& name, std::int64_t head_dim) {
+    all.push_back({name + ".bias", keys.rate, keys.series * head_dim});
+    all.push_back({name + ".weight", 1, head_dim, 0, 1});
+  };
+  compression("compression", group.head_dim);
+  if (index_heads > 0) compression("index", index_dim);
   return all;
 }
 
@@ -227,6 +278,7 @@ LayerPlan internal::lower_group(const ModelDescription& model, const LayerGroup&
     lowered.hidden_rotary = std::exchange(lowered.query_rotary, std::nullopt);
     lowered.key_rotary.reset();
   }
+  put_compression(group, tokens, named, known, lowered);
   rotate_in_prepare(lowered);
   return lowered;
 }

@@ -133,6 +133,14 @@ Call TokensOfLayer::call() const {
   return call;
 }
 
+std::int64_t TokensOfLayer::first_position() const {
+  const Positions& queries = query_axes_.front();
+  const std::int64_t first = queries.ids.empty() ? 0 : queries.ids.front();
+  if (first < 0 || !is_consecutive(queries, first))
+    refuse("model", "compressed keys require consecutive positions without padding", "others");
+  return first;
+}
+
 Call TokensOfLayer::call_of(const LayerAttention& attention) const {
   if (!is_image() || !attention.partition) return call();
   const auto [height, width, shift] = *attention.partition;

@@ -22,6 +22,9 @@ class TokensOfLayer {
   Call call_of(const LayerAttention& attention) const;
   // Sets the mask, and the positions of queries and keys if rows do not define the mask.
   void put_mask(const LayerAttention& attention, LayerPlan& lowered) const;
+  // The position of the first query, if positions are consecutive and without padding. Throws
+  // std::invalid_argument if they are not: compressed keys are counted from position 0.
+  std::int64_t first_position() const;
   Distances distances() const { return call().distances(); }
   std::int64_t length() const noexcept { return length_; }
   std::int64_t keys() const;  // S

@@ -36,6 +36,22 @@ constexpr CheckpointName attention_names[] = {
     {"key_norm.bias", "layers.{}.self_attn.k_norm.bias|layers.{}.self_attn.k_layernorm.bias"},
 };
 
+// Keys that are values have one norm. Names in transformers, and in DeepSeek's releases.
+constexpr CheckpointName shared_names[] = {
+    {"sinks", "layers.{}.self_attn.sinks|layers.{}.attn.attn_sink"},
+    {"key_norm.weight", "layers.{}.self_attn.kv_norm.weight|layers.{}.attn.kv_norm.weight"},
+    {"compression.bias",
+     "layers.{}.self_attn.compressor.position_bias|layers.{}.attn.compressor.ape"},
+    {"compression.weight",
+     "layers.{}.self_attn.compressor.kv_norm.weight|layers.{}.attn.compressor.norm.weight"},
+    {"index.bias",
+     "layers.{}.self_attn.compressor.indexer.position_bias|"
+     "layers.{}.attn.indexer.compressor.ape"},
+    {"index.weight",
+     "layers.{}.self_attn.compressor.indexer.kv_norm.weight|"
+     "layers.{}.attn.indexer.compressor.norm.weight"},
+};
+
 // Appends the tensors of a parameter, under the name `shown`.
 void append(std::span<const CheckpointName> names, std::string_view parameter,
             const std::string& shown, std::vector<ParameterTensor>& tensors) {
@@ -56,6 +72,15 @@ std::vector<ParameterTensor> tensors_of(const LayerGroup& group) {
       append(internal::tensors(one), parameter.name, shown, tensors);
     }
   const LayerAttention& attention = group.attention;
+  if (attention.values == ValueSource::keys) {  // the query's norm has no weights
+    const bool compressed = attention.compression.has_value();
+    const bool indexed = compressed && attention.compression->index_heads > 0;
+    for (const CheckpointName& one : shared_names)
+      if ((compressed || !one.parameter.starts_with("compression.")) &&
+          (indexed || !one.parameter.starts_with("index.")))
+        append({&one, 1}, one.parameter, std::string(one.parameter), tensors);
+    return tensors;
+  }
   const auto add = [&](const char* parameter) {
     append(attention_names, parameter, parameter, tensors);
   };
