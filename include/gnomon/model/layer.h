@@ -69,6 +69,12 @@ struct LayerTokens {
 std::vector<Parameter> layer_parameters(const LayerGroup& group);
 // Returns the token terms of a layer: those of the mixture, and `sinks` of Sinks::per_query.
 std::vector<TermShape> layer_terms(const LayerGroup& group);
+// Computes these terms for the tokens of the plan, which lower_layer made with these values.
+// Relative queries are multiplied by the query scale of the plan, as queries are in `prepare`.
+// x, out and tokens: as compute_terms. Throws as compute_terms.
+void compute_layer_terms(const LayerGroup& group, const LayerPlan& plan,
+                         std::span<const View<const float, 2>> values, View<const float, 3> x,
+                         const TokenTermOutputs& out, const Positions* tokens = nullptr);
 
 // Returns the plan of a layer for these tokens. `prepare` rotates keys, before they are stored
 // in a cache. `values`: one matrix for each of layer_parameters. A norm matrix without data
@@ -113,15 +119,12 @@ class ModelPlan {
   // Returns the plan of a layer, valid until the next set_tokens. Throws std::invalid_argument
   // if the layer is unsupported or set_tokens was not called.
   const LayerPlan& layer(std::int64_t layer) const;
-  // Computes the token terms of a layer, those of layer_terms. x: the input of the layer; out:
-  // as compute_terms. Relative queries are multiplied by the query scale of the layer, for the
-  // tokens of set_tokens.
+  // compute_layer_terms of a layer, for the tokens of set_tokens. Throws as `layer`.
   void compute_terms(std::int64_t layer, View<const float, 3> x, const TokenTermOutputs& out,
                      const Positions* tokens = nullptr) const;
 
  private:
   struct Kept;
-  static void project_sinks(const Kept& kept, View<const float, 3> x, const Tensor& out);
   const ModelDescription& model_;
   std::string part_;
   std::vector<std::shared_ptr<Kept>> layers_;  // by layer; equal layers share an element

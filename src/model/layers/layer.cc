@@ -206,12 +206,6 @@ std::vector<Parameter> layer_parameters(const LayerGroup& group) {
   return all;
 }
 
-std::vector<TermShape> layer_terms(const LayerGroup& group) {
-  std::vector<TermShape> all = token_terms(group.position);
-  if (group.attention.sinks == Sinks::per_query) all.push_back({"sinks", group.heads});
-  return all;
-}
-
 void internal::refuse_unsupported(const ModelDescription& model, const LayerGroup& group) {
   if (!group.unsupported.empty())
     refuse("model",

@@ -4,9 +4,6 @@
 
 #include "gnomon/error.h"
 #include "gnomon/model/layer.h"
-#include "src/core/size.h"
-#include "src/core/tensor.h"
-#include "src/core/token_projection.h"
 #include "src/model/encodings/lowering.h"
 #include "src/model/layers/layer_tokens.h"
 
@@ -179,12 +176,6 @@ struct ModelPlan::Kept {
   std::int64_t length = -1;             // length for which the frequencies are resolved
   bool current = false;
 
-  View<const float, 2> value(std::string_view name) const {
-    const std::vector<Parameter> all = layer_parameters(*group);
-    for (std::size_t i = 0; i < all.size(); ++i)
-      if (all[i].name == name) return matrices[i].view();
-    return {};
-  }
   std::vector<View<const float, 2>> values() const {
     std::vector<View<const float, 2>> all;
     for (const Matrix& matrix : matrices) all.push_back(matrix.view());
@@ -260,37 +251,11 @@ void ModelPlan::set_tokens(const LayerTokens& tokens) {
   }
 }
 
-void ModelPlan::project_sinks(const Kept& kept, View<const float, 3> x, const Tensor& out) {
-  const auto sinks = gnomon::internal::write<float, 3>({"terms", "sinks"}, out);
-  const View<const float, 2> weight = kept.value("sinks.weight");
-  gnomon::internal::check_shape<3>("terms", "x", x.extents(),
-                                   {x.extent(0), x.extent(1), weight.extent(1)});
-  gnomon::internal::check_shape<3>("terms", "sinks", sinks.extents(),
-                                   {x.extent(0), weight.extent(0), x.extent(1)});
-  const std::vector<double> all = gnomon::internal::project_tokens(x, weight);
-  const double* from = all.data();
-  for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
-    for (std::ptrdiff_t t = 0; t < x.extent(1); ++t)
-      for (std::ptrdiff_t h = 0; h < weight.extent(0); ++h)
-        sinks(b, h, t) = static_cast<float>(*from++);
-}
-
 void ModelPlan::compute_terms(std::int64_t layer, View<const float, 3> x,
                               const TokenTermOutputs& out, const Positions* tokens) const {
-  group_of(model_, layer, part_);
+  const LayerPlan& plan = this->layer(layer);
   const Kept& kept = *layers_[static_cast<std::size_t>(layer)];
-  const auto values = kept.values();
-  const LayerGroup& group = *kept.group;
-  if (!token_terms(group.position).empty())
-    model::compute_terms(group.position,
-                         std::span(values).first(parameters(group.position).size()), x, out,
-                         tokens);
-  if (group.attention.sinks == Sinks::per_query) project_sinks(kept, x, out.sinks);
-  if (group.attention.query_scale && out.relative_queries.has_data()) {
-    const LayerPlan& plan = this->layer(layer);
-    if (!plan.scale_positions) refuse("layer", "query_scale requires scale_positions", "none");
-    scale_queries(out.relative_queries, *plan.query_scale, *plan.scale_positions);
-  }
+  compute_layer_terms(*kept.group, plan, kept.values(), x, out, tokens);
 }
 
 const LayerPlan& ModelPlan::layer(std::int64_t layer) const {
