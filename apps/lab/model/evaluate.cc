@@ -199,18 +199,25 @@ std::optional<Evaluation> evaluate_examples(const Subject& subject, const Stop& 
     if (!one.applicable) continue;
     count_examples(settings, one);
     std::vector<double> bits;
-    for (std::int64_t begin = 0; begin < one.examples; begin += examples_at_once) {
-      if (stop()) return {};
-      const Batch batch = batch_of(test_examples(settings, one, begin));
+    const bool shifted = settings.task->letters.shifted.draw != nullptr;
+    // Appends the share of right bytes of each answer.
+    const auto test = [&](std::int64_t begin, const Drawn& drawn, std::vector<double>& right) {
+      const Batch batch = batch_of(test_examples(settings, one, begin, drawn));
       const Guesses found = subject.guesses(batch);
       const auto tokens = static_cast<std::size_t>(batch.inputs.size(1));
       for (std::size_t row = 0; row < found.size(); row += tokens) {
         const std::span targets(found.data() + row, tokens);
-        bits.push_back(mean_of(targets, &Guess::bits));
-        one.seconds.push_back(mean_of(targets, &Guess::right));
-        one.scores.push_back(one.seconds.back() == 1 ? 1 : 0);
+        if (!drawn.shifted) bits.push_back(mean_of(targets, &Guess::bits));
+        right.push_back(mean_of(targets, &Guess::right));
       }
+    };
+    for (std::int64_t begin = 0; begin < one.examples; begin += examples_at_once) {
+      if (stop()) return {};
+      test(begin, {}, shifted ? one.scores : one.seconds);
+      if (shifted) test(begin, {.shifted = true}, one.seconds);
     }
+    if (!shifted)
+      one.scores = mapped(one.seconds, [](double right) { return right == 1 ? 1.0 : 0.0; });
     one.score = mean(one.scores), one.second = mean(one.seconds), one.bits = mean(bits);
   }
   return all;

@@ -243,6 +243,7 @@ void add_example_findings(plot::HtmlPage& page, const Results& results) {
                    capitalized(std::string(task.what)), task.unit, interval_text(results)),
                .spec = example_curves(results, Answers::whole)});
   page.table(example_table(results));
+  if (const plot::Table depths = depth_table(results); !depths.rows.empty()) page.table(depths);
   if (task.second.empty()) return;
   page.figure({.id = "second",
                .title = capitalized(fmt::format("{} by {}", task.second, task.unit)),

@@ -30,7 +30,7 @@ per encoding from the same weights on the same batches, and writes a report.
 Without TEXT: Jane Austen's novels, or generated examples of the task.
 
   --task NAME          text, masked, translation, dialogue, image, graph, copy,
-                       sort, scan, needle, variables, .. (list: prints all)
+                       sort, needle, flipflop, count, .. (list: prints all)
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
                        for both, A*3/B by layers, A@random for random positions
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
