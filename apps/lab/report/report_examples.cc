@@ -1,4 +1,4 @@
-// The tables of a task with examples.
+// The tables of a task with examples, and of a Universal Transformer.
 #include <fmt/format.h>
 
 #include <cmath>
@@ -86,6 +86,40 @@ plot::Table depth_table(const Results& results) {
       "{} by {} and by the depth of the answer in the prompt, in percent; 0 is the beginning. "
       "In parentheses: {}, each of one depth.",
       capitalized(std::string(task.score)), task.unit, interval_text(results));
+  return table;
+}
+
+plot::Table step_table(const Results& results) {
+  plot::Table table;
+  if (results.settings.model.empty()) return table;
+  table.columns = {{"encoding"}};
+  for (const Ranking& at : results.rankings)
+    table.columns.push_back({place_text(results, at), plot::Align::number});
+  for (const EncodingResult& one : results.encodings) {
+    std::vector<std::vector<double>> steps(results.rankings.size());  // of the seeds
+    for (const RunResult& run : results.runs) {
+      if (run.encoding != one.name) continue;
+      const std::vector<Stretch> ranges = ranges_of(run.tests.stretches);
+      for (std::size_t i = 0; i < steps.size(); ++i)
+        if (const auto found = ranges.empty() ? run.tests.lengths[i].steps : ranges[i].steps)
+          steps[i].push_back(*found);
+    }
+    std::vector<plot::Cell> row{one.title};
+    for (const std::vector<double>& seeds : steps) {
+      const double margin = mean_margin(seeds);
+      row.push_back(seeds.empty() ? plot::muted("n/a")
+                    : !std::isfinite(mean(seeds) + margin)
+                        ? plot::muted("diverged")
+                        : plot::Cell(seeds.size() == 1 ? fmt::format("{:.2f}", mean(seeds))
+                                                       : fmt::format("{:.2f} ± {:.2f}",
+                                                                     mean(seeds), margin)));
+    }
+    table.rows.push_back(row);
+  }
+  table.caption = fmt::format(
+      "Steps of the layer, of at most {}: the mean over the tokens that predict the targets of "
+      "the tests. ±: the 95 % confidence interval of the mean over seeds; none with one seed.",
+      results.settings.layers);
   return table;
 }
 

@@ -26,6 +26,9 @@ plot::Table accuracy_table(const Results& results);
 plot::Table size_table(const Results& all, const std::vector<Results>& sizes);
 plot::Table size_recommendations(const std::vector<Results>& sizes);
 
+// The steps of a Universal Transformer by length; no rows for other models.
+plot::Table step_table(const Results& results);
+
 // The recommended encodings by length.
 plot::Table recommendation_table(const Results& results);
 // "128 to 256".

@@ -12,8 +12,10 @@
 // (arXiv:2405.18719).
 //
 // A length is the number of instructions.
+#include <algorithm>
 #include <array>
 
+#include "apps/lab/data/lists.h"
 #include "apps/lab/tasks/letters.h"
 
 namespace gnomon::lab {
@@ -117,6 +119,7 @@ constexpr Task flipflop_task{
     .chance = "the best guess that knows the length but not the prompt",
     .reports_second = true,
     .trained_on = "programs of 5 to ",
+    .suffixes = letters::letter_suffixes,
     .defaults = letters::defaults_of<64, 16, 2, 4>,
     .letters = {.draw = instructions::flip_flop<80>,
                 .bytes = [](std::int64_t n) { return 2 * n; },

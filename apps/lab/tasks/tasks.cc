@@ -22,13 +22,14 @@ constexpr Task text_task{.name = "text",
                          .summary = "each byte of a text from the previous bytes",
                          .unit = "bytes",
                          .predicts = Predicts::next,
-                         .suffixes = "random,memory,window",
+                         .suffixes = "random,memory,window,drope",
                          .defaults = text_defaults};
 constexpr Task masked_task{.name = "masked",
                            .title = "Masked text",
                            .summary = "the masked bytes of a text from the bytes on both sides",
                            .unit = "bytes",
                            .predicts = Predicts::masked,
+                           .suffixes = "random,drope",
                            .defaults = text_defaults};
 
 std::span<const Task* const> tasks() { return all_tasks; }
