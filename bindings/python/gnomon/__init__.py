@@ -40,6 +40,7 @@ from ._core import (
     rotate,
     set_threads,
     threads,
+    token_terms,
 )
 from ._check import Check, check
 from ._list import EncodingInfo, encodings, find_encoding
