@@ -25,7 +25,7 @@ namespace universal_test {
 struct Token {
   std::int64_t steps = 0;
   double remainder = 0, output = 0;
-  std::vector<double> states;  // after each step
+  std::vector<double> states = {};  // after each step
 };
 Token halted(const std::vector<double>& p, const std::vector<double>& s) {
   const std::size_t last = p.size() - 1;
