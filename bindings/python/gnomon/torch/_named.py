@@ -184,6 +184,10 @@ class Decomposed(Named):
     spec_type = specs.Decomposed
 
 
+class RelativeLogits(Named):
+    spec_type = specs.RelativeLogits
+
+
 __all__ = [
     "Alibi",
     "AxialLearned",
@@ -207,6 +211,7 @@ __all__ = [
     "PathDegree",
     "PathLaplacian",
     "PathRandomWalk",
+    "RelativeLogits",
     "Rotary",
     "Sandwich",
     "ScaledRotary",
