@@ -192,6 +192,10 @@ class Decomposed(Named):
     spec_type = specs.Decomposed
 
 
+class RelativeLogits(Named):
+    spec_type = specs.RelativeLogits
+
+
 __all__ = [
     "Alibi",
     "AxialLearned",
@@ -215,6 +219,7 @@ __all__ = [
     "PathDegree",
     "PathLaplacian",
     "PathRandomWalk",
+    "RelativeLogits",
     "Rotary",
     "RotaryLearned",
     "Sandwich",

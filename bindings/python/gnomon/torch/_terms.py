@@ -37,6 +37,18 @@ def _fox(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
     return {"log_gates": torch.nn.functional.logsigmoid(z if spec.recipe == "fox" else -z)}
 
 
+def _relative_logits(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
+                     sequences: Tensor | None) -> dict[str, Tensor]:
+    """Queries of relative logits. Source: Inkling and Inkling 2 in transformers 5.23."""
+    weight, _, *scale = parameters
+    r = torch.nn.functional.linear(hidden.to(weight.dtype), weight)
+    r = r.unflatten(-1, (spec.heads, spec.rank))
+    if scale:
+        r = r * scale[0]
+        r = r * (spec.clip / (r.norm(dim=-1, keepdim=True) + 1e-6)).clamp(max=1)
+    return {"relative_queries": r}
+
+
 def _selective(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
                sequences: Tensor | None) -> dict[str, Tensor]:
     """Increments of angles; 0 for padding. Source: arXiv:2511.17388 and its released code."""
@@ -65,7 +77,8 @@ def _selective(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
 
 
 _FORMULAS: dict[type[Encoding], Callable[..., dict[str, Tensor]]] = {
-    specs.WavLm: _wavlm, specs.Fox: _fox, specs.SelectiveRotary: _selective}
+    specs.WavLm: _wavlm, specs.Fox: _fox, specs.SelectiveRotary: _selective,
+    specs.RelativeLogits: _relative_logits}
 
 
 # Encodings that enter at the scores, but have no bias by position.
