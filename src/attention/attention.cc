@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/attention/channel_gates.h"
 #include "src/attention/check.h"
 #include "src/attention/problem.h"
 #include "src/attention/tile.h"
@@ -135,6 +136,9 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
       .keys = plan.keys.get(),
   };
   internal::check(problem);
+  problem.channel_gates =
+      internal::read_if<float, 4>(named("channel_gates"), input.terms.channel_gates);
+  if (problem.channel_gates.data()) internal::check_channel_gates(problem);
 }
 
 internal::IdRange range_of(const std::vector<int64_t>& ids) {
@@ -149,6 +153,7 @@ void prepare_position(internal::TypedProblem<A>& problem) {
   if (problem.position.relative)  // products of packed rows are in units of ln 2
     problem.relative = internal::PreparedRelative<A>(
         *problem.position.relative, problem.softmax.scale * std::numbers::log2e);
+  if (problem.channel_gates.data()) problem.gate_tiles = internal::sums_of_tiles(problem);
   const auto& position = problem.position;
   internal::IdRange queries, keys;
   const auto find_ids = [&] {
@@ -315,6 +320,14 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
                 {q.extent(0), q.extent(2), q.extent(1)});
     gate_sums.resize(static_cast<std::size_t>(gates_grad.size()));
     problem.gate_sums = gate_sums.data();
+  }
+  problem.channel_gates_grad = internal::write_if<float, 4>(
+      named("the gradient of channel_gates"), gradient.terms.channel_gates);
+  if (problem.channel_gates_grad.data()) {
+    if (!problem.channel_gates.data())
+      refuse("attention", "the gradient of channel_gates requires channel_gates", "none");
+    check_shape("the gradient of channel_gates", problem.channel_gates_grad,
+                problem.channel_gates.extents());
   }
   internal::run_backward(problem);
   if (bias_grad) bias_grad->values = added(problem, bias_sums, numbers);

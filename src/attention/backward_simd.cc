@@ -20,6 +20,8 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
+#include "src/attention/channel_gates-inl.h"
+#include "src/attention/key_sums-inl.h"
 #include "src/attention/multiply-inl.h"
 #include "src/attention/pack-inl.h"
 #include "src/attention/reach-inl.h"
@@ -33,16 +35,6 @@ namespace HWY_NAMESPACE {
 using internal::BackwardPlan;
 using internal::BackwardProblem;
 
-// Gradients of all keys and values of one key head, summed over the queries of one part.
-template <typename A>
-struct KeySums {
-  A *key, *value;
-
-  KeySums(internal::Carve<A>& carve, const AttentionProblem& problem)
-      : key(carve.take(problem.keys * row_stride(problem.size))),
-        value(carve.take(problem.keys * row_stride(problem.value_dim))) {}
-};
-
 template <typename A>
 struct BackwardScratch {
   internal::Carve<A> carve;
@@ -51,9 +43,10 @@ struct BackwardScratch {
   // Buffers for one tile.
   A *row_scratch, *key, *key_panels, *value_panels, *scores, *score_grad, *slope;
   AddedScratch<A> added;
+  ChannelScratch<A> channels;
 
   BackwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
-      : carve(block), added(problem, carve) {
+      : carve(block), added(problem, carve), channels(problem, rows, Pass::backward, carve) {
     const std::int64_t size = row_stride(problem.size), values = row_stride(problem.value_dim);
     const std::int64_t columns = Panels<A>(tile_keys) * Panel<A>();
     q = carve.take(rows * size);
@@ -62,7 +55,7 @@ struct BackwardScratch {
     lse = carve.take(rows);
     delta = carve.take(rows);
     row_scratch = carve.take(16 * std::max(size, values));
-    key = carve.take(tile_keys * size);
+    key = channels.keys ? channels.keys : carve.take(tile_keys * size);
     key_panels = carve.take(columns * problem.size);
     value_panels = carve.take(columns * problem.value_dim);
     scores = carve.take(tile_rows * tile_keys);
@@ -249,8 +242,11 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   const Columns all = Together(tile, columns);
   if (all.begin >= all.end) return;
   A* slope = problem.softmax.cap ? at.slope : nullptr;
+  const bool gated = at.channels.keys;
   const bool hides =
-      MakeScores(problem, tile, columns, q, at.key_panels, at.added, at.scores, slope);
+      gated ? MakeGatedScores(problem, tile, columns, first, q, at.added.bias, at.channels,
+                              at.scores, slope)
+            : MakeScores(problem, tile, columns, q, at.key_panels, at.added, at.scores, slope);
   TileFactors factors;
   if (hides || !problem.relative.empty()) {
     if (!of_keys) of_keys = FactorsOf(at.key, packed, size);
@@ -277,6 +273,9 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   product.c = sums.value + (tile.key + all.begin) * value_stride;
   product.c_row = value_stride;
   Multiply<Left::by_column, Into::add>(product, keys, padded(values));
+  if (gated)
+    return GatedProductsBackward(problem, tile, columns, all, first, q, at.score_grad,
+                                 at.channels, at.q_grad + first * stride);
   product.a = at.score_grad + all.begin, product.factors = factors.q;
   product.b = q, product.b_row = stride;
   product.c = sums.key + (tile.key + all.begin) * stride, product.c_row = stride;
@@ -293,13 +292,22 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
                    const BackwardScratch<A>& at, const KeySums<A>& sums) {
   const std::int64_t size = problem.size, stride = row_stride(size), group = problem.group();
   const auto tile_of = [&](std::int64_t g, std::int64_t i) {
-    Tile tile{b, key_head * group + g, 1, query + i, std::min(tile_rows, queries - i), 0, 0};
+    Tile tile{b,
+              key_head * group + g,
+              1,
+              query + i,
+              RowsOfTile(problem, query + i, std::min(tile_rows, queries - i)),
+              0,
+              0};
     tile.part = part;
     return tile;
   };
-  for (std::int64_t g = 0; g < group; ++g)
-    for (std::int64_t i = 0; i < queries; i += tile_rows)
+  for (std::int64_t g = 0; g < group; ++g) {
+    for (std::int64_t i = 0; i < queries; i += tile_of(g, i).queries)
       PackQueryRows(problem, tile_of(g, i), at, g * queries + i);
+    if (at.channels.keys)
+      FindDecays(problem, b, key_head * group + g, query, queries, g * queries, at.channels);
+  }
   std::fill_n(at.q_grad, group * queries * stride, A(0));
 
   const std::int64_t begin = visible_keys(problem, query).begin / tile_keys * tile_keys;
@@ -313,45 +321,32 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
     PackKeyRows(problem.v, problem.position.keys, nullptr, b, key, keys, key_head,
                 problem.value_dim, at.row_scratch, PackedRows<A>{nullptr, at.value_panels});
     std::optional<Factors> factors;
-    for (std::int64_t g = 0; g < group; ++g)
-      for (std::int64_t i = 0; i < queries; i += tile_rows) {
+    for (std::int64_t g = 0; g < group; ++g) {
+      const Tile of_head{b, key_head * group + g, 1, query, queries, key, keys};
+      if (at.channels.keys) ScaleKeys(problem, of_head, at.channels);
+      for (std::int64_t i = 0; i < queries; i += tile_of(g, i).queries) {
         Tile tile = tile_of(g, i);
         tile.key = key, tile.keys = keys;
         tile = trimmed(problem, tile);
         if (tile.keys) BackwardTile(problem, tile, g * queries + i, at, keys, factors, sums);
       }
+      if (at.channels.keys)
+        TakeKeySums(problem, of_head, KeyFactor<A>(problem), at.channels,
+                    sums.key + key * stride, sums.gates + (key * group + g) * stride,
+                    group * stride);
+    }
   }
 
   const A scale = static_cast<A>(problem.softmax.scale);
   for (std::int64_t g = 0; g < group; ++g)
     for (std::int64_t i = 0; i < queries; ++i) {
       A* row = at.q_grad + (g * queries + i) * stride;
+      if (at.channels.keys)
+        TakeQuerySums(size, KeyFactor<A>(problem), at.q + (g * queries + i) * stride, row,
+                      sums.gates + ((query + i + problem.mask.offset) * group + g) * stride);
       RotateRow(problem.position.query_rotary, b, query + i, Direction::inverse, row);
       StoreRow(problem.q_grad, b, query + i, key_head * group + g, size, scale, row);
     }
-}
-
-// Packed queries include QueryFactor, which is scale / ln 2, times 2 / cap if there is a cap.
-template <typename A>
-void StoreKeySums(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
-                  const KeySums<A>& sums) {
-  const A factor = static_cast<A>(ln_of_2 * problem.softmax.cap.value_or(2) / 2);
-  for (std::int64_t j = 0; j < problem.keys; ++j) {
-    A* row = sums.key + j * row_stride(problem.size);
-    RotateRow(problem.position.key_rotary, b, j, Direction::inverse, row);
-    StoreRow(problem.k_grad, b, j, key_head, problem.size, factor, row);
-    StoreRow(problem.v_grad, b, j, key_head, problem.value_dim, A(1),
-             sums.value + j * row_stride(problem.value_dim));
-  }
-}
-
-template <typename A>
-void AddKeySums(const BackwardProblem<A>& problem, const KeySums<A>& from,
-                const KeySums<A>& to) {
-  const std::int64_t keys = problem.keys * row_stride(problem.size);
-  const std::int64_t values = problem.keys * row_stride(problem.value_dim);
-  for (std::int64_t i = 0; i < keys; ++i) to.key[i] += from.key[i];
-  for (std::int64_t i = 0; i < values; ++i) to.value[i] += from.value[i];
 }
 
 template <typename A>

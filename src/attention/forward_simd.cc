@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "gnomon/parallel.h"
 #include "src/attention/problem.h"
@@ -19,6 +20,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
+#include "src/attention/channel_gates-inl.h"
 #include "src/attention/decode-inl.h"
 #include "src/attention/online-inl.h"
 #include "src/attention/reach-inl.h"
@@ -37,6 +39,7 @@ struct ForwardScratch {
   internal::Carve<A> carve;
   A *q, *row_scratch, *key_panels, *value, *scores;
   AddedScratch<A> added;
+  ChannelScratch<A> channels;
   State<A> total, part;
 
   ForwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
@@ -47,24 +50,31 @@ struct ForwardScratch {
         value(carve.take(tile_keys * row_stride(problem.value_dim))),
         scores(carve.take(tile_rows * tile_keys)),
         added(problem, carve),
+        channels(problem, rows, Pass::forward, carve),
         total(carve, rows, problem.value_dim),
         part(carve, rows, problem.value_dim) {}
 };
 
 // Calls body(first head, heads, first row) for groups of at most tile_rows heads of a piece
-// (one head if heads have relative vectors). Within a group, rows are ordered by query.
+// (one head if heads have relative vectors or gates of channels). Within a group, rows are
+// ordered by query.
 template <typename Body>
 void ForHeads(const AttentionProblem& problem, const ForwardPiece& piece, const Body& body) {
-  const std::int64_t group = problem.group(), most = problem.relative_vectors() ? 1 : tile_rows;
+  const std::int64_t group = problem.group();
+  const std::int64_t most =
+      problem.relative_vectors() || problem.channel_gates.data() ? 1 : tile_rows;
   for (std::int64_t g = 0; g < group; g += most)
     body(piece.key_head * group + g, std::min(most, group - g), g * piece.queries);
 }
 
 template <typename A>
-void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A* q) {
+void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A* q,
+                 const ChannelScratch<A>* channels = nullptr) {
   const A factor = static_cast<A>(QueryFactor(problem));
   const std::int64_t stride = row_stride(problem.size);
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
+    if (channels && channels->decays)
+      FindDecays(problem, piece.batch, head, piece.query, piece.queries, row, *channels);
     for (std::int64_t i = 0; i < piece.queries; ++i)
       for (std::int64_t h = 0; h < heads; ++h) {
         if (i + rows_ahead < piece.queries)
@@ -101,22 +111,34 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
     if (!within_reach(problem, whole)) continue;
     PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, piece.batch, key,
                 keys, piece.key_head, size, at.row_scratch,
-                PackedRows<A>{nullptr, at.key_panels});
+                PackedRows<A>{at.channels.keys, at.channels.keys ? nullptr : at.key_panels});
     PackKeyRows(problem.v, problem.position.keys, nullptr, piece.batch, key, keys,
                 piece.key_head, values, at.row_scratch, PackedRows<A>{at.value, nullptr});
     std::optional<Factors> factors;  // set for a tile with hidden scores
     ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
-      const std::int64_t queries = std::max<std::int64_t>(1, tile_rows / heads);
-      for (std::int64_t i = 0; i < piece.queries; i += queries) {
-        const Tile tile =
-            trimmed(problem, Tile{piece.batch, head, heads, piece.query + i,
-                                  std::min(queries, piece.queries - i), key, keys});
+      const std::int64_t most = std::max<std::int64_t>(1, tile_rows / heads);
+      bool scaled = false;
+      for (std::int64_t i = 0, queries; i < piece.queries; i += queries) {
+        queries = RowsOfTile(problem, piece.query + i, std::min(most, piece.queries - i));
+        const Tile tile = trimmed(
+            problem, Tile{piece.batch, head, heads, piece.query + i, queries, key, keys});
         if (!tile.keys) continue;
         const std::int64_t first = row + i * heads;
         SeenColumns columns;
         FindColumns<A>(problem, tile, columns);
-        const bool hides = MakeScores(problem, tile, columns, at.q + first * row_stride(size),
-                                      at.key_panels, at.added, at.scores);
+        const A* q = at.q + first * row_stride(size);
+        bool hides = false;
+        if (at.channels.keys) {
+          if (!std::exchange(scaled, true)) {
+            Tile of_head = whole;
+            of_head.head = head;
+            ScaleKeys(problem, of_head, at.channels);
+          }
+          hides = MakeGatedScores(problem, tile, columns, first, q, at.added.bias, at.channels,
+                                  at.scores);
+        } else {
+          hides = MakeScores(problem, tile, columns, q, at.key_panels, at.added, at.scores);
+        }
         if (hides && !factors) factors = FactorsOf(at.value, keys, values);
         TakeScores(tile, columns, values, at.scores, state, first);
         AddWeightedVectors(problem, tile, columns, at.scores, at.added.relative,
@@ -160,7 +182,7 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
     for (std::int64_t n = begin; n < end; ++n) {
       const ForwardPiece piece = plan.piece(problem, n);
       const internal::KeyRange range = SeenByPiece(problem, piece);
-      PackQueries(problem, piece, at.q);
+      PackQueries(problem, piece, at.q, &at.channels);
       if (range.begin >= range.end) at.total.Clear();
       const std::int64_t first = range.begin / part_keys;
       for (std::int64_t part = first; part * part_keys < range.end; ++part) {
@@ -228,7 +250,7 @@ void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
       // Heads of the same keys follow each other, because they are adjacent in memory.
       const std::int64_t n_piece = n % plan.pieces, part = n / plan.pieces;
       const ForwardPiece piece = plan.piece(problem, n_piece);
-      PackQueries(problem, piece, at.q);
+      PackQueries(problem, piece, at.q, &at.channels);
       RunPart(problem, piece, InPart(SeenByPiece(problem, piece), part), at,
               states.at(n_piece, part));
     }

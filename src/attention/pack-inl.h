@@ -131,6 +131,11 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
                  std::int64_t b, std::int64_t first, std::int64_t count, std::int64_t head,
                  std::int64_t size, A* HWY_RESTRICT scratch, const PackedRows<A>& to);
 
+// Transposes packed rows to panels. Rows from `count` to its padding are zeros.
+template <typename A>
+void MakePanels(const A* HWY_RESTRICT rows, std::int64_t count, std::int64_t size,
+                A* HWY_RESTRICT panels);
+
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
 HWY_AFTER_NAMESPACE();

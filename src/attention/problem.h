@@ -50,6 +50,7 @@ struct AttentionProblem {
     const Positions *queries = nullptr, *keys = nullptr;
   } position;
   bool needs_gates = false;
+  View<const float, 4> channel_gates;  // [B, S, Hq, D]; without data if there are none
   Operand q, k, v;
   // [B, Hq]: the greatest distance, in rows, at which a weight is not 0. Empty: no limit.
   std::vector<std::int64_t> reach;
@@ -73,6 +74,7 @@ struct TypedProblem : AttentionProblem {
   PreparedPiecewiseLog<A> piecewise_log;
   PreparedRelative<A> relative;
   PreparedAxes<A> axes;
+  std::vector<double> gate_tiles;  // sums_of_tiles, if there are channel_gates
   // Positions of all rows, [T] and [S], for forms that need them if the plan has none.
   std::vector<std::int64_t> query_ids, key_ids;
 };
@@ -100,6 +102,7 @@ struct BackwardProblem : TypedProblem<A> {
     return (tile.batch * this->heads + tile.head) * parts + tile.part;
   }
   View<float, 4> dense_grad;
+  View<float, 4> channel_gates_grad;
   RelativeSums<A> key_vectors, query_vectors, value_vectors;  // empty if not required
   double* gate_sums = nullptr;                                // [B, Hq, T], initially zero
 };
