@@ -93,8 +93,8 @@ bool MakeGatedScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                      A* bias_scratch, const ChannelScratch<A>& at, A* scores,
                      A* slope = nullptr);
 
-// Adds the gradients of a tile of scores to those of its queries, and to the sums of the buffers.
-// all: the columns of the tile. A column that a row does not see is zero.
+// Adds the gradients of a tile of scores to those of its queries, and to the sums of the
+// buffers. all: the columns of the tile. A column that a row does not see is zero.
 template <typename A>
 void GatedProductsBackward(const internal::TypedProblem<A>& problem, const Tile& tile,
                            const SeenColumns& columns, const Columns& all, std::int64_t first,

@@ -18,8 +18,8 @@ using std::int64_t;
 
 constexpr std::string_view gates_operation = "attention";
 
-// Checks that the rows of each sequence are adjacent, and that query row i is in the sequence of
-// key row i + offset: the sum of a query is that of its key row.
+// Checks that the rows of each sequence are adjacent, and that query row i is in the sequence
+// of key row i + offset: the sum of a query is that of its key row.
 void check_gate_sequences(const AttentionProblem& problem, int64_t b) {
   const std::int32_t* of_key = sequences(problem.position.keys, b);
   const std::int32_t* of_query = sequences(problem.position.queries, b);
