@@ -71,7 +71,7 @@ struct ChannelScratch {
 // Returns the number of queries, at most `most`, that a tile from row `query` has.
 inline std::int64_t RowsOfTile(const AttentionProblem& problem, std::int64_t query,
                                std::int64_t most) {
-  if (!problem.channel_gates.data()) return most;
+  if (problem.product == PairProduct::dot) return most;
   return std::min(most, tile_keys - (query + problem.mask.offset) % tile_keys);
 }
 

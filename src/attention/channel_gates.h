@@ -16,10 +16,6 @@ namespace gnomon::internal {
 // Rows of a block. Pairs within one block have no anchor: their decays are computed one by one.
 constexpr std::int64_t gate_block = 16;
 
-// Throws std::invalid_argument if the call cannot have gates of channels, or a gate is
-// positive.
-void check_channel_gates(const AttentionProblem& problem);
-
 // Returns the sums of the gates over the keys of each whole tile, [B, Hq, tiles, D], in units
 // of ln 2. Memory: D / tile_keys doubles for each key and query head.
 std::vector<double> sums_of_tiles(const AttentionProblem& problem);

@@ -22,6 +22,7 @@
 #include "hwy/highway.h"
 #include "src/attention/channel_gates-inl.h"
 #include "src/attention/decode-inl.h"
+#include "src/attention/householder-inl.h"
 #include "src/attention/online-inl.h"
 #include "src/attention/reach-inl.h"
 #include "src/core/dispatch.h"
@@ -40,6 +41,7 @@ struct ForwardScratch {
   A *q, *row_scratch, *key_panels, *value, *scores;
   AddedScratch<A> added;
   ChannelScratch<A> channels;
+  HouseholderScratch<A> householder;
   State<A> total, part;
 
   ForwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
@@ -51,6 +53,7 @@ struct ForwardScratch {
         scores(carve.take(tile_rows * tile_keys)),
         added(problem, carve),
         channels(problem, rows, Pass::forward, carve),
+        householder(problem, rows, Pass::forward, carve),
         total(carve, rows, problem.value_dim),
         part(carve, rows, problem.value_dim) {}
 };
@@ -62,7 +65,7 @@ template <typename Body>
 void ForHeads(const AttentionProblem& problem, const ForwardPiece& piece, const Body& body) {
   const std::int64_t group = problem.group();
   const std::int64_t most =
-      problem.relative_vectors() || problem.channel_gates.data() ? 1 : tile_rows;
+      problem.relative_vectors() || problem.product != PairProduct::dot ? 1 : tile_rows;
   for (std::int64_t g = 0; g < group; g += most)
     body(piece.key_head * group + g, std::min(most, group - g), g * piece.queries);
 }
@@ -79,16 +82,18 @@ void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A*
       for (std::int64_t h = 0; h < heads; ++h) {
         if (i + rows_ahead < piece.queries)
           PrefetchRow(problem.q, piece.batch, piece.query + i + rows_ahead, head + h,
-                      problem.size);
+                      problem.head_dim);
         A* to = q + (row + i * heads + h) * stride;
-        LoadRow(problem.q, problem.position.queries, piece.batch, piece.query + i, head + h,
-                problem.size, to);
-        RotateRow(problem.position.query_rotary, piece.batch, piece.query + i,
-                  Direction::forward, to);
+        LoadQuery(problem, piece.batch, piece.query + i, head + h, to);
         ShiftRow(problem, head + h, to);
         ScaleRow(factor, padded(problem.size), to);
       }
   });
+}
+
+// Whether queries meet the tiles of keys from the right to the left, and change with each.
+inline bool FromTheRight(const AttentionProblem& problem) {
+  return problem.product == PairProduct::householder;
 }
 
 // Computes the state of the keys [begin, end) of one part; `state` is cleared first.
@@ -98,8 +103,11 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
              const State<A>& state) {
   state.Clear();
   const std::int64_t size = problem.size, values = problem.value_dim;
-  for (std::int64_t key = range.begin / tile_keys * tile_keys; key < range.end;
-       key += tile_keys) {
+  const std::int64_t first_tile = range.begin / tile_keys;
+  const std::int64_t tiles = (range.end - 1) / tile_keys + 1 - first_tile;
+  for (std::int64_t n = 0; n < tiles; ++n) {
+    const std::int64_t at_tile = FromTheRight(problem) ? tiles - 1 - n : n;
+    const std::int64_t key = (first_tile + at_tile) * tile_keys;
     const std::int64_t keys = std::min(tile_keys, range.end - key);
     const Tile whole{piece.batch,
                      piece.key_head * problem.group(),
@@ -109,9 +117,13 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                      key,
                      keys};
     if (!within_reach(problem, whole)) continue;
-    PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, piece.batch, key,
-                keys, piece.key_head, size, at.row_scratch,
-                PackedRows<A>{at.channels.keys, at.channels.keys ? nullptr : at.key_panels});
+    if (at.householder.key_panels)
+      PackHouseholder(problem, whole, at.householder);
+    else
+      PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, piece.batch,
+                  key, keys, piece.key_head, size, at.row_scratch,
+                  PackedRows<A>{at.channels.keys, at.channels.keys ? nullptr : at.key_panels,
+                                problem.polar_dim()});
     PackKeyRows(problem.v, problem.position.keys, nullptr, piece.batch, key, keys,
                 piece.key_head, values, at.row_scratch, PackedRows<A>{at.value, nullptr});
     std::optional<Factors> factors;  // set for a tile with hidden scores
@@ -126,7 +138,7 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
         const std::int64_t first = row + i * heads;
         SeenColumns columns;
         FindColumns<A>(problem, tile, columns);
-        const A* q = at.q + first * row_stride(size);
+        A* q = at.q + first * row_stride(size);
         bool hides = false;
         if (at.channels.keys) {
           if (!std::exchange(scaled, true)) {
@@ -136,6 +148,9 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
           }
           hides = MakeGatedScores(problem, tile, columns, first, q, at.added.bias, at.channels,
                                   at.scores);
+        } else if (at.householder.key_panels) {
+          hides = MakeHouseholderScores(problem, tile, columns, q, at.added.bias,
+                                        at.householder, at.scores);
         } else {
           hides = MakeScores(problem, tile, columns, q, at.key_panels, at.added, at.scores);
         }
@@ -185,9 +200,12 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
       PackQueries(problem, piece, at.q, &at.channels);
       if (range.begin >= range.end) at.total.Clear();
       const std::int64_t first = range.begin / part_keys;
-      for (std::int64_t part = first; part * part_keys < range.end; ++part) {
-        RunPart(problem, piece, InPart(range, part), at, part == first ? at.total : at.part);
-        if (part > first) MergeStates(at.part, at.total, problem.value_dim);
+      const std::int64_t parts =
+          range.begin < range.end ? (range.end - 1) / part_keys + 1 - first : 0;
+      for (std::int64_t p = 0; p < parts; ++p) {
+        const std::int64_t part = first + (FromTheRight(problem) ? parts - 1 - p : p);
+        RunPart(problem, piece, InPart(range, part), at, p ? at.part : at.total);
+        if (p) MergeStates(at.part, at.total, problem.value_dim);
       }
       WritePiece(problem, piece, at.total);
     }
@@ -292,11 +310,12 @@ template <typename A>
 void ForwardAll(ForwardProblem<A>& problem) {
   if (!problem.batch || !problem.queries || !problem.heads) return;
   FindReach<A>(problem);
+  FindHouseholderRows(problem);
   if constexpr (sizeof(A) == 4) {
     if (internal::reads_directly(problem)) return ForwardDirectly(problem);
   }
   const ForwardPlan plan(problem);
-  if (plan.parts > 1 && plan.pieces < 4 * threads())
+  if (plan.parts > 1 && plan.pieces < 4 * threads() && !FromTheRight(problem))
     ForwardByParts(problem, plan);
   else
     ForwardByPieces(problem, plan);

@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "src/attention/channel_gates-inl.h"
+#include "src/attention/householder-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -18,12 +19,15 @@ namespace HWY_NAMESPACE {
 // [keys, group, stride], summed over the queries of one part.
 template <typename A>
 struct KeySums {
-  A *key, *value, *gates;
+  A *key, *value, *gates, *row;
+  HouseholderSums<A> householder;
 
   KeySums(internal::Carve<A>& carve, const AttentionProblem& problem)
       : key(carve.take(problem.keys * row_stride(problem.size))),
         value(carve.take(problem.keys * row_stride(problem.value_dim))),
-        gates(carve.take(GateNumbers(problem))) {}
+        gates(carve.take(GateNumbers(problem))),
+        row(carve.take(padded(problem.polar_dim()))),
+        householder(carve, problem) {}
   static std::int64_t GateNumbers(const AttentionProblem& problem) {
     return problem.channel_gates.data()
                ? problem.keys * problem.group() * row_stride(problem.size)
@@ -47,10 +51,18 @@ void StoreKeySums(const BackwardProblem<A>& problem, std::int64_t b, std::int64_
     for (std::int64_t g = 0; g < group; ++g)
       StoreGateGradient(problem, b, key_head * group + g, sums.gates + g * stride,
                         group * stride);
+  if (problem.householder.w.data()) {
+    FinishHouseholderSums(problem, b, key_head, sums.householder, sums.key);
+    StoreHouseholderGradient(problem, b, key_head, factor, sums.householder);
+  }
   for (std::int64_t j = 0; j < problem.keys; ++j) {
     A* row = sums.key + j * stride;
     RotateRow(problem.position.key_rotary, b, j, Direction::inverse, row);
-    StoreRow(problem.k_grad, b, j, key_head, problem.size, factor, row);
+    if (problem.position.polar) {
+      LoadRow(problem.k, problem.position.keys, b, j, key_head, problem.head_dim, sums.row);
+      FromPolar<A>(problem.head_dim, {}, sums.row, row, nullptr);
+    }
+    StoreRow(problem.k_grad, b, j, key_head, problem.head_dim, factor, row);
     StoreRow(problem.v_grad, b, j, key_head, problem.value_dim, A(1),
              sums.value + j * row_stride(problem.value_dim));
   }
@@ -65,6 +77,11 @@ void AddKeySums(const BackwardProblem<A>& problem, const KeySums<A>& from,
   for (std::int64_t i = 0; i < values; ++i) to.value[i] += from.value[i];
   for (std::int64_t i = 0; i < KeySums<A>::GateNumbers(problem); ++i)
     to.gates[i] += from.gates[i];
+  const HouseholderSums<A>&more = from.householder, &sums = to.householder;
+  const std::int64_t rows = HouseholderSums<A>::Rows(problem);
+  for (std::int64_t i = 0; i < rows * row_stride(problem.size); ++i)
+    sums.moved[i] += more.moved[i], sums.product[i] += more.product[i], sums.w[i] += more.w[i];
+  for (std::int64_t i = 0; i < rows; ++i) sums.betas[i] += more.betas[i];
 }
 
 }  // namespace HWY_NAMESPACE

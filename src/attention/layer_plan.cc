@@ -114,6 +114,7 @@ void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tens
 }
 
 void rotate_in_prepare(LayerPlan& plan) {
+  if (plan.polar) return;
   if (plan.query_rotary) plan.query_rotations.push_back(*std::move(plan.query_rotary));
   if (plan.key_rotary) plan.key_rotations.push_back(*std::move(plan.key_rotary));
   plan.query_rotary.reset();

@@ -30,6 +30,7 @@ struct GatedCase {
 // strength: the mean logarithm of a gate.
 GatedCase make(AttentionCase c, double strength, unsigned seed) {
   c.plan.softmax.scale = softmax_scale(c.size);
+  c.plan.product = PairProduct::channel_gates;
   GatedCase made{c, {}, Tensor<float, 4>({c.batch, c.keys, c.heads, c.size})};
   made.x = {random_tensor<double, 4>({c.batch, c.queries, c.heads, c.size}, seed),
             random_tensor<double, 4>({c.batch, c.keys, c.key_heads, c.size}, seed + 1),
@@ -308,7 +309,8 @@ TEST(ChannelGates, Refusals) {
   };
   EXPECT_EQ(message(), "");
   made.c.plan.mask.visibility = Visibility::bidirectional;
-  EXPECT_EQ(message(), "[attention] channel_gates require a causal mask, got bidirectional");
+  EXPECT_EQ(message(),
+            "[attention] with channel_gates, the mask must be causal, got bidirectional");
   made.c.plan.mask = {.visibility = Visibility::causal, .offset = 1};
   EXPECT_EQ(message(),
             "[attention] with channel_gates, offset must be at most keys - queries = 0, got 1");

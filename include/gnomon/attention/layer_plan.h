@@ -91,7 +91,8 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x);
 void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v = {});
 
 // Moves the rotation from attention() to `prepare`: for keys that are rotated once, before they
-// are appended to a cache.
+// are appended to a cache. A plan with a polar form is not changed: attention() rotates its
+// keys in every call.
 void rotate_in_prepare(LayerPlan& plan);
 
 }  // namespace gnomon

@@ -23,6 +23,7 @@
 #include "gnomon/attention/attention.h"
 #include "gnomon/attention/layer_plan.h"
 #include "gnomon/attention/token_terms.h"
+#include "gnomon/attention/wall.h"
 #include "gnomon/bias/alibi.h"
 #include "gnomon/bias/clipped.h"
 #include "gnomon/bias/dynamic.h"
@@ -56,6 +57,7 @@
 #include "gnomon/relative/transformer_xl.h"
 #include "gnomon/rotary/axial.h"
 #include "gnomon/rotary/mrope.h"
+#include "gnomon/rotary/pope.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/scaling.h"
 #include "gnomon/rotary/temperature.h"
@@ -74,9 +76,9 @@ using Encoding =
     std::variant<NoPosition, Index, Sinusoidal, UniversalTransformer, Learned, AxialLearned,
                  FourierLine, LearnedFourier, DetrPage, SinusoidalGrid, SinusoidalVideo,
                  CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
-                 AxialRotary, MRope, Vjepa2, XPos, Alibi, T5Bias, ClippedBias, Kerple, Sandwich,
-                 DynamicBias, Fire, Swin, SwinV2, WavLm, Fox, LayoutBias, Graphormer, Shaw,
-                 TransformerXl, Deberta, Decomposed>;
+                 AxialRotary, MRope, Vjepa2, XPos, Pope, Alibi, T5Bias, ClippedBias, Kerple,
+                 Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm, Fox, Wall, LayoutBias,
+                 Graphormer, Shaw, TransformerXl, Deberta, Decomposed>;
 
 // Sizes of a Transformer that an encoding may depend on.
 struct Shape {
@@ -256,6 +258,7 @@ struct LayerGradient {
   BiasGradient bias = {};
   RelativeGradient relative = {};
   std::vector<double> cosine = {};  // [H]
+  std::vector<double> phases = {};  // [H, D], of a polar form
 };
 // Adds the gradients of the parameters to `grads`, which has the shapes of `values`. `values`
 // and `window` must be those of `lower`. Throws as `lower`.
