@@ -102,8 +102,8 @@ struct HouseholderSums {
 
 // Adds the gradients of a tile of scores to `sums`, to those of the keys within blocks,
 // key_sums [S, stride], and to those of the queries. Before: a row of q_grad is the gradient of
-// the query after the tile, as MakeHouseholderScores moved it; after: before the tile. The buffers are
-// those of MakeHouseholderScores for the same tile. all: the columns of the tile.
+// the query after the tile, as MakeHouseholderScores moved it; after: before the tile. The
+// buffers are those of MakeHouseholderScores for the same tile. all: the columns of the tile.
 template <typename A>
 void HouseholderBackward(const internal::TypedProblem<A>& problem, const Tile& tile,
                          const Columns& all, const A* score_grad,

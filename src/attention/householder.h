@@ -3,8 +3,8 @@
 //   S_ij = k_j . H_(j+1) ... H_i q_i        H_s = I - b_s w_s w_s^T,  H_i acts first
 //
 // Keys are divided into blocks. Within a block the factors act one by one. A key is moved to
-// the end of its block by the later factors of the block, a query to the start of its block, and
-// then past each earlier block by the product of the block's factors, I + sum over s of
+// the end of its block by the later factors of the block, a query to the start of its block,
+// and then past each earlier block by the product of the block's factors, I + sum over s of
 // product_s w_s^T: two matrix products for each block. So a query is met by moved keys from the
 // right to the left.
 #pragma once

@@ -1,4 +1,5 @@
-// The product of queries and keys of a call: gates of channels, Householder factors, polar form.
+// The product of queries and keys of a call: gates of channels, Householder factors, a polar
+// form.
 #pragma once
 
 #include "src/attention/problem.h"
