@@ -128,6 +128,10 @@ Cost cost_of(const EncodingMatrices& matrices) {
                                               tables == 1 ? "" : fmt::format("{} ", tables)));
     cost.memory = joined(cost.memory, "vectors of D elements by distance");
   }
+  if (!plan.relative.projected.empty()) {
+    cost.time = joined(cost.time, "K multiply-adds more for each score within the extent");
+    cost.memory = joined(cost.memory, "vectors of K elements by distance");
+  }
   if (plan.gated) cost.time = joined(cost.time, "a gate for each query and head");
   if (cost.time.empty()) cost.time = cost.memory = "none";
   return cost;

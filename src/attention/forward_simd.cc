@@ -38,7 +38,7 @@ using internal::part_keys;
 template <typename A>
 struct ForwardScratch {
   internal::Carve<A> carve;
-  A *q, *row_scratch, *key_panels, *value, *scores;
+  A *q, *relative_q, *row_scratch, *key_panels, *value, *scores;
   AddedScratch<A> added;
   ChannelScratch<A> channels;
   HouseholderScratch<A> householder;
@@ -47,6 +47,7 @@ struct ForwardScratch {
   ForwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
       : carve(block),
         q(carve.take(rows * row_stride(problem.size))),
+        relative_q(carve.take(rows * RelativeStride(problem))),
         row_scratch(carve.take(16 * row_stride(problem.size))),
         key_panels(carve.take(Panels<A>(tile_keys) * Panel<A>() * problem.size)),
         value(carve.take(tile_keys * row_stride(problem.value_dim))),
@@ -72,7 +73,7 @@ void ForHeads(const AttentionProblem& problem, const ForwardPiece& piece, const 
 
 template <typename A>
 void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A* q,
-                 const ChannelScratch<A>* channels = nullptr) {
+                 A* relative_q, const ChannelScratch<A>* channels = nullptr) {
   const A factor = static_cast<A>(QueryFactor(problem));
   const std::int64_t stride = row_stride(problem.size);
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
@@ -87,6 +88,8 @@ void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A*
         LoadQuery(problem, piece.batch, piece.query + i, head + h, to);
         ShiftRow(problem, head + h, to);
         ScaleRow(factor, padded(problem.size), to);
+        PackRelativeQuery(problem, piece.batch, piece.query + i, head + h,
+                          relative_q + (row + i * heads + h) * RelativeStride(problem));
       }
   });
 }
@@ -139,6 +142,7 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
         SeenColumns columns;
         FindColumns<A>(problem, tile, columns);
         A* q = at.q + first * row_stride(size);
+        const QueryRows<A> rows{q, at.relative_q + first * RelativeStride(problem)};
         bool hides = false;
         if (at.channels.keys) {
           if (!std::exchange(scaled, true)) {
@@ -152,7 +156,7 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
           hides = MakeHouseholderScores(problem, tile, columns, q, at.added.bias,
                                         at.householder, at.scores);
         } else {
-          hides = MakeScores(problem, tile, columns, q, at.key_panels, at.added, at.scores);
+          hides = MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores);
         }
         if (hides && !factors) factors = FactorsOf(at.value, keys, values);
         TakeScores(tile, columns, values, at.scores, state, first);
@@ -197,7 +201,7 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
     for (std::int64_t n = begin; n < end; ++n) {
       const ForwardPiece piece = plan.piece(problem, n);
       const internal::KeyRange range = SeenByPiece(problem, piece);
-      PackQueries(problem, piece, at.q, &at.channels);
+      PackQueries(problem, piece, at.q, at.relative_q, &at.channels);
       if (range.begin >= range.end) at.total.Clear();
       const std::int64_t first = range.begin / part_keys;
       const std::int64_t parts =
@@ -268,7 +272,7 @@ void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
       // Heads of the same keys follow each other, because they are adjacent in memory.
       const std::int64_t n_piece = n % plan.pieces, part = n / plan.pieces;
       const ForwardPiece piece = plan.piece(problem, n_piece);
-      PackQueries(problem, piece, at.q, &at.channels);
+      PackQueries(problem, piece, at.q, at.relative_q, &at.channels);
       RunPart(problem, piece, InPart(SeenByPiece(problem, piece), part), at,
               states.at(n_piece, part));
     }
@@ -292,7 +296,7 @@ void ForwardDirectly(const ForwardProblem<float>& problem) {
       const internal::DirectPlan::Piece piece = plan.piece(problem, n);
       for (std::int64_t h = 0; h < piece.heads; ++h)
         PackQueries(problem, {piece.batch, piece.first + h, 0, problem.queries},
-                    at.q + h * rows * row_stride(problem.size));
+                    at.q + h * rows * row_stride(problem.size), static_cast<float*>(nullptr));
       const internal::KeyRange range =
           SeenByPiece(problem, {piece.batch, piece.first, 0, problem.queries});
       RunDirectly(problem, piece, InPart(range, piece.part), at, [&](std::int64_t head) {
