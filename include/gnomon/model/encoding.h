@@ -22,6 +22,7 @@
 
 #include "gnomon/attention/attention.h"
 #include "gnomon/attention/layer_plan.h"
+#include "gnomon/attention/path.h"
 #include "gnomon/attention/token_terms.h"
 #include "gnomon/attention/wall.h"
 #include "gnomon/bias/alibi.h"
@@ -81,8 +82,8 @@ using Encoding =
                  CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
                  AxialRotary, MRope, Vjepa2, XPos, Pope, RotaryLearned, SelectiveRotary, Alibi,
                  T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm,
-                 Fox, Wall, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta, Decomposed,
-                 RelativeLogits>;
+                 Fox, Wall, PathAttention, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta,
+                 Decomposed, RelativeLogits>;
 
 // Sizes of a Transformer that an encoding may depend on.
 struct Shape {

@@ -24,6 +24,7 @@
 #include "src/model/encodings/learned_fourier.h"
 #include "src/model/encodings/mrope.h"
 #include "src/model/encodings/none.h"
+#include "src/model/encodings/path.h"
 #include "src/model/encodings/pope.h"
 #include "src/model/encodings/random_walk.h"
 #include "src/model/encodings/relative_logits.h"
