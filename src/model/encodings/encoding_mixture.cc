@@ -130,8 +130,7 @@ bool concerns(const Encoding& encoding, const LayerGradient& grad) {
   return (includes(places, Place::embeddings) && grad.table.data()) ||
          (includes(places, Place::queries_and_keys) && !grad.frequencies.empty()) ||
          (includes(places, Place::scores) &&
-          (!grad.bias.values.empty() || !grad.cosine.empty())) ||
-         (includes(places, Place::queries_and_keys) && !grad.phases.empty()) ||
+          (!grad.bias.values.empty() || !grad.cosine.empty() || !grad.phases.empty())) ||
          (includes(places, Place::keys_and_values) &&
           (!r.keys.empty() || !r.queries.empty() || !r.values.empty() || !r.shift.empty() ||
            !r.projected.empty()));

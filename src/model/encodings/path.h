@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "gnomon/attention/path.h"
+#include "gnomon/bias/path.h"
 #include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
@@ -17,7 +17,7 @@ struct Entry<PathAttention> : EntryOf<PathAttention> {
        "score(i, j) = k_j . H_(j+1) ... H_i q_i\n"
        "H_t = I - b_t w_t w_t^T\n"
        "w_t = l2(silu(conv(W2 W1 x)_t)), b_t = 2 sigmoid(u . x_t + c)",
-       "Yang et al. 2025, arXiv:2505.16381", "attention/path.md", "",
+       "Yang et al. 2025, arXiv:2505.16381", "bias/path.md", "",
        [](const Shape& s) -> Encoding {
          return PathAttention{
              .heads = s.heads, .head_dim = s.width / s.heads, .width = s.width};

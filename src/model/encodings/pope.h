@@ -9,7 +9,7 @@ namespace gnomon::model {
 template <>
 struct Entry<Pope> : EntryOf<Pope> {
   static constexpr EncodingInfo infos[] = {
-      {"pope", "PoPE", "polar coordinate position embedding", Place::queries_and_keys,
+      {"pope", "PoPE", "polar coordinate position embedding", Place::scores,
        Sharing::each_layer,
        "elements are magnitudes by softplus; their phases depend on the position only",
        "score(h, i, j) = sum over n of softplus(q_n) softplus(k_n) cos((i - j) w_n - b_hn)\n"

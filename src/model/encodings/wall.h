@@ -3,7 +3,7 @@
 
 #include <cmath>
 
-#include "gnomon/attention/wall.h"
+#include "gnomon/bias/wall.h"
 #include "src/model/encodings/entry.h"
 
 namespace gnomon::model {
@@ -15,7 +15,7 @@ struct Entry<Wall> : EntryOf<Wall> {
        "each channel of a key decays by gates computed from the tokens after it",
        "g_t,n = ln sigmoid(w_n . x_t + b_n)\n"
        "score(i, j) = sum over n of q_in k_jn exp(g_(j+1),n + ... + g_i,n)",
-       "Tilde Research 2026", "attention/wall.md", "", [](const Shape& s) -> Encoding {
+       "Tilde Research 2026", "bias/wall.md", "", [](const Shape& s) -> Encoding {
          return Wall{.heads = s.heads, .head_dim = s.width / s.heads, .width = s.width};
        }}};
   static constexpr Properties properties = {.reversal = Effect::some,

@@ -34,12 +34,36 @@ def _fox(spec: Any, parameters: Sequence[Tensor], hidden: Tensor) -> dict[str, T
     return {"log_gates": torch.nn.functional.logsigmoid(z if spec.recipe == "fox" else -z)}
 
 
+def _wall(spec: Any, parameters: Sequence[Tensor], hidden: Tensor) -> dict[str, Tensor]:
+    """Log gates of each channel, [B, S, H, D]. Source: fla.ops.wall_attn of fla-core 0.6.0."""
+    weight, bias = parameters
+    z = torch.nn.functional.linear(hidden.to(weight.dtype), weight, bias[:, 0])
+    gates = torch.nn.functional.logsigmoid(z)
+    return {"channel_gates": gates.unflatten(-1, (spec.heads, spec.head_dim))}
+
+
+def _path(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
+          sequences: Tensor | None = None) -> dict[str, Tensor]:
+    """Directions [B, S, H, D] and strengths [B, H, S]. Source: arXiv:2505.16381."""
+    down, up, conv, weight, bias = parameters
+    x = hidden.to(weight.dtype)
+    z = x @ down.T @ up.T
+    mixed = torch.zeros_like(z)
+    for back in range(min(spec.kernel, z.shape[1])):
+        earlier = torch.nn.functional.pad(z, (0, 0, back, 0))[:, :z.shape[1]]
+        mixed = mixed + conv[:, spec.kernel - 1 - back] * _within(earlier, sequences, back)
+    w = torch.nn.functional.silu(mixed).unflatten(-1, (spec.heads, spec.head_dim))
+    w = w * (w.square().sum(-1, keepdim=True) + 1e-6).rsqrt()
+    b = 2 * torch.sigmoid(torch.nn.functional.linear(x, weight, bias[:, 0]))
+    return {"householder": w, "betas": b.transpose(1, 2)}
+
+
 _FORMULAS: dict[type[Encoding], Callable[..., dict[str, Tensor]]] = {
-    specs.WavLm: _wavlm, specs.Fox: _fox}
+    specs.WavLm: _wavlm, specs.Fox: _fox, specs.Wall: _wall, specs.PathAttention: _path}
 
 
 # Encodings that enter at the scores, but have no bias by position.
-FORMLESS = specs.Fox,
+FORMLESS = specs.Fox, specs.Wall, specs.PathAttention, specs.Pope
 
 
 @_plans.constant

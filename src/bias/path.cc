@@ -1,4 +1,4 @@
-#include "gnomon/attention/path.h"
+#include "gnomon/bias/path.h"
 
 #include <cmath>
 #include <string>

@@ -1,4 +1,4 @@
-#include "gnomon/attention/wall.h"
+#include "gnomon/bias/wall.h"
 
 #include <cmath>
 #include <vector>

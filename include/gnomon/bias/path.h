@@ -47,8 +47,8 @@ struct PathWeights {
 // sequences of the E + T tokens, or null: one sequence. The convolution does not reach other
 // sequences or padding; w of padding is 0. Lengths are sqrt(sum w^2 + 1e-6). Throws
 // std::invalid_argument if the spec is inconsistent or a shape does not match it. Error bound:
-// one rounding of the formula in double. Cost: B T rank (C + H D) multiply-adds; memory O(B T (C
-// + H D)).
+// one rounding of the formula in double. Cost: B T rank (C + H D) multiply-adds; memory
+// O(B T (C + H D)).
 void householder(const PathAttention& path, const PathWeights<const float>& weights,
                  View<const float, 3> x, const Positions* tokens, View<float, 4> w,
                  View<float, 3> betas);
@@ -62,14 +62,14 @@ void householder_backward(const PathAttention& path, const PathWeights<const flo
 
 // Applies the factors of T new tokens to the keys of a cache, in the order of the tokens:
 // k_j -= b_t (w_t . k_j) w_t. Call it before the keys of the new tokens are appended, one token
-// at a time: the cache then holds H_i ... H_(j+1) k_j, and plain attention (PairProduct::dot) of
-// the newest query with it is PaTH attention. A cache of another layout keeps the keys as
+// at a time: the cache then holds H_i ... H_(j+1) k_j, and plain attention (PairProduct::dot)
+// of the newest query with it is PaTH attention. A cache of another layout keeps the keys as
 // projected, and w and betas, and attends with PairProduct::householder.
 //
 // Shapes: keys [B, S, H, D], in place; w [B, T, H, D]; betas [B, H, T]. Element types of keys:
 // float, Half, BFloat16, double; each is rounded once for each token. Cost: 2 B S H D T
-// multiply-adds; all keys are read and written once for each token. Throws std::invalid_argument
-// if shapes do not match.
+// multiply-adds; all keys are read and written once for each token. Throws
+// std::invalid_argument if shapes do not match.
 void move_keys(const Tensor& keys, View<const float, 4> w, View<const float, 3> betas);
 
 }  // namespace gnomon
