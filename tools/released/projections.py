@@ -30,6 +30,15 @@ def latent(m, of):
     return q, torch.cat([k, shared.expand(*k.shape[:3], rope)], -1), v
 
 
+def mistral_large4(m, of):
+    """Mistral Large 4: keys of layers that rotate are [nope of each head | rope of all heads]."""
+    q = heads(of(m.q_proj), m.qk_head_dim)
+    expanded = of(m.kv_b_proj).reshape(*q.shape[:2], -1, m.qk_nope_head_dim + m.v_head_dim)
+    k, v = expanded.split([m.qk_nope_head_dim, m.v_head_dim], dim=-1)
+    shared = of(m.kv_a_proj_with_mqa)[..., m.kv_lora_rank:].unsqueeze(2)
+    return q, torch.cat([k, shared.expand(*k.shape[:3], shared.shape[-1])], -1), v
+
+
 def gated(m, of):
     """Qwen3-Next: q_proj returns [query | gate] for each head."""
     q, _ = heads(of(m.q_proj), 2 * m.head_dim).chunk(2, dim=-1)
@@ -120,6 +129,8 @@ FUSED = {
     "GPTBigCodeAttention": bigcode,
     "ModernBertAttention": thirds("Wqkv", head_dim),
     "BloomAttention": per_head("query_key_value", head_dim),
+    "MistralLarge4TextAttention": mistral_large4,
+    "ZayaAttention": lambda m, of: of(m.qkv_proj),
     "MptAttention": thirds("Wqkv", head_dim),
     "CodeGenAttention": codegen,
     "FalconAttention": falcon,

@@ -63,7 +63,8 @@ class Recorder:
         self.outputs.setdefault(module, output)
 
     def of(self, module):
-        return self.outputs[module].detach()
+        kept = self.outputs[module]
+        return [x.detach() for x in kept] if isinstance(kept, tuple) else kept.detach()
 
     def place(self, module):
         """Returns the part and number of a layer."""

@@ -110,8 +110,8 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x);
 // Prepares projected q, k and v for attention, in place: applies norms, rotations, cosine
 // scales and the query scale, and normalises values if the model does. q: [B, T, H, D]; k, v:
 // [B, T, Hk, D], of the same tokens, before they are appended to a cache. A tensor without data
-// is skipped. terms: `angles`, if the plan has a prepared_rotation; others are not read. Element
-// types: float, Half, BFloat16, double.
+// is skipped. terms: `angles`, if the plan has a prepared_rotation; others are not read.
+// Element types: float, Half, BFloat16, double.
 //
 // Throws std::invalid_argument if shapes do not fit the plan, or angles and prepared_rotation
 // are not given together.

@@ -119,8 +119,6 @@ void add_refused(Families& add) {
          "qwen2_5_omni_dit");
   refuse("atoms and pairs of residues", "esmfold2");
   refuse("its keys and values are those of another model", "gemma4_assistant");
-  refuse("query-side distances (relative logits)", "inkling2", "inkling2_text",
-         "inkling_mm_model", "inkling_text");
 }
 
 }  // namespace gnomon::model::internal

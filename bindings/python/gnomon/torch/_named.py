@@ -116,6 +116,14 @@ class XPos(Named):
     spec_type = specs.XPos
 
 
+class RotaryLearned(Named):
+    spec_type = specs.RotaryLearned
+
+
+class SelectiveRotary(Named):
+    spec_type = specs.SelectiveRotary
+
+
 class Alibi(Named):
     spec_type = specs.Alibi
 
@@ -222,8 +230,10 @@ __all__ = [
     "PathRandomWalk",
     "Pope",
     "Rotary",
+    "RotaryLearned",
     "Sandwich",
     "ScaledRotary",
+    "SelectiveRotary",
     "Shaw",
     "Sinusoidal",
     "SinusoidalGrid",
