@@ -24,6 +24,7 @@
 #include "src/attention/pack-inl.h"
 #include "src/attention/reach-inl.h"
 #include "src/attention/scores-inl.h"
+#include "src/attention/walk-inl.h"
 #include "src/core/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -51,9 +52,10 @@ struct BackwardScratch {
   // Buffers for one tile.
   A *row_scratch, *key, *key_panels, *value_panels, *scores, *score_grad, *slope;
   AddedScratch<A> added;
+  BackwardWalk<A> walk;
 
   BackwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
-      : carve(block), added(problem, carve) {
+      : carve(block), added(problem, carve), walk(problem, carve, rows) {
     const std::int64_t size = row_stride(problem.size), values = row_stride(problem.value_dim);
     const std::int64_t columns = Panels<A>(tile_keys) * Panel<A>();
     q = carve.take(rows * size);
@@ -249,8 +251,12 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   const Columns all = Together(tile, columns);
   if (all.begin >= all.end) return;
   A* slope = problem.softmax.cap ? at.slope : nullptr;
+  // The running numbers of all rows at the right end of the tile.
+  const double* starts = problem.walks() ? at.walk.starts_of(tile.key / tile_keys) : nullptr;
+  if (problem.stick_breaking && WalkEnded(problem, starts + first, tile.rows())) return;
   const bool hides =
       MakeScores(problem, tile, columns, q, at.key_panels, at.added, at.scores, slope);
+  if (starts) WalkBackward(problem, tile, columns, at.walk, starts, first, at.scores);
   TileFactors factors;
   if (hides || !problem.relative.empty()) {
     if (!of_keys) of_keys = FactorsOf(at.key, packed, size);
@@ -262,7 +268,12 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
       ComputeValueTerms(problem, tile, columns, out_grad, at.added.relative, met);
   MultiplyPanels<A>(tile, columns, values, out_grad, at.value_panels, meets ? met : nullptr,
                     at.score_grad);
-  Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, at.scores, at.score_grad);
+  if (problem.stick_breaking)
+    StickBackward(tile, columns, all, at.walk, first, at.scores, at.score_grad);
+  else
+    Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, at.scores, at.score_grad);
+  if (problem.contextual_positions())
+    GateBackward(problem, tile, columns, at.walk, first, at.score_grad);
   AddBiasGradient(problem, tile, all, columns,
                   problem.gated() ? Ungate(problem, tile, all, columns, at) : at.score_grad,
                   at.added.bias);
@@ -285,6 +296,43 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
                   at.q_grad + first * stride);
 }
 
+// Stores the running numbers of `rows` rows, which are packed, at the right end of each tile of
+// the keys [begin, end) of a key head. tile_of(g, i): the tile of the rows from g queries + i.
+template <typename A, typename TileOf>
+void WalkKeys(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
+              std::int64_t queries, const internal::KeyRange& range,
+              const BackwardScratch<A>& at, const TileOf& tile_of) {
+  const std::int64_t size = problem.size, stride = row_stride(size), group = problem.group();
+  const std::int64_t rows = group * queries;
+  for (std::int64_t g = 0; g < group; ++g)
+    StartWalk(problem, key_head * group + g, 1, queries, at.q + g * queries * stride, at.walk,
+              g * queries);
+  std::fill_n(at.walk.gradient, rows, A(0));
+  std::fill_n(at.walk.product_grad, rows * at.walk.width, A(0));
+  if (range.begin >= range.end) return;
+  const std::int64_t begin = range.begin / tile_keys;
+  for (std::int64_t n = (range.end - 1) / tile_keys; n >= begin; --n) {
+    std::copy_n(at.walk.running, rows, at.walk.starts_of(n));
+    if (n == begin || WalkEnded(problem, at.walk.running, rows)) continue;
+    const std::int64_t key = n * tile_keys, keys = std::min(tile_keys, range.end - key);
+    PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, b, key, keys,
+                key_head, size, at.row_scratch, PackedRows<A>{nullptr, at.key_panels});
+    for (std::int64_t g = 0; g < group; ++g)
+      for (std::int64_t i = 0; i < queries; i += tile_rows) {
+        Tile tile = tile_of(g, i);
+        tile.key = key, tile.keys = keys;
+        tile = trimmed(problem, tile);
+        const std::int64_t first = g * queries + i;
+        if (!tile.keys || WalkEnded(problem, at.walk.running + first, tile.rows())) continue;
+        SeenColumns columns;
+        FindColumns<A>(problem, tile, columns);
+        MakeScores<A>(problem, tile, columns, at.q + first * stride, at.key_panels, at.added,
+                      at.scores);
+        WalkPast(problem, tile, columns, at.walk, first, at.scores);
+      }
+  }
+}
+
 // The queries [query, query + queries) of the heads that share a key head. Writes the gradients
 // of the queries, and adds the gradients of keys and values to `sums`.
 template <typename A>
@@ -304,6 +352,7 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
 
   const std::int64_t begin = visible_keys(problem, query).begin / tile_keys * tile_keys;
   const std::int64_t end = visible_keys(problem, query + queries - 1).end;
+  if (problem.walks()) WalkKeys(problem, b, key_head, queries, {begin, end}, at, tile_of);
   for (std::int64_t key = begin; key < end; key += tile_keys) {
     const std::int64_t keys = std::min(tile_keys, end - key);
     if (!within_reach(problem, Tile{b, key_head * group, group, query, queries, key, keys}))
@@ -322,6 +371,13 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
       }
   }
 
+  for (std::int64_t g = 0; problem.contextual_positions() && g < group; ++g) {
+    const std::int64_t row = g * queries;
+    A* sums = problem.contextual_sums;
+    if (sums) sums += problem.sums_at(tile_of(g, 0)) * problem.relative.contextual.numbers();
+    FinishWalk(problem, key_head * group + g, queries, at.walk, row, at.q + row * stride,
+               at.q_grad + row * stride, sums);
+  }
   const A scale = static_cast<A>(problem.softmax.scale);
   for (std::int64_t g = 0; g < group; ++g)
     for (std::int64_t i = 0; i < queries; ++i) {

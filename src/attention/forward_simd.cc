@@ -22,6 +22,7 @@
 #include "src/attention/decode-inl.h"
 #include "src/attention/online-inl.h"
 #include "src/attention/reach-inl.h"
+#include "src/attention/walk-inl.h"
 #include "src/core/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -37,6 +38,7 @@ struct ForwardScratch {
   internal::Carve<A> carve;
   A *q, *row_scratch, *key_panels, *value, *scores;
   AddedScratch<A> added;
+  WalkRows<A> walk;
   State<A> total, part;
 
   ForwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
@@ -47,6 +49,7 @@ struct ForwardScratch {
         value(carve.take(tile_keys * row_stride(problem.value_dim))),
         scores(carve.take(tile_rows * tile_keys)),
         added(problem, carve),
+        walk(problem, carve, rows),
         total(carve, rows, problem.value_dim),
         part(carve, rows, problem.value_dim) {}
 };
@@ -81,15 +84,31 @@ void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A*
   });
 }
 
+template <typename A>
+void StartWalks(const ForwardProblem<A>& problem, const ForwardPiece& piece,
+                const ForwardScratch<A>& at) {
+  ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
+    StartWalk(problem, head, heads, piece.queries, at.q + row * row_stride(problem.size),
+              at.walk, row);
+  });
+}
+
 // Computes the state of the keys [begin, end) of one part; `state` is cleared first.
 template <typename A>
 void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
              const internal::KeyRange& range, const ForwardScratch<A>& at,
              const State<A>& state) {
   state.Clear();
+  // The weights of a stick have no maximum.
+  if (problem.stick_breaking) std::fill_n(state.most, state.rows, A(0));
   const std::int64_t size = problem.size, values = problem.value_dim;
-  for (std::int64_t key = range.begin / tile_keys * tile_keys; key < range.end;
-       key += tile_keys) {
+  const std::int64_t begin = range.begin / tile_keys,
+                     end = (range.end + tile_keys - 1) / tile_keys;
+  for (std::int64_t n = begin; n < end; ++n) {
+    const std::int64_t key = (problem.walks() ? begin + end - 1 - n : n) * tile_keys;
+    if (problem.stick_breaking &&
+        WalkEnded(problem, at.walk.running, piece.queries * problem.group()))
+      return;
     const std::int64_t keys = std::min(tile_keys, range.end - key);
     const Tile whole{piece.batch,
                      piece.key_head * problem.group(),
@@ -113,12 +132,15 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                                   std::min(queries, piece.queries - i), key, keys});
         if (!tile.keys) continue;
         const std::int64_t first = row + i * heads;
+        if (problem.stick_breaking && WalkEnded(problem, at.walk.running + first, tile.rows()))
+          continue;
         SeenColumns columns;
         FindColumns<A>(problem, tile, columns);
         const bool hides = MakeScores(problem, tile, columns, at.q + first * row_stride(size),
                                       at.key_panels, at.added, at.scores);
         if (hides && !factors) factors = FactorsOf(at.value, keys, values);
-        TakeScores(tile, columns, values, at.scores, state, first);
+        if (problem.walks()) Walk(problem, tile, columns, at.walk, first, at.scores);
+        if (!problem.stick_breaking) TakeScores(tile, columns, values, at.scores, state, first);
         AddWeightedVectors(problem, tile, columns, at.scores, at.added.relative,
                            state.out + first * state.width);
         MultiplyWeights(tile, columns, values, at.scores, at.value,
@@ -130,11 +152,20 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
 
 template <typename A>
 void WritePiece(const ForwardProblem<A>& problem, const ForwardPiece& piece,
-                const State<A>& state) {
+                const State<A>& state, const double* sticks = nullptr) {
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
-    for (std::int64_t i = 0; i < piece.queries * heads; ++i, ++row)
+    for (std::int64_t i = 0; i < piece.queries * heads; ++i, ++row) {
+      if (problem.stick_breaking) {
+        const std::int64_t query = piece.query + i / heads, own = head + i % heads;
+        StoreRow(problem.out, piece.batch, query, own, problem.value_dim, A(1),
+                 state.out + row * state.width);
+        if (problem.lse.data())
+          problem.lse(piece.batch, own, query) = static_cast<A>(std::log(sticks[row]));
+        continue;
+      }
       WriteRow(problem, piece.batch, piece.query + i / heads, head + i % heads, state.most[row],
                state.sum + row * State<A>::lanes, state.out + row * state.width);
+    }
   });
 }
 
@@ -161,13 +192,16 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
       const ForwardPiece piece = plan.piece(problem, n);
       const internal::KeyRange range = SeenByPiece(problem, piece);
       PackQueries(problem, piece, at.q);
+      if (problem.walks()) StartWalks(problem, piece, at);
       if (range.begin >= range.end) at.total.Clear();
       const std::int64_t first = range.begin / part_keys;
-      for (std::int64_t part = first; part * part_keys < range.end; ++part) {
-        RunPart(problem, piece, InPart(range, part), at, part == first ? at.total : at.part);
-        if (part > first) MergeStates(at.part, at.total, problem.value_dim);
+      const std::int64_t last = range.begin < range.end ? (range.end - 1) / part_keys : -1;
+      for (std::int64_t n = first; n <= last; ++n) {
+        const std::int64_t part = problem.walks() ? first + last - n : n;
+        RunPart(problem, piece, InPart(range, part), at, n == first ? at.total : at.part);
+        if (n > first) MergeStates(at.part, at.total, problem.value_dim);
       }
-      WritePiece(problem, piece, at.total);
+      WritePiece(problem, piece, at.total, at.walk.running);
     }
     pool.give(block);
   });
@@ -274,7 +308,7 @@ void ForwardAll(ForwardProblem<A>& problem) {
     if (internal::reads_directly(problem)) return ForwardDirectly(problem);
   }
   const ForwardPlan plan(problem);
-  if (plan.parts > 1 && plan.pieces < 4 * threads())
+  if (plan.parts > 1 && plan.pieces < 4 * threads() && !problem.walks())
     ForwardByParts(problem, plan);
   else
     ForwardByPieces(problem, plan);

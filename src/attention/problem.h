@@ -49,7 +49,7 @@ struct AttentionProblem {
     View<const float, 3> gates;
     const Positions *queries = nullptr, *keys = nullptr;
   } position;
-  bool needs_gates = false;
+  bool needs_gates = false, stick_breaking = false;
   Operand q, k, v;
   // [B, Hq]: the greatest distance, in rows, at which a weight is not 0. Empty: no limit.
   std::vector<std::int64_t> reach;
@@ -61,6 +61,12 @@ struct AttentionProblem {
     return form && !(form->keys.empty() && form->queries.empty() && form->values.empty());
   }
   bool gated() const { return position.gates.data(); }
+  std::int64_t contextual_positions() const {  // 0 without contextual vectors
+    const RelativeForm* form = position.relative;
+    return form && form->contextual ? form->contextual->positions() : 0;
+  }
+  // Whether scores depend on the keys between a key and the query: src/attention/walk-inl.h.
+  bool walks() const { return stick_breaking || contextual_positions(); }
   float gate(std::int64_t b, std::int64_t head, std::int64_t query) const {
     return position.gates(position.gates.extent(0) == 1 ? 0 : b, head, query);
   }
@@ -101,7 +107,8 @@ struct BackwardProblem : TypedProblem<A> {
   }
   View<float, 4> dense_grad;
   RelativeSums<A> key_vectors, query_vectors, value_vectors;  // empty if not required
-  double* gate_sums = nullptr;                                // [B, Hq, T], initially zero
+  A* contextual_sums = nullptr;  // [B, Hq, parts, P, row_stride(D)], initially zero, or null
+  double* gate_sums = nullptr;   // [B, Hq, T], initially zero
 };
 
 // Key rows [begin, end).

@@ -21,6 +21,7 @@
 #include <span>
 #include <vector>
 
+#include "gnomon/attention/stick_breaking.h"
 #include "gnomon/attention/token_terms.h"
 #include "gnomon/bias/form.h"
 #include "gnomon/position/positions.h"
@@ -83,6 +84,8 @@ struct AttentionPlan {
   std::shared_ptr<const Positions> keys = {};     // S tokens
   // True if the bias requires gates, which depend on the tokens (WavLM): TokenTerms::gates.
   bool gated = false;
+  // If set, weights are made by stick-breaking instead of a softmax.
+  std::optional<StickBreaking> stick_breaking = {};
 };
 
 // Returns a shared pointer to positions without ownership: the caller keeps them alive.
