@@ -31,7 +31,15 @@ bool by_position(const Findings& f) {
   return model::includes(f.matrices->info->enters, model::Place::embeddings);
 }
 
+// Whether scores depend on what the tokens hold, and on positions only through the order.
+bool by_content(const Findings& f) { return model::properties(f.matrices->encoding).causal; }
+
 Verdict unique(const Findings& f) {
+  if (by_content(f))
+    return {
+        "tokens", "",
+        "Scores depend on what the tokens between query and key hold, and on no number of a "
+        "position."};
   const analysis::Uniqueness& u = f.uniqueness;
   if (nowhere(f))
     return {"no", "0", "Positions cannot be told apart: no score depends on them."};
@@ -55,6 +63,11 @@ Verdict unique(const Findings& f) {
 }
 
 Verdict distance(const Findings& f) {
+  if (by_content(f))
+    return {"tokens", brief(f.shift),
+            fmt::format("A shift of all positions changes outputs by at most {}, but scores of "
+                        "one distance differ with the tokens.",
+                        shown(f.shift))};
   const double change = std::max(f.shift, f.relativity.deviation);
   if (nowhere(f))
     return {"yes", "0",
@@ -83,6 +96,10 @@ Verdict past(const Findings& f) {
             fmt::format("There is no position {} or later.", f.matrices->positions)};
   if (!f.beyond) return {"-", "", "No position beyond the training length was measured."};
   const analysis::Beyond& b = *f.beyond;
+  if (by_content(f))
+    return {"trained", "",
+            "No position has values, so none are new. How much attention far keys get depends "
+            "on the tokens."};
   if (nowhere(f))
     return {"-", "",
             fmt::format("No position has values, so none are new. At position {}, for random "
@@ -111,6 +128,8 @@ Verdict past(const Findings& f) {
 Verdict nearer(const Findings& f) {
   const double correlation = f.decay.rank_correlation;
   if (nowhere(f)) return {"no", "0", "The distance of a key has no effect on its score."};
+  if (by_content(f))
+    return {"trained", "", "Whether nearer keys score higher depends on the tokens."};
   const std::string number =
       fmt::format("(rank correlation of score and distance {:.3f})", correlation);
   if (correlation <= -1 + rounding &&
@@ -144,6 +163,7 @@ Verdict order(const Findings& f) {
 }
 
 Verdict sides(const Findings& f) {
+  if (by_content(f)) return {"causal", "", "Defined for causal attention only."};
   const bool effect = f.whole_reversal >= visible;
   const std::string number = effect && f.matrices->random ? "" : brief(f.whole_reversal);
   if (!effect)

@@ -42,8 +42,8 @@ class EncodingCall {
     lse_ = zeros<float, 3>({1, heads, tokens});
     x_ = random_block<float, 3>({1, tokens, width}, 5);
     x_grad_ = zeros<float, 3>({1, tokens, width});
-    gates_ = zeros<float, 3>({1, heads, tokens});
-    gates_grad_ = zeros<float, 3>({1, heads, tokens});
+    terms_ = model::term_arrays({encoding_}, 1, tokens);
+    term_grads_ = terms_;
     std::mt19937_64 engine(6);
     for (const model::Parameter& one : model::parameters(encoding_)) {
       parameters_.push_back(zeros<float, 2>({one.rows, one.columns}));
@@ -61,7 +61,7 @@ class EncodingCall {
     LayerPlan lowered = lower();
     model::LayerGradient gradient;
     if (lowered.table) add_table(x_grad_->view, lowered.table->view());
-    const bool cosine = !lowered.cosine.empty(), gated = model::gated({encoding_});
+    const bool cosine = !lowered.cosine.empty();
     const View<const float, 4> q = prepared(*q_, lowered.query_rotations, *turned_q_);
     const View<const float, 4> k = prepared(*k_, lowered.key_rotations, *turned_k_);
     View<const float, 4> met_q = q, met_k = k;
@@ -70,9 +70,10 @@ class EncodingCall {
       normalise(k, {}, normed_k_->view), met_k = normed_k_->view;
     }
     AttentionInput input{.q = met_q, .k = met_k, .v = v_->view};
-    if (gated) {
-      model::gates({encoding_}, values_, x_->view, gates_->view);
-      input.terms.gates = gates_->view;
+    const bool has_terms = !terms_.arrays.empty();
+    if (has_terms) {
+      model::compute_terms({encoding_}, values_, x_->view, terms_.terms<Tensor>());
+      input.terms = terms_.terms<ConstTensor>();
     }
     lowered.mask.visibility = Visibility::causal;
     attention(input, lowered, out_->view, lse_->view);
@@ -82,7 +83,7 @@ class EncodingCall {
                         .v = v_grad_->view,
                         .bias = &gradient.bias,
                         .relative = &gradient.relative,
-                        .terms = {.gates = gated ? gates_grad_->view : View<float, 3>()}});
+                        .terms = term_grads_.terms<Tensor>()});
     if (cosine) {
       gradient.cosine.resize(at(heads));
       normalise_backward(q, q_grad_->view, lowered.cosine, q_grad_->view, gradient.cosine);
@@ -94,9 +95,9 @@ class EncodingCall {
         std::visit([&](const auto& table) { rotate_back((*grad)->view, table); }, *one);
     if (lowered.table)  // the gradient of the table is that of x
       gradient.table = {x_grad_->view.data(), {tokens_, width}};
-    if (gated)
-      model::gates_backward({encoding_}, values_, x_->view, gates_grad_->view, x_grad_->view,
-                            grads_);
+    if (has_terms)
+      model::compute_terms_backward({encoding_}, values_, x_->view,
+                                    term_grads_.terms<ConstTensor>(), x_grad_->view, grads_);
     gradient_ = std::move(gradient);
     if (trained()) lower_backward();
   }
@@ -218,14 +219,16 @@ class EncodingCall {
                     View<double, 3>(scores.data(), {heads, 1, keys}));
     HeadVectors out(at(width));
     for (int64_t h = 0; h < heads; ++h) {
-      const double gate = model::gated({encoding_}) ? double{gates_->view(0, h, query)} : 1.0;
+      const double gate = lowered.gated ? term("gates", h, query) : 1.0;
+      double forgotten = 0;  // log gates of later keys
       double* const row = scores.data() + h * keys;
       double most = -HUGE_VAL, sum = 0;
-      for (int64_t j = 0; j < keys; ++j) {
+      for (int64_t j = keys - 1; j >= 0; --j) {
         double product = row[j];
         for (int64_t d = 0; d < size; ++d)
           product += q[at(h * size + d)] * k[at((j * heads + h) * size + d)];
-        row[j] = scale * product + gate * bias[at(h * keys + j)];
+        row[j] = scale * product + gate * bias[at(h * keys + j)] + forgotten;
+        if (lowered.cumulative) forgotten += term("log_gates", h, j);
         most = std::max(most, row[j]);
       }
       for (int64_t j = 0; j < keys; ++j) sum += row[j] = std::exp(row[j] - most);
@@ -236,6 +239,13 @@ class EncodingCall {
                                     met_by_weights(lowered.relative, h, j - query, d));
     }
     return out;
+  }
+
+  // An element of a term [1, H, T].
+  double term(std::string_view name, int64_t head, int64_t token) const {
+    for (const TermArrays::Array& one : terms_.arrays)
+      if (one.name == name) return double{one.values[at(head * tokens_ + token)]};
+    return 0;
   }
 
   static double met_by_weights(const RelativeForm& form, int64_t head, int64_t distance,
@@ -254,7 +264,8 @@ class EncodingCall {
   model::Window window_;
   Shared<float, 4> q_, k_, v_, turned_q_, turned_k_, normed_q_, normed_k_;
   Shared<float, 4> out_, out_grad_, q_grad_, k_grad_, v_grad_;
-  Shared<float, 3> lse_, x_, x_grad_, gates_, gates_grad_;
+  Shared<float, 3> lse_, x_, x_grad_;
+  TermArrays terms_, term_grads_;
   std::vector<Shared<float, 2>> parameters_, gradients_;
   std::vector<View<const float, 2>> values_;
   std::vector<View<float, 2>> grads_;

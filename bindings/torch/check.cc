@@ -178,6 +178,10 @@ void check_call(const model::Mixture& mixture, const at::Tensor& queries, std::i
   if (causal && tokens > keys)
     refuse(attend, "causal visibility requires T to be at most S, " + std::to_string(keys),
            tokens);
+  for (const model::Encoding& one : mixture)
+    if (!causal && model::properties(one).causal)
+      refuse(model::info(one).name, "requires causal visibility",
+             std::string_view("bidirectional"));
   // A single query is the last row, so no key is after it.
   if (causal || tokens <= 1 || options.right == 0) return;
   for (const model::Encoding& one : mixture)

@@ -1,6 +1,7 @@
 // Attention with position in LibTorch's operators.
 #include <limits>
 #include <optional>
+#include <set>
 #include <variant>
 
 #include "bindings/torch/forms.h"
@@ -77,11 +78,33 @@ at::Tensor dense_of(const DenseBias& bias, const at::Tensor& like) {
       .to(like.options(), /*non_blocking=*/false, /*copy=*/true);
 }
 
+// The differences of cumulative log gates [B, H, S]: [B, H, T, S].
+at::Tensor cumulative_bias(const at::Tensor& log_gates, const model::Window& window) {
+  if (window.batch) {
+    const Positions& keys = window.batch->keys;
+    for (std::int64_t b = 0; b < keys.batch; ++b) {
+      std::set<std::int32_t> ended;
+      for (std::int64_t t = 1; t < keys.tokens; ++t) {
+        const auto at = static_cast<std::size_t>(b * keys.tokens + t);
+        if (keys.sequences[at] == keys.sequences[at - 1]) continue;
+        ended.insert(keys.sequences[at - 1]);
+        if (ended.contains(keys.sequences[at]))
+          refuse("attend",
+                 "LibTorch's operators require that the rows of a sequence are adjacent",
+                 keys.sequences[at]);
+      }
+    }
+  }
+  // A gate of -32768 hides all earlier keys; -infinity would give NaN.
+  const at::Tensor sums = at::cumsum(log_gates.clamp_min(-32768), -1);
+  return sums.narrow(-1, window.offset(), window.queries).unsqueeze(-1) - sums.unsqueeze(-2);
+}
+
 }  // namespace
 
 at::Tensor attend_by_operators(const Setting& setting,
                                const std::vector<at::Tensor>& parameters, const Inputs& in,
-                               const at::Tensor& gates) {
+                               at::TensorList terms) {
   const model::Window& window = setting.window;
   const LoweredTensors numbers =
       lowered_tensors({setting.mixture, parameters, setting.plan}, window);
@@ -133,7 +156,16 @@ at::Tensor attend_by_operators(const Setting& setting,
     bias = dense_of(*dense, q);
   else if (numbers.bias.defined())
     bias = bias_of({numbers.plan, &lowered.bias}, there(numbers.bias), places);
-  if (bias.defined() && gates.defined()) bias = bias * there(gates).unsqueeze(-1);
+  const auto shapes = model::token_terms(setting.mixture);
+  for (std::size_t n = 0; n < shapes.size(); ++n) {
+    if (shapes[n].name == "gates" && bias.defined())
+      bias = bias * there(terms[n]).unsqueeze(-1);
+    else if (shapes[n].name == "log_gates")
+      scores = scores + cumulative_bias(there(terms[n]), window);
+    else
+      refuse("attend", "LibTorch's operators do not have this term of the tokens",
+             shapes[n].name);
+  }
   if (bias.defined()) scores = scores + bias;
 
   const at::Tensor hidden = hidden_from(setting, query_tokens, key_tokens);
@@ -157,8 +189,8 @@ at::Tensor attend_in_operators(const PreparedCall& work, const Inputs& in,
                   .visibility = options.visibility,
                   .left = options.left,
                   .right = options.right};
-  const at::Tensor gates = gates_of(work, options.hidden, in.q, in.q.size(2));
-  return attend_by_operators(setting, work.parameters, in, gates);
+  const auto terms = terms_of(work, setting.window, options.hidden, in.q);
+  return attend_by_operators(setting, work.parameters, in, terms);
 }
 
 at::Tensor attend_composed(const model::Mixture& mixture,

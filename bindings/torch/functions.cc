@@ -98,7 +98,7 @@ at::Tensor as_read(const Setting& setting, const at::Tensor& x, at::ScalarType q
 struct Attended {
   at::Tensor out, lse;
 };
-Attended attended(const Setting& setting, const Inputs& in, const at::Tensor& gates) {
+Attended attended(const Setting& setting, const Inputs& in, at::TensorList terms) {
   const LayerPlan& plan = *setting.plan;
   const at::ScalarType type = in.q.scalar_type();
   const at::Tensor v = with_contiguous_rows(as_read(setting, in.v, type));
@@ -113,17 +113,19 @@ Attended attended(const Setting& setting, const Inputs& in, const at::Tensor& ga
   const bool in_double = q.scalar_type() == at::kDouble;
   result.lse =
       at::empty({q.size(0), q.size(2), q.size(1)}, in_double ? at::kDouble : at::kFloat);
-  attention({.q = tensor(q), .k = tensor(k), .v = tensor(v), .terms = {.gates = tensor(gates)}},
+  attention({.q = tensor(q),
+             .k = tensor(k),
+             .v = tensor(v),
+             .terms = named<ConstTensor>(setting.mixture, terms)},
             plan, tensor(out), tensor(result.lse));
   return result;
 }
 
 // Writes the gradients of q, k and v, of any strides and of the type of q. Appends the
-// gradients of the gates and the parameters to `result`.
+// gradients of the terms and the parameters to `result`.
 void attended_backward(const Setting& setting, const Inputs& in, const Attended& forward,
-                       const at::Tensor& grad, const at::Tensor& gates,
-                       at::TensorList parameters, const std::array<at::Tensor, 3>& grads,
-                       variable_list& result) {
+                       const at::Tensor& grad, at::TensorList terms, at::TensorList parameters,
+                       const std::array<at::Tensor, 3>& grads, variable_list& result) {
   const at::Tensor &out = forward.out, &lse = forward.lse;
   const at::Tensor out_grad = with_contiguous_rows(grad);
   const LayerPlan& plan = *setting.plan;
@@ -134,18 +136,21 @@ void attended_backward(const Setting& setting, const Inputs& in, const Attended&
   const at::Tensor q = normalised(setting, q_rotated, plan.cosine);
   const at::Tensor k = normalised(setting, k_rotated, {});
   model::LayerGradient lowered;
-  const at::Tensor gates_grad = gates.defined() ? at::empty_like(gates) : at::Tensor();
+  variable_list term_grads;
+  for (const at::Tensor& one : terms) term_grads.push_back(at::empty_like(one));
   AttentionGradient wanted{.q = tensor(grads[0]),
                            .k = tensor(grads[1]),
                            .v = tensor(grads[2]),
-                           .terms = {.gates = tensor(gates_grad)}};
+                           .terms = named<Tensor>(setting.mixture, term_grads)};
   if (!parameters.empty()) {
     wanted.bias = &lowered.bias;
     if (!plan.relative.empty()) wanted.relative = &lowered.relative;
   }
-  attention_backward(
-      {.q = tensor(q), .k = tensor(k), .v = tensor(v), .terms = {.gates = tensor(gates)}}, plan,
-      tensor(out), tensor(lse), tensor(out_grad), wanted);
+  attention_backward({.q = tensor(q),
+                      .k = tensor(k),
+                      .v = tensor(v),
+                      .terms = named<ConstTensor>(setting.mixture, terms)},
+                     plan, tensor(out), tensor(lse), tensor(out_grad), wanted);
   if (const auto& scales = plan.cosine; !scales.empty()) {
     lowered.cosine.resize(scales.size());
     normalise_backward(tensor(q_rotated), tensor(grads[0]), scales, tensor(grads[0]),
@@ -154,7 +159,7 @@ void attended_backward(const Setting& setting, const Inputs& in, const Attended&
   }
   rotated_backward(grads[0], plan.query_rotations);
   rotated_backward(grads[1], plan.key_rotations);
-  if (gates.defined()) result.push_back(gates_grad);
+  result.insert(result.end(), term_grads.begin(), term_grads.end());
   append_parameter_gradients(setting, parameters, lowered, result);
 }
 
@@ -171,30 +176,24 @@ Positions last_of(const Positions& all, std::int64_t tokens) {
   return last;
 }
 
-// An optional input of a Function: a list of one tensor or none.
-at::Tensor one_of(at::TensorList list) { return list.empty() ? at::Tensor() : list[0]; }
-std::vector<at::Tensor> list_of(const at::Tensor& one) {
-  if (!one.defined()) return {};
-  return {one};
-}
-
 // Computes in float for 16-bit types.
-at::Tensor composed(const Setting& setting, const Inputs& in, const at::Tensor& gates,
-                    at::TensorList parameters) {
+at::Tensor composed(const Setting& setting, const Inputs& in, at::TensorList rest) {
+  const std::size_t terms = model::token_terms(setting.mixture).size();
   const at::ScalarType type = in.q.scalar_type() == at::kDouble ? at::kDouble : at::kFloat;
-  return attend_by_operators(setting, parameters.vec(),
-                             {in.q.to(type), in.k.to(type), in.v.to(type)}, gates)
+  return attend_by_operators(setting, rest.slice(terms).vec(),
+                             {in.q.to(type), in.k.to(type), in.v.to(type)},
+                             rest.slice(0, terms))
       .to(in.q.scalar_type());
 }
 
 struct Attend : Function<Attend> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& q, const at::Tensor& k,
-                            const at::Tensor& v, at::TensorList gates,
+                            const at::Tensor& v, at::TensorList terms,
                             at::TensorList parameters, SharedSetting setting) {
-    const Attended result = attended(*setting, {q, k, v}, one_of(gates));
+    const Attended result = attended(*setting, {q, k, v}, terms);
     save(context, setting);
-    context->saved_data["gated"] = !gates.empty();
-    variable_list kept{q, k, v, one_of(gates)};
+    variable_list kept{q, k, v};
+    kept.insert(kept.end(), terms.begin(), terms.end());
     kept.insert(kept.end(), parameters.begin(), parameters.end());
     kept.insert(kept.end(), {result.out, result.lse});
     context->save_for_backward(std::move(kept));
@@ -205,12 +204,12 @@ struct Attend : Function<Attend> {
     const SharedSetting setting = saved_setting(context);
     const variable_list saved = context->get_saved_variables();
     const variable_list inputs(saved.begin(), saved.end() - 2);
+    const std::size_t terms = model::token_terms(setting->mixture).size();
     variable_list result;
     if (at::GradMode::is_enabled()) {
       result = differentiable_gradients(inputs, grads[0], [&](const variable_list& x) {
-        return composed(*setting, {x[0], x[1], x[2]}, x[3], at::TensorList(x).slice(4));
+        return composed(*setting, {x[0], x[1], x[2]}, at::TensorList(x).slice(3));
       });
-      if (!context->saved_data["gated"].toBool()) result.erase(result.begin() + 3);
     } else {
       const at::Tensor &q = inputs[0], &k = inputs[1], &v = inputs[2];
       const auto fresh = [&](const at::Tensor& like) {
@@ -218,7 +217,8 @@ struct Attend : Function<Attend> {
       };
       result = {fresh(q), fresh(k), fresh(v)};
       attended_backward(*setting, {q, k, v}, {saved.end()[-2], saved.end()[-1]}, grads[0],
-                        inputs[3], at::TensorList(inputs).slice(4),
+                        at::TensorList(inputs).slice(3, terms),
+                        at::TensorList(inputs).slice(3 + terms),
                         {result[0], result[1], result[2]}, result);
       result[1] = result[1].to(k.scalar_type());
       result[2] = result[2].to(v.scalar_type());
@@ -232,14 +232,14 @@ struct Attend : Function<Attend> {
 // another.
 struct AttendPacked : Function<AttendPacked> {
   static at::Tensor forward(AutogradContext* context, const at::Tensor& qkv,
-                            std::int64_t key_heads, at::TensorList gates,
+                            std::int64_t key_heads, at::TensorList terms,
                             at::TensorList parameters, SharedSetting setting) {
     const auto [q, k, v] = split_heads(with_contiguous_rows(qkv), key_heads);
-    const Attended result = attended(*setting, {q, k, v}, one_of(gates));
+    const Attended result = attended(*setting, {q, k, v}, terms);
     save(context, setting);
     context->saved_data["key_heads"] = key_heads;
-    context->saved_data["gated"] = !gates.empty();
-    variable_list kept{qkv, one_of(gates)};
+    variable_list kept{qkv};
+    kept.insert(kept.end(), terms.begin(), terms.end());
     kept.insert(kept.end(), parameters.begin(), parameters.end());
     kept.insert(kept.end(), {result.out, result.lse});
     context->save_for_backward(std::move(kept));
@@ -250,21 +250,22 @@ struct AttendPacked : Function<AttendPacked> {
     const SharedSetting setting = saved_setting(context);
     const variable_list saved = context->get_saved_variables();
     const variable_list inputs(saved.begin(), saved.end() - 2);
+    const std::size_t terms = model::token_terms(setting->mixture).size();
     const std::int64_t key_heads = context->saved_data["key_heads"].toInt();
     variable_list result;
     if (at::GradMode::is_enabled()) {
       result = differentiable_gradients(inputs, grads[0], [&](const variable_list& x) {
         const auto [q, k, v] = split_heads(x[0], key_heads);
-        return composed(*setting, {q, k, v}, x[1], at::TensorList(x).slice(2));
+        return composed(*setting, {q, k, v}, at::TensorList(x).slice(1));
       });
-      if (!context->saved_data["gated"].toBool()) result.erase(result.begin() + 1);
       result.insert(result.begin() + 1, at::Tensor());  // key_heads
     } else {
       const at::Tensor& qkv = inputs[0];
       const auto [q, k, v] = split_heads(qkv, key_heads);
       result = {at::empty(qkv.sizes(), qkv.options()), {}};
       attended_backward(*setting, {q, k, v}, {saved.end()[-2], saved.end()[-1]}, grads[0],
-                        inputs[1], at::TensorList(inputs).slice(2),
+                        at::TensorList(inputs).slice(1, terms),
+                        at::TensorList(inputs).slice(1 + terms),
                         split_heads(result[0], key_heads), result);
     }
     result.emplace_back();  // the setting
@@ -339,17 +340,18 @@ at::Tensor add_position_table_composed(const PreparedCall& work, const model::Wi
 
 at::Tensor attend_fused(const PreparedCall& work, const Inputs& in,
                         const AttendOptions& options) {
-  const auto gates = list_of(gates_of(work, options.hidden, in.q, in.q.size(2)));
-  return Attend::apply(in.q, in.k, in.v, at::TensorList(gates), at::TensorList(work.parameters),
-                       setting_of(work, in.q, in.k.size(1), options));
+  const SharedSetting setting = setting_of(work, in.q, in.k.size(1), options);
+  const auto terms = terms_of(work, setting->window, options.hidden, in.q);
+  return Attend::apply(in.q, in.k, in.v, at::TensorList(terms), at::TensorList(work.parameters),
+                       setting);
 }
 
 at::Tensor attend_packed_fused(const PreparedCall& work, const at::Tensor& qkv,
                                std::int64_t key_heads, const AttendOptions& options) {
-  const auto gates = list_of(gates_of(work, options.hidden, qkv, qkv.size(2) - 2 * key_heads));
-  return AttendPacked::apply(qkv, key_heads, at::TensorList(gates),
-                             at::TensorList(work.parameters),
-                             setting_of(work, qkv, qkv.size(1), options));
+  const SharedSetting setting = setting_of(work, qkv, qkv.size(1), options);
+  const auto terms = terms_of(work, setting->window, options.hidden, qkv);
+  return AttendPacked::apply(qkv, key_heads, at::TensorList(terms),
+                             at::TensorList(work.parameters), setting);
 }
 
 }  // namespace gnomon::libtorch

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bindings/torch/check.h"
+#include "bindings/torch/views.h"
 #include "gnomon/model/encoding.h"
 #include "gnomon/torch/position.h"
 
@@ -38,7 +39,7 @@ at::Tensor add_position_table_composed(const PreparedCall& work, const model::Wi
                                        const at::Tensor& x);
 
 // Gnomon's attention, on the CPU, with gradients of q, k, v and the parameters, and of
-// options.hidden if the bias is gated.
+// options.hidden if the mixture has token terms.
 at::Tensor attend_fused(const PreparedCall& work, const Inputs& in,
                         const AttendOptions& options);
 // Like attend_fused, for one tensor [B, T, H + 2 Hk, D], whose gradient is one tensor.
@@ -49,9 +50,20 @@ at::Tensor attend_packed_fused(const PreparedCall& work, const at::Tensor& qkv,
 at::Tensor attend_in_operators(const PreparedCall& work, const Inputs& in,
                                const AttendOptions& options);
 
-// The gates of the bias, [B, H, T] float32 on the CPU. Undefined if no bias is gated.
-at::Tensor gates_of(const PreparedCall& work, const at::Tensor& hidden,
-                    const at::Tensor& queries, std::int64_t heads);
+// The token terms of the mixture, in the order of model::token_terms, float32 on the CPU.
+// queries: [B, T, ...].
+std::vector<at::Tensor> terms_of(const PreparedCall& work, const model::Window& window,
+                                 const at::Tensor& hidden, const at::Tensor& queries);
+// The same tensors by name; borrows them.
+template <typename TensorType>
+TokenTermsOf<TensorType> named(const model::Mixture& mixture, at::TensorList terms) {
+  TokenTermsOf<TensorType> all;
+  std::size_t next = 0;
+  for (const model::TermShape& shape : model::token_terms(mixture))
+    for (const NamedTerm<TensorType>& one : named_terms<TensorType>)
+      if (one.name == shape.name) all.*one.member = tensor(terms[next++]);
+  return all;
+}
 
 // The values of a LayerPlan as CPU tensors through which gradients flow to the parameters.
 // Undefined or empty if the plan has no such part.

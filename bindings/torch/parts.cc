@@ -1,4 +1,4 @@
-// Computations of encodings before attention, as differentiable functions: gates, and the
+// Computations of encodings before attention, as differentiable functions: token terms, and the
 // values of their forms.
 #include <algorithm>
 #include <string>
@@ -16,48 +16,53 @@ using torch::autograd::AutogradContext;
 using torch::autograd::Function;
 using torch::autograd::variable_list;
 
-// The backward pass of Gates. Its own derivative is not available.
-struct GatesBackward : Function<GatesBackward> {
-  static variable_list forward(AutogradContext* context, const at::Tensor& grad,
+// The backward pass of Terms. Its own derivative is not available.
+struct TermsBackward : Function<TermsBackward> {
+  static variable_list forward(AutogradContext* context, at::TensorList grads,
                                const at::Tensor& hidden, at::TensorList parameters,
                                SharedSetting setting) {
     save(context, setting);
     const at::Tensor hidden_grad = at::zeros(hidden.sizes(), at::kFloat);
-    const at::Tensor out_grad = with_contiguous_rows(grad);
     variable_list fresh = zeros_like_each(parameters);
-    model::gates_backward(setting->mixture, matrices(parameters), view<const float, 3>(hidden),
-                          view<const float, 3>(out_grad), view<float, 3>(hidden_grad),
-                          matrices(fresh));
+    model::compute_terms_backward(
+        setting->mixture, matrices(parameters), view<const float, 3>(hidden),
+        named<ConstTensor>(setting->mixture, grads), view<float, 3>(hidden_grad),
+        matrices(fresh), setting->tokens.get());
     fresh.insert(fresh.begin(), hidden_grad);
     return fresh;
   }
   static variable_list backward(AutogradContext* context, variable_list) {
-    refuse("attend", "second derivatives of gates are not available",
+    refuse("attend", "second derivatives of token terms are not available",
            model::names(saved_setting(context)->mixture));
   }
 };
 
-struct Gates : Function<Gates> {
-  static at::Tensor forward(AutogradContext* context, const at::Tensor& hidden,
-                            std::int64_t heads, at::TensorList parameters,
-                            SharedSetting setting) {
+struct Terms : Function<Terms> {
+  static variable_list forward(AutogradContext* context, const at::Tensor& hidden,
+                               at::TensorList parameters, SharedSetting setting) {
     save(context, setting);
-    variable_list kept{hidden};
+    variable_list kept{hidden}, terms;
     kept.insert(kept.end(), parameters.begin(), parameters.end());
     context->save_for_backward(std::move(kept));
-    const at::Tensor out = at::empty({hidden.size(0), heads, hidden.size(1)}, at::kFloat);
-    model::gates(setting->mixture, matrices(parameters), view<const float, 3>(hidden),
-                 view<float, 3>(out));
-    return out;
+    for (const model::TermShape& one : model::token_terms(setting->mixture))
+      terms.push_back(at::empty(one.shape(hidden.size(0), hidden.size(1)), at::kFloat));
+    model::compute_terms(setting->mixture, matrices(parameters), view<const float, 3>(hidden),
+                         named<Tensor>(setting->mixture, terms), setting->tokens.get());
+    return terms;
   }
 
   static variable_list backward(AutogradContext* context, variable_list grads) {
     const SharedSetting setting = saved_setting(context);
     const variable_list saved = context->get_saved_variables();
-    variable_list result = GatesBackward::apply(
-        grads[0], saved[0], at::TensorList(saved).slice(1), saved_setting(context));
-    result.insert(result.begin() + 1, at::Tensor());  // heads
-    result.emplace_back();                            // the setting
+    const auto shapes = model::token_terms(setting->mixture);
+    for (std::size_t n = 0; n < grads.size(); ++n)
+      grads[n] =
+          grads[n].defined()
+              ? with_contiguous_rows(grads[n])
+              : at::zeros(shapes[n].shape(saved[0].size(0), saved[0].size(1)), at::kFloat);
+    variable_list result = TermsBackward::apply(at::TensorList(grads), saved[0],
+                                                at::TensorList(saved).slice(1), setting);
+    result.emplace_back();  // the setting
     return result;
   }
 };
@@ -181,20 +186,40 @@ bool is_linear(const model::Mixture& mixture) {
   });
 }
 
-at::Tensor gates_of(const PreparedCall& work, const at::Tensor& hidden_in,
-                    const at::Tensor& queries, std::int64_t heads) {
-  if (!model::gated(work.mixture)) return {};
+std::vector<at::Tensor> terms_of(const PreparedCall& work, const model::Window& window,
+                                 const at::Tensor& hidden_in, const at::Tensor& queries) {
+  const auto shapes = model::token_terms(work.mixture);
+  if (shapes.empty()) return {};
   const std::string name =
       "options.hidden, the input of the layer for " + model::names(work.mixture) + ",";
   const at::Tensor hidden = checked("attend", name, hidden_in, 3, "[B, T, C]");
-  if (hidden.size(0) != queries.size(0) || hidden.size(1) != queries.size(1))
+  const auto tokens_of = [](const model::TermShape& shape) {
+    const auto& all = named_terms<Tensor>;
+    return std::find_if(std::begin(all), std::end(all),
+                        [&](const auto& one) { return one.name == shape.name; })
+        ->tokens;
+  };
+  const bool of_keys = std::any_of(shapes.begin(), shapes.end(), [&](const auto& shape) {
+    return tokens_of(shape) != TermTokens::queries;
+  });
+  const std::int64_t count = of_keys ? window.keys : window.queries;
+  if (hidden.size(0) != queries.size(0) || hidden.size(1) != count)
     refuse("attend",
            name + " must be [" + std::to_string(queries.size(0)) + ", " +
-               std::to_string(queries.size(1)) + ", C]",
+               std::to_string(count) + ", C]" + (of_keys ? ", with a row for each key" : ""),
            shape_text(hidden));
-  return Gates::apply(with_contiguous_rows(hidden.to(at::kCPU, at::kFloat)), heads,
-                      at::TensorList(work.parameters),
-                      std::make_shared<const Setting>(Setting{.mixture = work.mixture}));
+  Setting setting{.mixture = work.mixture};
+  if (window.batch)
+    setting.tokens =
+        std::make_shared<const Positions>(of_keys ? window.batch->keys : window.batch->queries);
+  std::vector<at::Tensor> terms = Terms::apply(
+      with_contiguous_rows(hidden.to(at::kCPU, at::kFloat)), at::TensorList(work.parameters),
+      std::make_shared<const Setting>(std::move(setting)));
+  for (std::size_t n = 0; n < shapes.size(); ++n)  // of the queries, the last tokens
+    if (tokens_of(shapes[n]) == TermTokens::queries)
+      terms[n] =
+          terms[n].narrow(shapes[n].size ? 1 : 2, count - window.queries, window.queries);
+  return terms;
 }
 
 LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& window) {

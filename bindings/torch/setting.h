@@ -20,13 +20,14 @@ struct Setting {
   Plan plan = nullptr;  // null: composed attention computes the plan
   Visibility visibility = {};
   std::optional<std::int64_t> left = {}, right = {};
+  std::shared_ptr<const Positions> tokens = nullptr;  // of the input of token terms
 };
 using SharedSetting = std::shared_ptr<const Setting>;
 
-// Attention in LibTorch's operators. gates: [B, H, T] or undefined.
+// Attention in LibTorch's operators. terms: as terms_of.
 at::Tensor attend_by_operators(const Setting& setting,
                                const std::vector<at::Tensor>& parameters, const Inputs& in,
-                               const at::Tensor& gates);
+                               at::TensorList terms);
 
 // Carries the setting from forward to backward.
 struct SettingHolder : torch::CustomClassHolder {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <memory>
 #include <numeric>
 #include <random>
 #include <string>
@@ -10,8 +11,7 @@
 
 #include "gnomon/attention/cosine.h"
 #include "gnomon/error.h"
-#include "src/analysis/rotate_all.h"
-#include "src/core/normal.h"
+#include "src/analysis/content.h"
 #include "src/core/size.h"
 
 namespace gnomon::analysis {
@@ -44,11 +44,12 @@ void check(const OrderContent& c, const LayerPlan& p, int64_t tokens) {
            static_cast<int64_t>(p.cosine.size()));
 }
 
-// Queries, keys and values [T, H D] without position.
+// Queries, keys and values [T, H D] without position, and the terms that the plan requires.
 struct Tokens {
   Numbers queries, keys, values;
+  TermArrays terms = {};
 };
-Tokens tokens_of(const OrderContent& c) {
+Tokens tokens_of(const OrderContent& c, const LayerPlan& p) {
   internal::Normal normal(c.seed);
   Tokens all;
   for (Numbers* one : {&all.queries, &all.keys, &all.values}) {
@@ -56,6 +57,7 @@ Tokens tokens_of(const OrderContent& c) {
     for (double& number : *one)
       number = std::sqrt(c.shared) + std::sqrt(1 - c.shared) * normal();
   }
+  all.terms = terms_of(c, p);
   return all;
 }
 
@@ -120,38 +122,46 @@ Numbers scores(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
   return result;
 }
 
-// Vector of a table for query i and key j, for positions from 0 on.
-const double* met_by(const RelativeVectors& table, int64_t h, int64_t i, int64_t j) {
-  const auto at = [&](int64_t position) {
-    return table.coordinates.empty() ? position
-                                     : table.coordinates[static_cast<std::size_t>(position)];
-  };
-  const int64_t row = table.rows[static_cast<std::size_t>(at(j) - at(i) - table.min_distance)];
-  return table.values.data() +
-         ((table.heads == 1 ? 0 : h) * table.vectors() + row) * table.head_dim;
-}
-
-// [T, H D]: outputs of bidirectional attention, for positions from 0 on.
-Numbers outputs(const OrderContent& c, const LayerPlan& p, const Tokens& tokens) {
-  const Numbers score = scores(c, p, tokens, 0);
-  const Numbers value = with_table<double>(tokens.values, p.table);
-  Numbers out(value.size(), 0.0), weights(static_cast<std::size_t>(c.tokens));
-  for (int64_t h = 0; h < c.heads; ++h)
-    for (int64_t i = 0; i < c.tokens; ++i) {
-      const auto row = score.begin() + (h * c.tokens + i) * c.tokens;
-      const double most = *std::max_element(row, row + c.tokens);
-      double sum = 0;
-      for (std::size_t j = 0; j < weights.size(); ++j)
-        sum += weights[j] = std::exp(row[static_cast<std::ptrdiff_t>(j)] - most);
-      double* const to = out.data() + i * width_of(c) + h * c.head_dim;
-      for (int64_t j = 0; j < c.tokens; ++j) {
-        const double weight = weights[static_cast<std::size_t>(j)] / sum;
-        const double* const from = value.data() + j * width_of(c) + h * c.head_dim;
-        for (int64_t d = 0; d < c.head_dim; ++d) to[d] += weight * from[d];
-        for (const RelativeVectors& table : p.relative.values)
-          for (int64_t d = 0; d < c.head_dim; ++d) to[d] += weight * met_by(table, h, i, j)[d];
-      }
-    }
+// [T, H D]: outputs of attention in double, bidirectional unless the plan is causal, of tokens
+// at positions after `offset` other tokens, which they do not see.
+Numbers outputs(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
+                int64_t offset) {
+  Numbers q = with_table<double>(tokens.queries, p.table);
+  Numbers k(internal::checked_size("invariance", "offset x heads x head_dim",
+                                   {offset, c.heads, c.head_dim}),
+            1.0);
+  Numbers v = k;
+  for (const auto& [own, all] : {std::pair(&tokens.keys, &k), {&tokens.values, &v}}) {
+    const Numbers placed = with_table<double>(*own, p.table);
+    all->insert(all->end(), placed.begin(), placed.end());
+  }
+  const int64_t all =
+      internal::checked_sum("invariance", "offset + tokens", {offset, c.tokens});
+  const View<double, 4> queries(q.data(), {1, c.tokens, c.heads, c.head_dim});
+  const View<double, 4> keys(k.data(), {1, all, c.heads, c.head_dim});
+  rotate_all(p, queries, keys);
+  if (!p.cosine.empty()) {
+    normalise(queries, p.cosine, queries);
+    normalise(keys, {}, keys);
+  }
+  AttentionPlan plan = plan_of_rotated(
+      p, scale_of(c, p),
+      {.visibility = causal_only(p) ? Visibility::causal : Visibility::bidirectional,
+       .offset = offset});
+  Positions of_keys = consecutive(all);
+  std::fill_n(of_keys.sequences.begin(), offset, Positions::padding);
+  plan.queries = std::make_shared<Positions>(consecutive(c.tokens, offset));
+  plan.keys = std::make_shared<Positions>(std::move(of_keys));
+  std::vector<int64_t> rows(static_cast<std::size_t>(all));
+  for (int64_t j = 0; j < all; ++j)
+    rows[static_cast<std::size_t>(j)] = std::max<int64_t>(j - offset, 0);
+  TermArrays terms = rows_of(tokens.terms, rows);
+  Numbers out(q.size());
+  attention({.q = queries,
+             .k = keys,
+             .v = View<const double, 4>(v.data(), keys.extents()),
+             .terms = terms.terms<ConstTensor>()},
+            plan, View<double, 4>(out.data(), queries.extents()));
   return out;
 }
 
@@ -171,11 +181,11 @@ double largest(const auto& numbers) {
 
 double deviation_under(const OrderContent& c, const LayerPlan& p,
                        const std::vector<int64_t>& order) {
-  const Tokens tokens = tokens_of(c);
+  const Tokens tokens = tokens_of(c, p);
   const Tokens moved{permuted(tokens.queries, order), permuted(tokens.keys, order),
-                     permuted(tokens.values, order)};
-  const Numbers expected = permuted(outputs(c, p, tokens), order);
-  return largest_difference(outputs(c, p, moved), expected) / largest(expected);
+                     permuted(tokens.values, order), rows_of(tokens.terms, order)};
+  const Numbers expected = permuted(outputs(c, p, tokens, 0), order);
+  return largest_difference(outputs(c, p, moved, 0), expected) / largest(expected);
 }
 
 }  // namespace
@@ -203,7 +213,11 @@ double shift_deviation(const OrderContent& content, const LayerPlan& here,
   check(content, here, content.tokens);
   check(content, there, content.tokens);
   if (offset < 0) refuse("invariance", "offset must not be negative", offset);
-  const Tokens tokens = tokens_of(content);
+  const Tokens tokens = tokens_of(content, here);
+  if (causal_only(here)) {  // without scores that a position alone determines
+    const Numbers first = outputs(content, here, tokens, 0);
+    return largest_difference(first, outputs(content, there, tokens, offset)) / largest(first);
+  }
   const Numbers first = scores(content, here, tokens, 0);
   const Numbers second = scores(content, there, tokens, offset);
   const auto [least, most] = std::minmax_element(first.begin(), first.end());
@@ -237,13 +251,16 @@ std::vector<float> causal(const OrderContent& c, const LayerPlan& p, const Token
     normalise(queries, p.cosine, queries);
     normalise(met_keys, {}, met_keys);
   }
-  AttentionPlan plan;
-  plan.mask = {.visibility = Visibility::causal, .offset = first};
-  plan.softmax.scale = scale_of(c, p);
-  plan.bias = p.bias;
-  plan.relative = p.relative;
-  attention({queries, met_keys, View<const float, 4>(values.data(), all)}, plan,
-            View<float, 4>(out.data(), own));
+  std::vector<int64_t> rows(static_cast<std::size_t>(first + count));
+  std::iota(rows.begin(), rows.end(), int64_t{0});
+  TermArrays terms = rows_of(tokens.terms, rows);
+  attention(
+      {.q = queries,
+       .k = met_keys,
+       .v = View<const float, 4>(values.data(), all),
+       .terms = terms.terms<ConstTensor>()},
+      plan_of_rotated(p, scale_of(c, p), {.visibility = Visibility::causal, .offset = first}),
+      View<float, 4>(out.data(), own));
   return out;
 }
 
@@ -265,7 +282,7 @@ double cache_deviation(const OrderContent& content, const LayerPlan& whole,
   if (total != content.tokens)
     refuse("invariance", "pieces must hold the " + std::to_string(content.tokens) + " tokens",
            total);
-  const Tokens tokens = tokens_of(content);
+  const Tokens tokens = tokens_of(content, whole);
   std::vector<float> keys, values, kept_keys, kept_values, out;
   const std::vector<float> expected =
       causal(content, whole, tokens, 0, content.tokens, keys, values);

@@ -3,12 +3,12 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
 #include "gnomon/error.h"
-#include "src/analysis/rotate_all.h"
-#include "src/core/normal.h"
+#include "src/analysis/content.h"
 #include "src/core/size.h"
 
 namespace gnomon::analysis {
@@ -72,18 +72,19 @@ void add(const LayerPlan& plan, std::vector<float>& x) {
 
 // Output of the last token.
 std::vector<float> last_output(const OrderContent& content, const LayerPlan& plan,
-                               std::vector<float> x) {
+                               std::vector<float> x, TermArrays terms) {
   add(plan, x);
   const std::array<std::ptrdiff_t, 4> shape{1, content.tokens, content.heads, content.head_dim};
   std::vector<float> q = x, k = x, out(x.size());
   const View<float, 4> queries(q.data(), shape), keys(k.data(), shape);
   rotate_all(plan, queries, keys);
-  AttentionPlan scores;
-  scores.mask.visibility = Visibility::bidirectional;
-  scores.softmax.scale = plan.softmax.factor / static_cast<double>(content.head_dim);
-  scores.bias = plan.bias;
-  scores.relative = plan.relative;
-  attention({queries, keys, View<const float, 4>(x.data(), shape)}, scores,
+  attention({.q = queries,
+             .k = keys,
+             .v = View<const float, 4>(x.data(), shape),
+             .terms = terms.terms<ConstTensor>()},
+            plan_of_rotated(plan, plan.softmax.factor / static_cast<double>(content.head_dim),
+                            {.visibility = causal_only(plan) ? Visibility::causal
+                                                             : Visibility::bidirectional}),
             View<float, 4>(out.data(), shape));
   const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_dim);
   return {out.end() - row, out.end()};
@@ -102,8 +103,12 @@ double order_sensitivity(const OrderContent& content, const LayerPlan& plan) {
   for (std::size_t t = 0; t < before; ++t)
     std::copy_n(x.begin() + static_cast<std::ptrdiff_t>((before - 1 - t) * width), width,
                 reversed.begin() + static_cast<std::ptrdiff_t>(t * width));
-  const auto first = last_output(content, plan, x);
-  const auto second = last_output(content, plan, reversed);
+  const TermArrays terms = terms_of(content, plan);
+  std::vector<int64_t> order(static_cast<std::size_t>(content.tokens));
+  std::iota(order.begin(), order.end(), int64_t{0});
+  std::reverse(order.begin(), order.end() - 1);
+  const auto first = last_output(content, plan, x, terms);
+  const auto second = last_output(content, plan, reversed, rows_of(terms, order));
   double worst = 0;
   for (std::size_t i = 0; i < first.size(); ++i)
     worst = std::max(worst, std::fabs(double{first[i]} - double{second[i]}));

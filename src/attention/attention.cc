@@ -131,6 +131,8 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
       .bias = &plan.bias,
       .relative = plan.relative.empty() ? nullptr : &plan.relative,
       .gates = internal::read_if<float, 3>(named("gates"), input.terms.gates),
+      .log_gates = internal::read_if<float, 3>(named("log_gates"), input.terms.log_gates),
+      .cumulative = plan.cumulative ? &*plan.cumulative : nullptr,
       .queries = plan.queries.get(),
       .keys = plan.keys.get(),
   };
@@ -156,6 +158,9 @@ internal::IdRange range_of(const std::vector<int64_t>& ids) {
 // Prepares relative vectors, and biases that fill tiles themselves.
 template <typename A>
 void prepare_position(internal::TypedProblem<A>& problem) {
+  if (problem.position.cumulative)
+    problem.cumulative =
+        internal::cumulative_sums(problem.position.log_gates, problem.position.keys);
   if (problem.position.relative)  // products of packed rows are in units of ln 2
     problem.relative = internal::PreparedRelative<A>(
         *problem.position.relative, problem.softmax.scale * std::numbers::log2e);
@@ -335,7 +340,19 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
     gate_sums.resize(static_cast<std::size_t>(gates_grad.size()));
     problem.gate_sums = gate_sums.data();
   }
+  const auto log_gates_grad = internal::write_if<float, 3>(named("the gradient of log_gates"),
+                                                           gradient.terms.log_gates);
+  std::vector<double> column_sums;
+  if (log_gates_grad.data()) {
+    check_shape("the gradient of log_gates", log_gates_grad,
+                {q.extent(0), q.extent(2), k.extent(1)});
+    column_sums = sums_of(problem.keys);
+    problem.column_sums = column_sums.data();
+  }
   internal::run_backward(problem);
+  if (log_gates_grad.data())
+    internal::cumulative_backward(column_sums, problem.parts, problem.position.keys,
+                                  log_gates_grad);
   if (bias_grad) bias_grad->values = added(problem, bias_sums, numbers);
   if (relative_grad) *relative_grad = relative_total(problem, view<const T, 4>(gradient.q));
   for (std::size_t n = 0; n < gate_sums.size(); ++n) {

@@ -168,10 +168,15 @@ void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
     const A lse = problem.lse(rows.batch, rows.head, query);
     constexpr A infinity = std::numeric_limits<A>::infinity();
     at.lse[row] = lse == -infinity ? infinity : static_cast<A>(log2_of_e) * lse;
-    if (problem.sink_sums && lse != -infinity)
-      sink -= static_cast<double>(delta) *
-              std::exp(problem.softmax.sinks[static_cast<std::size_t>(rows.head)] -
-                       static_cast<double>(lse));
+    if (problem.softmax.sinks.empty() || lse == -infinity) continue;
+    // The gradients of the scores of a row sum to this, and without a sink to 0.
+    const double lost = static_cast<double>(delta) *
+                        std::exp(problem.softmax.sinks[static_cast<std::size_t>(rows.head)] -
+                                 static_cast<double>(lse));
+    sink -= lost;
+    if (problem.column_sums)
+      problem.column_sums[problem.sums_at(rows) * problem.keys + query + problem.mask.offset] -=
+          lost;
   }
   if (problem.sink_sums) problem.sink_sums[problem.sums_at(rows)] += sink;
 }
@@ -277,6 +282,7 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   AddBiasGradient(problem, tile, all, columns,
                   problem.gated() ? Ungate(problem, tile, all, columns, at) : at.score_grad,
                   at.added.bias);
+  if (problem.column_sums) AddColumnSums(problem, tile, columns, at.score_grad);
   if (!problem.relative.empty())
     RelativeBackward(problem, tile, first, columns, factors, at, sums);
   if (slope) TimesSlope<A>(tile, columns, slope, at.score_grad);

@@ -43,7 +43,10 @@ using SeenColumns = Columns[tile_rows / block_rows];
 
 // Number of elements of the buffer for the bias of a tile: rows, or a strip for each head,
 // whose loads may extend one vector past the end.
-constexpr std::int64_t bias_scratch_size = tile_rows * (tile_keys + 32);
+constexpr std::int64_t form_scratch_size = tile_rows * (tile_keys + 32);
+inline std::int64_t BiasScratchSize(const AttentionProblem& problem) {
+  return form_scratch_size + (problem.position.cumulative ? tile_rows * tile_keys : 0);
+}
 
 // Returns the length of the run of consecutive ids that starts at `first`, at most `count`.
 template <typename Id>
@@ -66,7 +69,7 @@ inline bool IsRegular(const AttentionProblem& problem, const Tile& tile) {
 enum class TileBias { none = 1, visible, hiding };
 
 // Computes the bias of a tile: rows[r] [tile.keys padded] is that of row r, in units of ln 2.
-// scratch: a buffer of bias_scratch_size elements.
+// scratch: a buffer of BiasScratchSize elements.
 template <typename A>
 TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* scratch,
                   const A** rows);
@@ -77,6 +80,11 @@ TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A*
 template <typename A>
 void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const Columns& all,
                      const SeenColumns& seen, const A* grad, A* scratch);
+
+// Adds a tile of score gradients of one head to the sums by key.
+template <typename A>
+void AddColumnSums(const BackwardProblem<A>& problem, const Tile& tile, const SeenColumns& seen,
+                   const A* grad);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

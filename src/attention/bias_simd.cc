@@ -163,11 +163,67 @@ bool FillTile(const internal::TypedProblem<A>& problem, const Form& form,
   return hides;
 }
 
+// Adds -infinity or NaN in front of each break of the gates in the sequence of a row.
+template <typename A>
+bool HideByBreaks(const AttentionProblem& problem, std::span<const internal::GateBreak> breaks,
+                  std::int64_t own, const Tile& tile, A* row) {
+  const std::int32_t* sequence = internal::sequences(problem.position.keys, tile.batch);
+  bool hides = false;
+  for (const internal::GateBreak& one : breaks) {
+    if (one.key > own) break;
+    if (sequence && sequence[own] != one.sequence) continue;
+    const std::int64_t end = std::min(one.key - tile.key, tile.keys);
+    for (std::int64_t j = 0; j < end; ++j) row[j] += static_cast<A>(one.gate);
+    hides = hides || end > 0;
+  }
+  return hides;
+}
+
+// Adds the differences of cumulative sums to the bias of the form, if there is one. Sums are
+// split into a high and a low part of type A, so that differences of close sums are exact.
+template <typename A>
+bool FillCumulative(const AttentionProblem& problem, const Tile& tile, bool add,
+                    A* HWY_RESTRICT scratch, const A** rows) {
+  const hn::ScalableTag<A> tag;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
+  HWY_ALIGN A high[tile_keys], low[tile_keys];
+  const std::int64_t columns = padded(tile.keys);
+  bool hides = false;
+  for (std::int64_t h = 0; h < tile.heads; ++h) {
+    const double* sums = problem.cumulative.of(tile.batch, tile.head + h);
+    const double* rest = problem.cumulative.low_of(tile.batch, tile.head + h);
+    const auto breaks = problem.cumulative.breaks_of(tile.batch, tile.head + h);
+    const auto low_of = [&](std::int64_t j) {
+      return static_cast<A>(sums[j] - double{static_cast<A>(sums[j])} + rest[j]);
+    };
+    std::fill(high + tile.keys, high + columns, A(0));
+    std::fill(low + tile.keys, low + columns, A(0));
+    for (std::int64_t j = 0; j < tile.keys; ++j)
+      high[j] = static_cast<A>(sums[tile.key + j]), low[j] = low_of(tile.key + j);
+    for (std::int64_t i = 0; i < tile.queries; ++i) {
+      const std::int64_t row = i * tile.heads + h, own = tile.query + i + problem.mask.offset;
+      const auto q_high = hn::Set(tag, static_cast<A>(sums[own]));
+      const auto q_low = hn::Set(tag, low_of(own));
+      A* to = scratch + row * tile_keys;
+      for (std::int64_t j = 0; j < columns; j += lanes) {
+        auto bias = hn::Add(hn::Sub(q_high, hn::Load(tag, high + j)),
+                            hn::Sub(q_low, hn::Load(tag, low + j)));
+        if (add) bias = hn::Add(bias, hn::LoadU(tag, rows[row] + j));
+        hn::Store(bias, tag, to + j);
+      }
+      hides = HideByBreaks(problem, breaks, own, tile, to) || hides;
+      rows[row] = to;
+    }
+  }
+  return hides;
+}
+
 template <typename A>
 TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* scratch,
                   const A** rows) {
-  if (std::holds_alternative<NoBias>(*problem.position.bias)) return TileBias::none;
-  const bool hides = std::visit(
+  const bool none = std::holds_alternative<NoBias>(*problem.position.bias);
+  if (none && !problem.position.cumulative) return TileBias::none;
+  bool hides = std::visit(
       internal::Overloaded{
           [](const NoBias&) { return false; },
           [&](const SlopeBias& form) {
@@ -187,6 +243,8 @@ TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A*
             return FillTile(problem, form, problem.axes, tile, scratch, rows);
           }},
       *problem.position.bias);
+  if (problem.position.cumulative)
+    hides = FillCumulative(problem, tile, !none, scratch + form_scratch_size, rows) || hides;
   return hides ? TileBias::hiding : TileBias::visible;
 }
 
@@ -275,10 +333,28 @@ void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const 
              *problem.position.bias);
 }
 
+template <typename A>
+void AddColumnSums(const BackwardProblem<A>& problem, const Tile& tile, const SeenColumns& seen,
+                   const A* grad) {
+  HWY_ALIGN A sums[tile_keys] = {};
+  for (std::int64_t i = 0; i < tile.queries; ++i) {
+    const Columns columns = seen[i / block_rows];
+    const A* HWY_RESTRICT from = grad + i * tile_keys;
+    ForVectors<A>(columns.end - columns.begin, [&](auto d, std::int64_t j) HWY_ATTR {
+      A* to = sums + columns.begin + j;
+      hn::StoreU(hn::Add(hn::LoadU(d, to), hn::LoadU(d, from + columns.begin + j)), d, to);
+    });
+  }
+  double* to = problem.column_sums + problem.sums_at(tile) * problem.keys + tile.key;
+  for (std::int64_t j = 0; j < tile.keys; ++j) to[j] += static_cast<double>(sums[j]);
+}
+
 #define GNOMON_BIAS(A)                                                                      \
   template TileBias FillBias(const internal::TypedProblem<A>&, const Tile&, A*, const A**); \
   template void AddBiasGradient(const BackwardProblem<A>&, const Tile&, const Columns&,     \
-                                const SeenColumns&, const A*, A*);
+                                const SeenColumns&, const A*, A*);                          \
+  template void AddColumnSums(const BackwardProblem<A>&, const Tile&, const SeenColumns&,   \
+                              const A*);
 GNOMON_BIAS(float)
 GNOMON_BIAS(double)
 #undef GNOMON_BIAS

@@ -248,6 +248,40 @@ void check_ids_of_distances(const AttentionProblem& problem) {
                id);
 }
 
+void check_cumulative(const AttentionProblem& problem) {
+  const auto& position = problem.position;
+  const View<const float, 3>& gates = position.log_gates;
+  if (!position.cumulative) {
+    if (gates.data())
+      refuse(operation, "log_gates must not be given, because the plan has no cumulative bias",
+             gnomon::shape_text(gates.extents()));
+    return;
+  }
+  const double lost = position.cumulative->lost_weight;
+  if (!(lost >= 0 && lost < 1))
+    refuse(operation, "the lost weight of a cumulative bias must be at least 0 and below 1",
+           lost);
+  if (problem.mask.visibility != Visibility::causal)
+    refuse(operation, "a cumulative bias requires causal visibility", "bidirectional");
+  if (problem.mask.offset > problem.keys - problem.queries)
+    refuse(operation,
+           "a cumulative bias requires a key row for each query row, so the offset "
+           "must be at most " +
+               std::to_string(problem.keys - problem.queries),
+           problem.mask.offset);
+  if (!gates.data() && problem.keys)
+    refuse(operation, "log_gates must be given, because the plan has a cumulative bias",
+           "none");
+  if (gates.extent(0) != problem.batch || gates.extent(1) != problem.heads ||
+      gates.extent(2) != problem.keys)
+    refuse(operation,
+           "log_gates must be [B, Hq, S], " + std::to_string(problem.batch) + " x " +
+               std::to_string(problem.heads) + " x " + std::to_string(problem.keys),
+           gnomon::shape_text(gates.extents()));
+  if (problem.needs_gates || position.gates.data())
+    refuse(operation, "a cumulative bias cannot be combined with gates of the bias", "both");
+}
+
 void check_relative(const AttentionProblem& problem) {
   const auto& position = problem.position;
   if (problem.needs_gates && !position.gates.data())
@@ -261,6 +295,7 @@ void check_relative(const AttentionProblem& problem) {
                  std::to_string(problem.heads) + " x " + std::to_string(problem.queries),
              gnomon::shape_text(extents));
   }
+  check_cumulative(problem);
   if (!position.relative) return;
   const RelativeForm& form = *position.relative;
   if (problem.softmax.cap)

@@ -65,7 +65,7 @@ struct DirectScratch {
                      row_stride(problem.size))),
         scores(carve.take(heads * internal::in_fours(problem.queries * problem.group()) *
                           tile_keys)),
-        bias(carve.take(bias_scratch_size)) {}
+        bias(carve.take(BiasScratchSize(problem))) {}
 };
 
 // Returns the factors of weights [rows, tile_keys] of `count` keys; keys may be hidden.

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gnomon/attention/attention.h"
+#include "src/attention/cumulative.h"
 #include "src/attention/relative.h"
 #include "src/bias/tile.h"
 
@@ -46,13 +47,16 @@ struct AttentionProblem {
     const RotaryTable *query_rotary = nullptr, *key_rotary = nullptr;
     const BiasForm* bias = nullptr;
     const RelativeForm* relative = nullptr;  // null if the form is empty
-    View<const float, 3> gates;
+    View<const float, 3> gates, log_gates;
+    const CumulativeBias* cumulative = nullptr;
     const Positions *queries = nullptr, *keys = nullptr;
   } position;
   bool needs_gates = false, stick_breaking = false;
   Operand q, k, v;
   // [B, Hq]: the greatest distance, in rows, at which a weight is not 0. Empty: no limit.
   std::vector<std::int64_t> reach;
+
+  CumulativeSums cumulative;
 
   std::int64_t group() const { return heads / key_heads; }
   // Whether heads have relative vectors, so that a tile contains a single head.
@@ -109,6 +113,9 @@ struct BackwardProblem : TypedProblem<A> {
   RelativeSums<A> key_vectors, query_vectors, value_vectors;  // empty if not required
   A* contextual_sums = nullptr;  // [B, Hq, parts, P, row_stride(D)], initially zero, or null
   double* gate_sums = nullptr;   // [B, Hq, T], initially zero
+  // Sums of the gradients of scores by key, less the sums by query: [B, Hq, parts, S],
+  // initially zero, or null.
+  double* column_sums = nullptr;
 };
 
 // Key rows [begin, end).

@@ -16,6 +16,7 @@
 #include "gnomon/parallel.h"
 #include "src/attention/pack-inl.h"
 #include "src/attention/softmax-inl.h"
+#include "src/attention/tile.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -56,38 +57,62 @@ std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t 
   return lengths;
 }
 
-// Fills problem.reach. The greatest score of a query is at least that of the key at its own
-// row, which is at least -|q| |k|. A score at distance n is at most |q| |k| - slope n. If their
-// difference exceeds LeastExponent(), the weight is 0.
+// Whether each query sees the key at its own row, unless it sees no key.
+inline bool SeesOwnKey(const AttentionProblem& problem) {
+  if (!problem.position.queries) return true;
+  for (std::int64_t b = 0; b < problem.batch; ++b)
+    if (!std::equal(internal::sequences(problem.position.queries, b),
+                    internal::sequences(problem.position.queries, b) + problem.queries,
+                    internal::sequences(problem.position.keys, b) + problem.mask.offset))
+      return false;
+  return true;
+}
+
+// Fills problem.reach or problem.cumulative.least. The greatest score of a query is at least
+// that of the key at its own row, so at least -|q| |k|. A score is at most |q| |k| plus its
+// bias. If their difference exceeds LeastExponent(), the weight is 0.
 template <typename A>
 void FindReach(internal::TypedProblem<A>& problem) {
   // Limits: with fewer queries, reading all keys once more takes longer; in shorter texts no
   // key is far.
   constexpr std::int64_t fewest = 64, shortest = 1024;
   const auto* slope = std::get_if<SlopeBias>(problem.position.bias);
-  if (!slope || problem.queries < fewest || problem.keys < shortest ||
-      problem.position.queries || problem.position.query_rotary || !problem.relative.empty() ||
+  const CumulativeBias* cumulative = problem.position.cumulative;
+  const bool one = cumulative ? std::holds_alternative<NoBias>(*problem.position.bias)
+                              : slope && !problem.position.queries;
+  if (!one || problem.queries < fewest || problem.keys < shortest ||
+      problem.position.query_rotary || !problem.relative.empty() ||
       !problem.relative.shift.empty() || problem.gated() || problem.position.key_rotary ||
-      problem.softmax.cap || problem.mask.offset > problem.keys - problem.queries)
+      problem.softmax.cap || problem.mask.offset > problem.keys - problem.queries ||
+      !SeesOwnKey(problem))
     return;
   const auto q =
       Lengths<A>(problem.q, problem.batch, problem.queries, problem.heads, problem.size);
   const auto k =
       Lengths<A>(problem.k, problem.batch, problem.keys, problem.key_heads, problem.size);
-  problem.reach.resize(q.size());
-  for (std::int64_t n = 0; n < problem.batch * problem.heads; ++n) {
-    const std::int64_t b = n / problem.heads, head = n % problem.heads;
-    const double of_keys =
-        k[static_cast<std::size_t>(b * problem.key_heads + head / problem.group())];
-    const double product =
-        std::abs(problem.softmax.scale) * q[static_cast<std::size_t>(n)] * of_keys;
-    // Plus one, and a hundredth of the products, as a margin for rounding.
-    const double least = (1 - static_cast<double>(LeastExponent<A>())) * ln_of_2;
-    const double reach =
-        (least + 2.01 * product) / slope->slopes[static_cast<std::size_t>(head)];
-    problem.reach[static_cast<std::size_t>(n)] = reach >= 0 && reach < 0x1p40
-                                                     ? static_cast<std::int64_t>(reach) + 1
-                                                     : internal::unbounded;
+  auto& least_sums = problem.cumulative.least;
+  if (cumulative)
+    least_sums.resize(q.size());
+  else
+    problem.reach.resize(q.size());
+  // Plus one, and a hundredth of the products, as a margin for rounding.
+  double least = (1 - static_cast<double>(LeastExponent<A>())) * ln_of_2;
+  if (cumulative && cumulative->lost_weight > 0)
+    least = std::min(
+        least, std::log(static_cast<double>(problem.keys)) - std::log(cumulative->lost_weight));
+  for (std::size_t n = 0; n < q.size(); ++n) {
+    const auto row = static_cast<std::int64_t>(n), head = row % problem.heads;
+    const double of_keys = k[static_cast<std::size_t>(row / problem.heads * problem.key_heads +
+                                                      head / problem.group())];
+    const double product = std::abs(problem.softmax.scale) * q[n] * of_keys;
+    const double below = least + 2.01 * product;
+    if (cumulative) {  // NaN: no key is skipped
+      least_sums[n] = below < 0x1p40 ? -below * log2_of_e : -HUGE_VAL;
+      continue;
+    }
+    const double reach = below / slope->slopes[static_cast<std::size_t>(head)];
+    problem.reach[n] = reach >= 0 && reach < 0x1p40 ? static_cast<std::int64_t>(reach) + 1
+                                                    : internal::unbounded;
   }
 }
 

@@ -60,8 +60,8 @@ class RelativeTable {
   Numbers<A> rows_, columns_;
 };
 
-// Contextual vectors: by rows, divided by the softmax scale, which packed queries include; and by
-// columns, where the last vector is stored twice.
+// Contextual vectors: by rows, divided by the softmax scale, which packed queries include; and
+// by columns, where the last vector is stored twice.
 template <typename A>
 class ContextualTable {
  public:

@@ -60,7 +60,7 @@ struct AddedScratch {
   RelativeScratch<A> relative;
 
   AddedScratch(const internal::TypedProblem<A>& problem, internal::Carve<A>& carve)
-      : bias(carve.take(bias_scratch_size)), relative(problem, carve) {}
+      : bias(carve.take(BiasScratchSize(problem))), relative(problem, carve) {}
 };
 
 // Computes the scores of a tile. q: packed rows, times QueryFactor. slope: as in CapScores, if

@@ -60,6 +60,14 @@ inline Meeting meeting_of(const AttentionProblem& problem, const Tile& tile) {
 
 // Whether the reach of some head contains some key of the tile for some query.
 inline bool within_reach(const AttentionProblem& problem, const Tile& tile) {
+  if (!problem.cumulative.least.empty()) {
+    const std::int64_t first = tile.query + problem.mask.offset;
+    for (std::int64_t h = 0; h < tile.heads; ++h)
+      if (problem.cumulative.reaches(tile.batch, tile.head + h, first, first + tile.queries,
+                                     tile.key / tile_keys))
+        return true;
+    return false;
+  }
   if (problem.reach.empty()) return true;
   const auto* of_head = problem.reach.data() + tile.batch * problem.heads + tile.head;
   const std::int64_t reach = *std::max_element(of_head, of_head + tile.heads);

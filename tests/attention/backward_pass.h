@@ -15,7 +15,7 @@ struct BackwardPass {
   Placed<T> q, k, v, out, out_grad, q_grad, k_grad, v_grad;
   Tensor<Accumulator<T>, 3> lse;
   Tensor<float, 4> dense;
-  Tensor<float, 3> gates;
+  Tensor<float, 3> gates, log_gates;
   BiasGradient bias;
   RelativeGradient relative;
   std::vector<double> sinks;
@@ -32,21 +32,28 @@ struct BackwardPass {
         lse({s.c.batch, s.c.heads, s.c.queries}),
         dense({s.c.batch, s.c.heads, s.c.queries, s.c.keys}, 5.f),
         gates({s.c.batch, s.c.heads, s.c.queries}),
+        log_gates({s.c.batch, s.c.heads, s.c.keys}),
         sinks(s.c.plan.softmax.sinks.size(), 5.0) {}
   void operator()(const AttentionCase& c) {
     if (std::holds_alternative<DenseBias>(c.plan.bias)) bias.dense = dense.view();
-    attention({.q = q.read(), .k = k.read(), .v = v.read(), .terms = {.gates = c.gates}},
-              c.plan, out.view(), lse.view());
-    attention_backward(
-        {.q = q.read(), .k = k.read(), .v = v.read(), .terms = {.gates = c.gates}}, c.plan,
-        out.read(), lse.view(), out_grad.read(),
-        {.q = q_grad.view(),
-         .k = k_grad.view(),
-         .v = v_grad.view(),
-         .bias = &bias,
-         .relative = &relative,
-         .terms = {.gates = gates.view()},
-         .sinks = sinks});
+    const TokenTerms terms{.gates = c.gates, .log_gates = c.log_gates};
+    const auto of_gates = gates.view(), of_log_gates = log_gates.view();
+    TokenTermGradients grads;
+    if (c.plan.cumulative)
+      grads.log_gates = of_log_gates;
+    else
+      grads.gates = of_gates;
+    attention({.q = q.read(), .k = k.read(), .v = v.read(), .terms = terms}, c.plan, out.view(),
+              lse.view());
+    attention_backward({.q = q.read(), .k = k.read(), .v = v.read(), .terms = terms}, c.plan,
+                       out.read(), lse.view(), out_grad.read(),
+                       {.q = q_grad.view(),
+                        .k = k_grad.view(),
+                        .v = v_grad.view(),
+                        .bias = &bias,
+                        .relative = &relative,
+                        .terms = grads,
+                        .sinks = sinks});
   }
 };
 

@@ -17,7 +17,7 @@ namespace gnomon::testing {
 struct AttentionCase {
   std::int64_t batch = 1, queries = 1, keys = 1, heads = 1, key_heads = 1, size = 1, values = 1;
   AttentionPlan plan = {.mask = {.visibility = Visibility::causal}, .softmax = {.scale = 1}};
-  View<const float, 3> gates = {};
+  View<const float, 3> gates = {}, log_gates = {};
 
   double scale() const { return *plan.softmax.scale; }
 };
@@ -96,6 +96,23 @@ inline PiecewiseLogPoint piecewise_log_point(const PiecewiseLogBias& bias, std::
   if (own < bias.threshold)
     point.by_threshold = -slope * point.x * c / (c * bias.threshold + 1);
   return point;
+}
+
+// Visits the keys whose log gates are added to the score of a pair.
+template <typename Visit>
+void gates_between(const AttentionCase& c, std::int64_t b, std::int64_t i, std::int64_t j,
+                   Visit visit) {
+  if (!c.log_gates.data()) return;
+  for (std::int64_t l = j + 1; l <= i + c.plan.mask.offset; ++l) {
+    if (c.plan.keys) {
+      const Positions& k = *c.plan.keys;
+      const auto at = static_cast<std::size_t>(b % k.batch * k.tokens);
+      if (k.sequences[at + static_cast<std::size_t>(l)] !=
+          k.sequences[at + static_cast<std::size_t>(j)])
+        continue;
+    }
+    visit(l);
+  }
 }
 
 inline double bias(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i,
@@ -259,6 +276,7 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
             s = *c.plan.softmax.cap * bent;
           }
           s += gate(c, b, h, i) * bias(c, b, h, i, j);
+          gates_between(c, b, i, j, [&](std::int64_t l) { s += c.log_gates(b, h, l); });
           score[static_cast<std::size_t>(j)] = s;
           most = std::max(most, s);
         }
@@ -295,6 +313,7 @@ struct AttentionGradients {
   TableGradients met_keys{}, met_queries{}, met_values{};
   std::vector<double> shift{};
   Tensor<double, 3> gates{{}}, gates_size{{}};  // [B, Hq, T]: gradient; greatest bias
+  Tensor<double, 3> log_gates{{}};              // [B, Hq, S]
 };
 
 // The chain rule with the dense weights.
@@ -317,6 +336,7 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
   grad.met_queries = TableGradients(form.queries);
   grad.met_values = TableGradients(form.values);
   grad.gates = grad.gates_size = Tensor<double, 3>({c.batch, c.heads, c.queries});
+  grad.log_gates = Tensor<double, 3>({c.batch, c.heads, c.keys});
   const std::int64_t numbers = gnomon::gradient_size(c.plan.bias);
   grad.numbers.resize(static_cast<std::size_t>(c.heads * numbers));
   grad.weight = grad.numbers;
@@ -364,6 +384,8 @@ inline AttentionGradients oracle_backward(const AttentionCase& c, const Attentio
             grad.weight[n] +=
                 std::abs(gate(c, b, h, i)) * size * forward.weights.view()(b, h, i, j);
           });
+          gates_between(c, b, i, j,
+                        [&](std::int64_t l) { grad.log_gates.view()(b, h, l) += s; });
           const double added = bias(c, b, h, i, j);
           grad.gates.view()(b, h, i) += s * added;
           double& most = grad.gates_size.view()(b, h, i);

@@ -20,7 +20,7 @@ struct Sample {
 
   // Borrowed by the case.
   Tensor<float, 4> dense{{}};
-  Tensor<float, 3> gates{{}};
+  Tensor<float, 3> gates{{}}, log_gates{{}};
 };
 
 inline Positions rows_of(const Positions& from, std::int64_t first, std::int64_t count) {
@@ -50,8 +50,8 @@ class Sampler {
     c.plan.softmax.scale = softmax_scale(c.size) * 2;
     c.plan.mask.offset = pick({0, 0, 3, 40, 128});
     window(c);
-    c.keys =
-        pick({0, 0, 1}) ? pick({0, 1, 7, 16, 65, 130, 257}) : c.queries + c.plan.mask.offset;
+    c.keys = !cumulative_ && pick({0, 0, 1}) ? pick({0, 1, 7, 16, 65, 130, 257})
+                                             : c.queries + c.plan.mask.offset;
     describe(s);
     positions(s);
     rotary(s, c.size < 2 ? 0 : pick({0, 1, 1, 2}));
@@ -85,6 +85,24 @@ class Sampler {
     return s;
   }
 
+  // Draws a causal sample with log gates, some of them so small that they hide earlier keys.
+  Sample draw_cumulative() {
+    cumulative_ = true;
+    Sample s = pick({0, 0, 1}) ? draw_decoding() : draw();
+    AttentionCase& c = s.c;
+    c.plan.softmax.scale = c.scale() / 2;
+    c.plan.cumulative.emplace();
+    s.log_gates = random_tensor<float, 3>({c.batch, c.heads, c.keys}, seed_ + 22);
+    const bool strong = pick({0, 1});
+    for (float& gate : s.log_gates.values)
+      gate = strong && pick({0, 0, 0, 1})
+                 ? (pick({0, 1}) ? -40 : -std::numeric_limits<float>::infinity())
+                 : -0.2f * std::abs(gate);
+    c.log_gates = s.log_gates.view();
+    s.text += strong ? ", strong log gates" : ", log gates";
+    return s;
+  }
+
   // Draws a sample with at most 8 rows for a key head and keys that are not rotated. Most sizes
   // and sequences let the cache be read directly.
   Sample draw_decoding() {
@@ -100,7 +118,9 @@ class Sampler {
     if (!c.values) c.values = c.size;
     c.plan.softmax.scale = softmax_scale(c.size) * 2;
     c.keys = pick({1, 7, 15, 16, 17, 64, 65, 130});
-    c.plan.mask.offset = pick({0, 1, 1, 1}) ? std::max<std::int64_t>(0, c.keys - c.queries) : 3;
+    if (cumulative_) c.keys = std::max(c.keys, c.queries);
+    c.plan.mask.offset =
+        cumulative_ || pick({0, 1, 1, 1}) ? std::max<std::int64_t>(0, c.keys - c.queries) : 3;
     window(c);
     unpadded_ = pick({0, 1, 1});
     describe(s);
@@ -116,7 +136,8 @@ class Sampler {
   }
 
   void window(AttentionCase& c) {
-    c.plan.mask.visibility = pick({0, 1}) ? Visibility::causal : Visibility::bidirectional;
+    c.plan.mask.visibility =
+        cumulative_ || pick({0, 1}) ? Visibility::causal : Visibility::bidirectional;
     const std::int64_t before = pick({-1, -1, -1, 0, 1, 17, 64});
     const std::int64_t after = pick({-1, -1, 0, 9});
     if (before >= 0) c.plan.mask.left = before;
@@ -378,7 +399,7 @@ class Sampler {
 
   std::mt19937_64 engine_;
   unsigned seed_;
-  bool unpadded_ = false;
+  bool unpadded_ = false, cumulative_ = false;
 };
 
 inline Sample sample(unsigned seed) { return Sampler(seed).draw(); }

@@ -69,11 +69,10 @@ struct Trained {
       dense(plan.bias, 0, bias.view());
       append(bias.values);
     }
-    if (gated({encoding})) {
+    if (TermArrays terms = term_arrays({encoding}, 1, content.tokens); !terms.arrays.empty()) {
       const auto x = testing::random_tensor<float, 3>({1, content.tokens, shape.width}, 9);
-      testing::Tensor<float, 3> out({1, shape.heads, content.tokens});
-      gates({encoding}, values, x.view(), out.view());
-      append(out.values);
+      compute_terms({encoding}, values, x.view(), terms.terms<Tensor>());
+      for (const TermArrays::Array& one : terms.arrays) append(one.values);
     }
     return all;
   }

@@ -198,7 +198,9 @@ struct Gates {
     const auto hidden = one.numbers<float>(name + ".hidden");
     values.resize(static_cast<std::size_t>(shape[0] * heads * shape[1]));
     const View<float, 3> out(values.data(), {shape[0], heads, shape[1]});
-    plan.gates(layer, View<const float, 3>(hidden.data(), {shape[0], shape[1], shape[2]}), out);
+    plan.compute_terms(layer,
+                       View<const float, 3>(hidden.data(), {shape[0], shape[1], shape[2]}),
+                       {.gates = out});
     view = out;
   }
 };

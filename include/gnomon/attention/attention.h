@@ -77,6 +77,7 @@ struct AttentionPlan {
   // Relative vectors. Their dot products with rotated queries and keys are added to the scores,
   // their sums with the weights to the output.
   RelativeForm relative = {};
+  std::optional<CumulativeBias> cumulative = {};
   // Positions (used by the bias) and sequences (packing, padding) of the rows; their batch is B
   // or 1. Null: key row j is at position j, query row i is at position i + offset, and all rows
   // are in one sequence. Give both or none.
@@ -87,6 +88,11 @@ struct AttentionPlan {
   // If set, weights are made by stick-breaking instead of a softmax.
   std::optional<StickBreaking> stick_breaking = {};
 };
+
+// Returns whether the plan is defined for causal visibility only: a cumulative bias.
+inline bool causal_only(const AttentionPlan& plan) noexcept {
+  return plan.cumulative.has_value();
+}
 
 // Returns a shared pointer to positions without ownership: the caller keeps them alive.
 inline std::shared_ptr<const Positions> borrowed(const Positions& positions) {

@@ -1,8 +1,8 @@
 // Stick-breaking attention: each query breaks parts off a stick of length 1, from its own row
 // leftwards. The weights order the keys, so no positions are added.
 //
-//   Tan et al. "Scaling Stick-Breaking Attention: An Efficient Implementation and In-depth Study",
-//   2024. https://arxiv.org/abs/2410.17980
+//   Tan et al. "Scaling Stick-Breaking Attention: An Efficient Implementation and In-depth
+//   Study", 2024. https://arxiv.org/abs/2410.17980
 //
 //   z(i, j)      = scale q_i . k_j
 //   weight(i, j) = sigmoid(z(i, j)) (1 - sigmoid(z(i, l))) ...   over the seen keys l with j < l
@@ -19,11 +19,10 @@ enum class OwnKey {
   included,      // j <= i: `attend_current` of the released code
 };
 
-// A plain value: the whole plan, which AttentionPlan::stick_breaking holds. The log-sum-exp that
-// attention writes is then the logarithm of the rest of the stick, -infinity if the rest is
-// below 2^-100 (double: 2^-960). Keys to the left of that point have weights of 0 and are not
-// read. Cannot be combined with bidirectional attention, sinks, a cap, a bias, gates or relative
-// vectors.
+// A plain value, and the plan: AttentionPlan::stick_breaking. The log-sum-exp that attention
+// writes is then the logarithm of the rest of the stick, -infinity if the rest is below 2^-100
+// (double: 2^-960). Keys to the left of that point have weights of 0. Cannot be combined with
+// bidirectional attention, sinks, a cap, a bias, gates or relative vectors.
 struct StickBreaking {
   OwnKey own_key = OwnKey::excluded;
 

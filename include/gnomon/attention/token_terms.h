@@ -7,7 +7,10 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 #include "gnomon/tensor.h"
 
@@ -37,23 +40,60 @@ struct TokenTermsOf {
 };
 using TokenTerms = TokenTermsOf<ConstTensor>;
 using TokenTermGradients = TokenTermsOf<Tensor>;
+using TokenTermOutputs = TokenTermsOf<Tensor>;
+
+// The tokens of a term: the queries, or all keys, those in a cache included. `both`: the new
+// tokens, as queries and as keys.
+enum class TermTokens { queries = 1, keys, both };
 
 // A term by name, for code that handles all of them alike.
 template <typename TensorType>
 struct NamedTerm {
   std::string_view name;
   TensorType TokenTermsOf<TensorType>::* member;
+  TermTokens tokens;
 };
 template <typename TensorType>
 inline constexpr NamedTerm<TensorType> named_terms[] = {
-    {"gates", &TokenTermsOf<TensorType>::gates},
-    {"log_gates", &TokenTermsOf<TensorType>::log_gates},
-    {"channel_gates", &TokenTermsOf<TensorType>::channel_gates},
-    {"relative_queries", &TokenTermsOf<TensorType>::relative_queries},
-    {"sinks", &TokenTermsOf<TensorType>::sinks},
-    {"householder", &TokenTermsOf<TensorType>::householder},
-    {"betas", &TokenTermsOf<TensorType>::betas},
-    {"angles", &TokenTermsOf<TensorType>::angles}};
-inline constexpr std::size_t token_term_count = 8;
+    {"gates", &TokenTermsOf<TensorType>::gates, TermTokens::queries},
+    {"log_gates", &TokenTermsOf<TensorType>::log_gates, TermTokens::keys},
+    {"channel_gates", &TokenTermsOf<TensorType>::channel_gates, TermTokens::keys},
+    {"relative_queries", &TokenTermsOf<TensorType>::relative_queries, TermTokens::queries},
+    {"sinks", &TokenTermsOf<TensorType>::sinks, TermTokens::queries},
+    {"householder", &TokenTermsOf<TensorType>::householder, TermTokens::keys},
+    {"betas", &TokenTermsOf<TensorType>::betas, TermTokens::keys},
+    {"angles", &TokenTermsOf<TensorType>::angles, TermTokens::both}};
+
+// Terms that own their memory: contiguous arrays, initially zero. model::term_arrays makes
+// those of an encoding.
+class TermArrays {
+ public:
+  struct Array {
+    std::string_view name;  // as in named_terms
+    std::vector<std::int64_t> shape;
+    std::vector<float> values;
+  };
+  std::vector<Array> arrays;
+
+  void add(std::string_view name, std::vector<std::int64_t> shape) {
+    std::size_t size = 1;
+    for (const std::int64_t extent : shape) size *= static_cast<std::size_t>(extent);
+    arrays.push_back({name, std::move(shape), std::vector<float>(size)});
+  }
+  // Returns tensors that borrow the arrays, valid until `add`.
+  template <typename TensorType>
+  TokenTermsOf<TensorType> terms() {
+    TokenTermsOf<TensorType> all;
+    for (Array& array : arrays)
+      for (const NamedTerm<TensorType>& one : named_terms<TensorType>) {
+        if (one.name != array.name) continue;
+        TensorType& tensor = all.*one.member;
+        tensor.data = array.values.data(), tensor.dtype = data_type_of<float>;
+        tensor.rank = static_cast<std::int32_t>(array.shape.size());
+        tensor.shape = array.shape.data();
+      }
+    return all;
+  }
+};
 
 }  // namespace gnomon

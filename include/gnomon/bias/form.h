@@ -129,6 +129,22 @@ struct DenseBias {
 using BiasForm =
     std::variant<NoBias, SlopeBias, StripBias, DenseBias, GridBias, PiecewiseLogBias, AxesBias>;
 
+// A bias beside the form, of the differences of cumulative sums of log gates (FoX, CABLE),
+// causal only:
+//
+//   score[h, i, j] += g[h, j+1] + ... + g[h, i]     g: TokenTerms::log_gates
+//
+// The sums restart at each sequence of the positions. A gate below -32768 counts as -infinity:
+// no later query sees an earlier key.
+struct CumulativeBias {
+  // Keys with gates so small that their weights are 0 anyway are skipped, tile by tile. If
+  // positive, also keys whose weights sum to at most this share of the weights of the query
+  // (Forgetting Transformer with pruning: e^-10): their contribution is lost.
+  double lost_weight = 0;
+
+  bool operator==(const CumulativeBias&) const = default;
+};
+
 // The gradient with respect to the values of a form, summed over the batch. Shape of `values`:
 //
 //   NoBias, DenseBias     empty

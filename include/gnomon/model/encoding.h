@@ -22,11 +22,13 @@
 
 #include "gnomon/attention/attention.h"
 #include "gnomon/attention/layer_plan.h"
+#include "gnomon/attention/token_terms.h"
 #include "gnomon/bias/alibi.h"
 #include "gnomon/bias/clipped.h"
 #include "gnomon/bias/dynamic.h"
 #include "gnomon/bias/fire.h"
 #include "gnomon/bias/form.h"
+#include "gnomon/bias/fox.h"
 #include "gnomon/bias/graphormer.h"
 #include "gnomon/bias/kerple.h"
 #include "gnomon/bias/layout.h"
@@ -73,7 +75,7 @@ using Encoding =
                  FourierLine, LearnedFourier, DetrPage, SinusoidalGrid, SinusoidalVideo,
                  CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
                  AxialRotary, MRope, Vjepa2, XPos, Alibi, T5Bias, ClippedBias, Kerple, Sandwich,
-                 DynamicBias, Fire, Swin, SwinV2, WavLm, LayoutBias, Graphormer, Shaw,
+                 DynamicBias, Fire, Swin, SwinV2, WavLm, Fox, LayoutBias, Graphormer, Shaw,
                  TransformerXl, Deberta, Decomposed>;
 
 // Sizes of a Transformer that an encoding may depend on.
@@ -136,7 +138,7 @@ enum class Decay {
   monotonic,  // nearer keys score higher
 };
 
-// How the plan and the gates of an encoding depend on its trained parameters.
+// How the plan and the token terms of an encoding depend on its trained parameters.
 enum class Linearity {
   linear = 1,  // up to a constant; also an encoding without parameters
   nonlinear,
@@ -149,8 +151,9 @@ struct Properties {
   Effect reversal;  // all tokens in the opposite order: does the encoding tell left from right?
   Effect shift;     // the same offset added to all positions
   Decay decay = Decay::unspecified;
-  Linearity linearity = Linearity::linear;  // linearity of plan and gates
+  Linearity linearity = Linearity::linear;  // linearity of plan and token terms
   Linearity plan_linearity = linearity;     // linearity of the plan alone
+  bool causal = false;                      // defined for causal attention only
   bool divisible = true;                    // `shard` (shard.h) gives each part of the heads
 };
 
@@ -263,20 +266,42 @@ void lower_backward(const Mixture& mixture, const Window& window,
                     std::span<const View<const float, 2>> values, const LayerGradient& lowered,
                     std::span<const View<float, 2>> grads);
 
-// Gates: factors on the bias of each query, computed from the query's token (WavLM).
+// Token terms: the inputs of attention that an encoding computes from the input of the layer
+// (gnomon/attention/token_terms.h): the gates of WavLM, the forget gates of FoX.
+struct TermShape {
+  std::string_view name;   // as in named_terms: "log_gates"
+  std::int64_t heads = 0;  // H of the term
+  std::int64_t size = 0;   // elements of a vector; 0: one number for each token and head
+
+  // Returns [B, H, T] or [B, T, H, size].
+  std::vector<std::int64_t> shape(std::int64_t batch, std::int64_t tokens) const;
+  bool operator==(const TermShape&) const = default;
+};
+// Returns the terms of all encodings of the mixture, in its order; empty if there are none.
+std::vector<TermShape> token_terms(const Mixture& mixture);
+// Returns arrays of these shapes.
+TermArrays term_arrays(const Mixture& mixture, std::int64_t batch, std::int64_t tokens);
+// Returns the number of earlier tokens on which the terms of a token depend (a convolution of
+// width 4: 3).
+std::int64_t term_history(const Mixture& mixture);
+
+// Computes the terms of the last T tokens of x: [B, P + T, C], the input of the layer, with P
+// tokens before them, at most term_history (fewer: as if zeros were before). `out`: the terms,
+// which have the shapes of token_terms for T tokens. `tokens`: sequences of the P + T tokens,
+// so that the terms of a token do not depend on other sequences; null: one sequence.
 //
-// `gated`: whether an encoding of the mixture has gates.
-// `gates`: x: [B, T, C], the input of the layer; out: [B, H, T], the factors.
-// `gates_backward`: adds to x_grad [B, T, C] and to grads, shaped as `values`. x_grad may have
-// no data, and grads may be empty.
+// compute_terms_backward adds to x_grad [B, P + T, C] and to grads, shaped as `values`. x_grad
+// may have no data, and grads may be empty.
 //
-// `gates` and `gates_backward` throw std::invalid_argument if the mixture has no gates.
-bool gated(const Mixture& mixture);
-void gates(const Mixture& mixture, std::span<const View<const float, 2>> values,
-           View<const float, 3> x, View<float, 3> out);
-void gates_backward(const Mixture& mixture, std::span<const View<const float, 2>> values,
-                    View<const float, 3> x, View<const float, 3> out_grad,
-                    View<float, 3> x_grad, std::span<const View<float, 2>> grads);
+// Both throw std::invalid_argument if the mixture has no terms or a shape does not match.
+void compute_terms(const Mixture& mixture, std::span<const View<const float, 2>> values,
+                   View<const float, 3> x, const TokenTermOutputs& out,
+                   const Positions* tokens = nullptr);
+void compute_terms_backward(const Mixture& mixture,
+                            std::span<const View<const float, 2>> values,
+                            View<const float, 3> x, const TokenTerms& out_grad,
+                            View<float, 3> x_grad, std::span<const View<float, 2>> grads,
+                            const Positions* tokens = nullptr);
 
 // Returns the rotary frequencies of Rotary, ScaledRotary, AxialRotary and MRope at a declared
 // length, or nothing for other encodings. length 0: the length in the spec. `lower` computes

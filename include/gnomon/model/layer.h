@@ -104,9 +104,10 @@ class ModelPlan {
   // Returns the plan of a layer, valid until the next set_tokens. Throws std::invalid_argument
   // if the layer is unsupported or set_tokens was not called.
   const LayerPlan& layer(std::int64_t layer) const;
-  // Computes the gates of a layer with a gated bias. x: [B, T, C], the input of the layer; out:
-  // [B, H, T].
-  void gates(std::int64_t layer, View<const float, 3> x, View<float, 3> out) const;
+  // Computes the token terms of a layer, if its position encoding has any. x: the input of the
+  // layer; out: as compute_terms.
+  void compute_terms(std::int64_t layer, View<const float, 3> x, const TokenTermOutputs& out,
+                     const Positions* tokens = nullptr) const;
 
  private:
   struct Kept;

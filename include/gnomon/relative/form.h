@@ -48,9 +48,9 @@ struct RelativeVectors {
   bool operator==(const RelativeVectors&) const = default;
 };
 
-// Vectors by contextual position (CoPE, arXiv:2405.18719). The position of a key counts, for each
-// query, the keys from that key to the query, with weights between 0 and 1 (gates). It is a real
-// number; the products of two neighbouring vectors are interpolated:
+// Vectors by contextual position (CoPE, arXiv:2405.18719). The position of a key is the number
+// of keys from that key to the query, each counted with a gate between 0 and 1. It is a real
+// number, so the products of two neighbouring vectors are interpolated:
 //
 //   gate(i, l) = sigmoid(scale q_i . k_l)   if i sees l, else 0
 //   p(i, j)    = min(gate(i, j) + ... + gate(i, i), P - 1)
@@ -108,9 +108,8 @@ void check(const RelativeForm& form, std::int64_t heads, std::int64_t head_dim,
 //
 // Shapes: q [Q, H, D], k [K, Hk, D] where Hk divides H. For inspection, and for engines that
 // store scores; attention does not store this matrix. Throws std::invalid_argument if shapes do
-// not match, the form is invalid or has contextual vectors, or a distance or position is outside
-// a table. Cost: 3 H Q K D
-// multiply-adds.
+// not match, the form is invalid or has contextual vectors, or a distance or position is
+// outside a table. Cost: 3 H Q K D multiply-adds.
 void relative_scores(const RelativeForm& form, std::int64_t offset, View<const double, 3> q,
                      View<const double, 3> k, View<double, 3> out);
 

@@ -1,4 +1,5 @@
 // Lowering of mixtures: each encoding fills a separate part of one plan.
+#include <algorithm>
 #include <iterator>
 #include <limits>
 #include <string>
@@ -7,6 +8,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/model/encoding.h"
+#include "src/core/tensor.h"
 #include "src/model/encodings/all.h"
 #include "src/model/encodings/lowering.h"
 
@@ -44,6 +46,8 @@ class Merger {
     add_rotation(name, from);
     take("add a bias to the scores", !std::holds_alternative<NoBias>(from.bias), name, bias_,
          [&] { to_.bias = std::move(from.bias), to_.dense = std::move(from.dense); });
+    take("have a cumulative bias", from.cumulative.has_value(), name, cumulative_,
+         [&] { to_.cumulative = from.cumulative; });
     take("have relative vectors", !from.relative.empty(), name, relative_,
          [&] { to_.relative = std::move(from.relative); });
     take("use cosines of queries and keys", !from.cosine.empty(), name, cosine_,
@@ -95,7 +99,8 @@ class Merger {
   }
 
   LayerPlan& to_;
-  std::string table_, bias_, relative_, cosine_;  // name of the encoding with that part
+  std::string table_, bias_, cumulative_, relative_,
+      cosine_;  // name of the encoding with that part
   struct Rotated {
     std::string holder;
     std::int64_t begin, end;  // elements of the head
@@ -115,28 +120,63 @@ bool concerns(const Encoding& encoding, const LayerGradient& grad) {
 }
 
 template <typename Spec>
-concept has_gates = requires(const Spec& spec, Values values, View<const float, 3> x,
-                             View<float, 3> out) { Entry<Spec>::gates(spec, values, x, out); };
+concept has_terms = requires(const Spec& spec) { Entry<Spec>::terms(spec); };
 
-bool is_gated(const Encoding& encoding) {
-  return std::visit(
-      [](const auto& spec) { return has_gates<std::remove_cvref_t<decltype(spec)>>; },
-      encoding);
-}
-
-// Calls use(spec, index of its first matrix, number of its matrices) for the gated encoding.
+// Calls use(spec, index of its first matrix, number of its matrices) for each encoding with
+// token terms.
 template <typename Use>
-void with_gated(const Mixture& mixture, Use&& use) {
+void with_terms(const Mixture& mixture, Use&& use) {
   bool found = false;
   for_each(mixture, [&](const Encoding& one, std::size_t first, std::size_t count) {
     std::visit(
         [&](const auto& spec) {
-          if constexpr (has_gates<std::remove_cvref_t<decltype(spec)>>)
+          if constexpr (has_terms<std::remove_cvref_t<decltype(spec)>>)
             use(spec, first, count), found = true;
         },
         one);
   });
-  if (!found) refuse("gates", "require an encoding with a gated bias", names(mixture));
+  if (!found) refuse("terms", "require an encoding with token terms", names(mixture));
+}
+
+bool has_term(const Mixture& mixture, std::string_view name) {
+  const std::vector<TermShape> terms = token_terms(mixture);
+  return std::any_of(terms.begin(), terms.end(),
+                     [&](const TermShape& one) { return one.name == name; });
+}
+
+template <typename TensorType>
+void check_terms(const Mixture& mixture, View<const float, 3> x,
+                 const TokenTermsOf<TensorType>& given, const Positions* tokens) {
+  const std::int64_t history = term_history(mixture);
+  for (const TermShape& one : token_terms(mixture)) {
+    const auto& term =
+        *std::find_if(std::begin(named_terms<TensorType>), std::end(named_terms<TensorType>),
+                      [&](const auto& named) { return named.name == one.name; });
+    const ConstTensor& tensor = given.*term.member;
+    const std::string name(one.name);
+    if (!tensor.has_data() && x.size() > 0) refuse("terms", name + " must be given", "none");
+    gnomon::internal::check_tensor({"terms", one.name}, tensor, one.size ? 4 : 3,
+                                   data_type_of<float>);
+    const std::int64_t count = tensor.extent(one.size ? 1 : 2);
+    const auto wanted = one.shape(x.extent(0), count);
+    if (!std::equal(wanted.begin(), wanted.end(), tensor.shape))
+      refuse("terms",
+             name + " must be " + (one.size ? "[B, T, H, " : "[B, H, T]") +
+                 (one.size ? std::to_string(one.size) + "]" : "") + " with B = " +
+                 std::to_string(x.extent(0)) + " and H = " + std::to_string(one.heads),
+             gnomon::internal::shape_text(tensor));
+    if (count > x.extent(1) || x.extent(1) - count > history)
+      refuse("terms",
+             "x must have the tokens of " + name + ", " + std::to_string(count) +
+                 ", and at most " + std::to_string(history) + " before them",
+             std::int64_t{x.extent(1)});
+  }
+  if (tokens &&
+      (tokens->tokens != x.extent(1) || (tokens->batch != 1 && tokens->batch != x.extent(0))))
+    refuse("terms",
+           "positions must have 1 row or B, and a token for each of x, " +
+               std::to_string(x.extent(1)),
+           tokens->tokens);
 }
 
 }  // namespace
@@ -202,7 +242,7 @@ LayerPlan internal::lower_call(const Mixture& mixture, Call call, Values values,
     merger.add(info(one).name, std::move(part));
   });
   set_scale(lowered, call.softmax_scale);
-  lowered.gated = gated(mixture);
+  lowered.gated = has_term(mixture, "gates");
   return lowered;
 }
 
@@ -232,7 +272,7 @@ LayerPlan lower(const Encoding& encoding, const Window& window, Values values) {
   lowered.softmax.factor = internal::put_scale({&encoding, 1}, call);
   internal::lower_into(encoding, call, values, lowered);
   internal::set_scale(lowered, call.softmax_scale);
-  lowered.gated = is_gated(encoding);
+  lowered.gated = has_term({encoding}, "gates");
   return lowered;
 }
 
@@ -245,28 +285,62 @@ void lower_backward(const Encoding& encoding, const Window& window, Values value
     internal::backward_into(encoding, call, values, lowered, grads);
 }
 
-bool gated(const Mixture& mixture) {
-  for (const Encoding& one : mixture)
-    if (is_gated(one)) return true;
-  return false;
+std::vector<std::int64_t> TermShape::shape(std::int64_t batch, std::int64_t tokens) const {
+  if (size) return {batch, tokens, heads, size};
+  return {batch, heads, tokens};
 }
 
-void gates(const Mixture& mixture, Values values, View<const float, 3> x, View<float, 3> out) {
+std::vector<TermShape> token_terms(const Mixture& mixture) {
+  std::vector<TermShape> all;
+  for (const Encoding& one : mixture)
+    std::visit(
+        [&]<typename Spec>(const Spec& spec) {
+          if constexpr (has_terms<Spec>)
+            for (const TermShape& term : Entry<Spec>::terms(spec)) all.push_back(term);
+        },
+        one);
+  return all;
+}
+
+TermArrays term_arrays(const Mixture& mixture, std::int64_t batch, std::int64_t tokens) {
+  TermArrays all;
+  for (const TermShape& one : token_terms(mixture)) all.add(one.name, one.shape(batch, tokens));
+  return all;
+}
+
+std::int64_t term_history(const Mixture& mixture) {
+  std::int64_t most = 0;
+  for (const Encoding& one : mixture)
+    std::visit(
+        [&]<typename Spec>(const Spec& spec) {
+          if constexpr (requires { Entry<Spec>::history(spec); })
+            most = std::max(most, Entry<Spec>::history(spec));
+        },
+        one);
+  return most;
+}
+
+void compute_terms(const Mixture& mixture, Values values, View<const float, 3> x,
+                   const TokenTermOutputs& out, const Positions* tokens) {
   check_count(mixture, values.size());
-  with_gated(mixture,
+  check_terms(mixture, x, out, tokens);
+  with_terms(mixture,
              [&]<typename Spec>(const Spec& spec, std::size_t first, std::size_t count) {
-               Entry<Spec>::gates(spec, values.subspan(first, count), x, out);
+               Entry<Spec>::compute_terms(spec, values.subspan(first, count), {x, tokens}, out);
              });
 }
 
-void gates_backward(const Mixture& mixture, Values values, View<const float, 3> x,
-                    View<const float, 3> out_grad, View<float, 3> x_grad, Gradients grads) {
+void compute_terms_backward(const Mixture& mixture, Values values, View<const float, 3> x,
+                            const TokenTerms& out_grad, View<float, 3> x_grad, Gradients grads,
+                            const Positions* tokens) {
   check_count(mixture, values.size());
-  with_gated(
-      mixture, [&]<typename Spec>(const Spec& spec, std::size_t first, std::size_t count) {
-        Entry<Spec>::gates_backward(spec, values.subspan(first, count), x, out_grad, x_grad,
-                                    grads.empty() ? grads : grads.subspan(first, count));
-      });
+  check_terms(mixture, x, out_grad, tokens);
+  with_terms(mixture,
+             [&]<typename Spec>(const Spec& spec, std::size_t first, std::size_t count) {
+               Entry<Spec>::compute_terms_backward(
+                   spec, values.subspan(first, count), {x, tokens}, out_grad, x_grad,
+                   grads.empty() ? grads : grads.subspan(first, count));
+             });
 }
 
 }  // namespace gnomon::model

@@ -14,8 +14,10 @@
 //   frequencies    RotaryFrequencies at a declared length, for rotations that have one
 //   softmax_factor  at a declared length; default 1
 //   head_dim    head dimension, for the default softmax scale
-//   gates       factors on the bias, [B, H, T], computed from the queries' tokens; and
-//   gates_backward, which adds to the gradients of both
+//   terms       token terms (TermShape) that are computed from the input of the layer
+//   history     number of earlier tokens on which they depend; default 0
+//   compute_terms  fills the terms; and
+//   compute_terms_backward, which adds to the gradients of the input and the parameters
 //
 // In an Entry, calls of free functions with these names must be qualified: gnomon::lower(spec).
 #pragma once
@@ -43,6 +45,12 @@ struct Spelling {
 };
 template <typename E>
 inline constexpr Spelling<E> spellings[1];  // specialised for each enum, next to its Entry
+
+// The input of a layer for token terms: x [B, P + T, C], and its sequences or null.
+struct TermInput {
+  View<const float, 3> x;
+  const Positions* tokens = nullptr;
+};
 
 // Tokens for which an encoding is lowered: those of a Window, or of a batch (LayerTokens).
 // Values are computed on first use.

@@ -56,14 +56,16 @@ struct Entry<WavLm> : EntryOf<WavLm> {
                        const LayerGradient& grad, Gradients grads) {
     Entry<T5Bias>::backward(s.t5, call, values, grad, grads);
   }
-  static void gates(const WavLm& s, Values values, View<const float, 3> x, View<float, 3> out) {
-    gnomon::gates<float>(s, gate(values), x, out);
+  static std::vector<TermShape> terms(const WavLm& s) { return {{"gates", s.t5.heads}}; }
+  static void compute_terms(const WavLm& s, Values values, const TermInput& in,
+                            const TokenTermOutputs& out) {
+    gnomon::gates<float>(s, gate(values), in.x, view<float, 3>(out.gates));
   }
-  static void gates_backward(const WavLm& s, Values values, View<const float, 3> x,
-                             View<const float, 3> out_grad, View<float, 3> x_grad,
-                             Gradients grads) {
-    gnomon::gates_backward<float>(s, gate(values), x, out_grad, x_grad,
-                                  grads.empty() ? WavLmGate<float>{} : gate(grads));
+  static void compute_terms_backward(const WavLm& s, Values values, const TermInput& in,
+                                     const TokenTerms& grad, View<float, 3> x_grad,
+                                     Gradients grads) {
+    gnomon::gates_backward<float>(s, gate(values), in.x, view<const float, 3>(grad.gates),
+                                  x_grad, grads.empty() ? WavLmGate<float>{} : gate(grads));
   }
 };
 

@@ -250,12 +250,14 @@ void ModelPlan::set_tokens(const LayerTokens& tokens) {
   }
 }
 
-void ModelPlan::gates(std::int64_t layer, View<const float, 3> x, View<float, 3> out) const {
+void ModelPlan::compute_terms(std::int64_t layer, View<const float, 3> x,
+                              const TokenTermOutputs& out, const Positions* tokens) const {
   group_of(model_, layer, part_);
   const Kept& kept = *layers_[static_cast<std::size_t>(layer)];
   const auto values = kept.values();
-  model::gates(kept.group->position,
-               std::span(values).first(parameters(kept.group->position).size()), x, out);
+  model::compute_terms(kept.group->position,
+                       std::span(values).first(parameters(kept.group->position).size()), x, out,
+                       tokens);
 }
 
 const LayerPlan& ModelPlan::layer(std::int64_t layer) const {

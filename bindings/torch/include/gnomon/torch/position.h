@@ -66,8 +66,9 @@ struct AttendOptions {
   // Positions and sequences of the T queries, [B or 1, T]; requires `positions`. T may exceed S
   // if visibility is bidirectional. Default: the last T of `positions`.
   std::optional<Positions> query_positions = {};
-  // [B, T, C], the input of the layer: the gates of a gated bias (WavLM) depend on it. Any
-  // device and any floating-point type. Other encodings ignore it.
+  // The input of the layer, for encodings with token terms: [B, T, C] for the gates of WavLM,
+  // [B, S, C], with a row for each key, for forget gates (FoX). Any device and any
+  // floating-point type. Other encodings ignore it.
   at::Tensor hidden = {};
 };
 
@@ -117,8 +118,8 @@ class PositionEncodingImpl : public torch::nn::Cloneable<PositionEncodingImpl> {
   // is copied if its last axis is not contiguous.
   //
   // Second derivatives (create_graph) are computed with LibTorch's operators and materialize
-  // [B, H, T, S]. For gates, and for parameters that enter an encoding non-linearly, the second
-  // backward pass throws std::invalid_argument.
+  // [B, H, T, S]. For token terms, and for parameters that enter an encoding non-linearly, the
+  // second backward pass throws std::invalid_argument.
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                     const AttendOptions& options);
 
