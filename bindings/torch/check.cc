@@ -201,6 +201,7 @@ void check_heads(const model::Mixture& mixture, const LayerPlan& lowered,
   for (const auto* part : {&relative.keys, &relative.queries, &relative.values})
     for (const RelativeVectors& one : *part)
       if (one.heads > 1) known = one.heads;
+  if (relative.contextual && relative.contextual->heads > 1) known = relative.contextual->heads;
   if (known == 0 || known == heads) return;
   refuse(attend,
          "q must be " + std::string(wanted) + " with H = " + std::to_string(known) +

@@ -73,6 +73,7 @@ struct LoweredTensors {
   at::Tensor bias;                                // [H, N], in the order of BiasGradient
   std::vector<at::Tensor> keys, queries, values;  // [heads, R, D]
   at::Tensor shift;                               // [H D]
+  at::Tensor contextual;                          // [1 or H, P, D]
   at::Tensor cosine;                              // [H]
 };
 LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& window);

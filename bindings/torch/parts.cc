@@ -105,6 +105,8 @@ variable_list tensors_of(const LayerPlan& lowered) {
     for (const RelativeVectors& one : *part)
       all.push_back(tensor_of(one.values, {one.heads, one.vectors(), one.head_dim}));
   if (!relative.shift.empty()) all.push_back(tensor_of(relative.shift, {-1}));
+  if (const auto& one = relative.contextual)
+    all.push_back(tensor_of(one->values, {one->heads, one->positions(), one->head_dim}));
   if (!lowered.cosine.empty()) all.push_back(tensor_of(lowered.cosine, {-1}));
   return all;
 }
@@ -136,6 +138,7 @@ struct LoweringBackward : Function<LoweringBackward> {
                             std::pair(&relative.values, &lowered.relative.values)})
       for (std::size_t i = 0; i < part->size(); ++i) to->push_back(numbers_of(*next++));
     if (!relative.shift.empty()) lowered.relative.shift = numbers_of(*next++);
+    if (relative.contextual) lowered.relative.contextual = numbers_of(*next++);
     if (!plan.cosine.empty()) lowered.cosine = numbers_of(*next++);
     variable_list result;
     append_parameter_gradients(*setting, parameters, lowered, result);
@@ -242,6 +245,7 @@ LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& wi
                           std::pair(&relative.values, &tensors.values)})
     for (std::size_t i = 0; i < part->size(); ++i) to->push_back(*next++);
   if (!relative.shift.empty()) tensors.shift = *next++;
+  if (relative.contextual) tensors.contextual = *next++;
   if (!plan.cosine.empty()) tensors.cosine = *next++;
   return tensors;
 }

@@ -319,6 +319,7 @@ void check_walk(const AttentionProblem& problem) {
   unless(problem.mask.visibility == Visibility::causal, "must be causal", "bidirectional");
   unless(std::holds_alternative<NoBias>(*problem.position.bias),
          "cannot be combined with a bias", "both");
+  unless(!problem.position.cumulative, "cannot be combined with a cumulative bias", "both");
   unless(!problem.softmax.cap, "cannot be combined with a softmax cap", "both");
   unless(!problem.gated(), "cannot be combined with gates", "both");
   if (problem.stick_breaking) {

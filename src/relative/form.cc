@@ -1,7 +1,9 @@
 #include "gnomon/relative/form.h"
 
+#include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -153,6 +155,28 @@ void relative_scores(const RelativeForm& form, int64_t offset, View<const double
         }
         out(h, i, j) = sum;
       }
+}
+
+void add_contextual(const ContextualVectors& table, int64_t head, std::span<const double> query,
+                    std::span<double> scores) {
+  RelativeForm form;
+  form.contextual = table;
+  check(form, table.heads, std::ssize(query), 1);
+  if (head < 0 || head >= table.heads)
+    refuse("relative", "head must be 0 to " + number(table.heads - 1), head);
+  const auto product = [&](double position) {
+    const double* vector =
+        table.values.data() +
+        (head * table.positions() + static_cast<int64_t>(position)) * table.head_dim;
+    return std::inner_product(query.begin(), query.end(), vector, 0.0);
+  };
+  double sum = 0;
+  for (auto score = scores.rbegin(); score != scores.rend(); ++score) {
+    sum += 1 / (1 + std::exp(-*score));
+    const double position = std::min(sum, static_cast<double>(table.positions() - 1));
+    const double low = product(std::floor(position)), high = product(std::ceil(position));
+    *score += low + (position - std::floor(position)) * (high - low);
+  }
 }
 
 }  // namespace gnomon

@@ -4,10 +4,11 @@
 //   score[h, i, j] = scale q'[i, h] . k'[j, g(h)] + gate[h, i] bias(h, i, j)   if i sees j
 //   out[i, h]      = sum_j softmax_j(score[h, i, :]) v[j, g(h)]
 //
-// A RelativeForm adds further terms to both (gnomon/relative/form.h). q' and k' are the rotated
-// queries and keys. g(h) = h / (Hq / Hk) is the key head of query head h. Scores are computed
-// block by block (online softmax: Milakov and Gimelshein 2018; Dao et al. 2022), so the memory
-// beyond the arguments grows with T + S, not with T S.
+// A RelativeForm adds further terms to both (gnomon/relative/form.h). StickBreaking replaces
+// the softmax (gnomon/attention/stick_breaking.h). q' and k' are the rotated queries and keys.
+// g(h) = h / (Hq / Hk) is the key head of query head h. Scores are computed block by block
+// (online softmax: Milakov and Gimelshein 2018; Dao et al. 2022), so the memory beyond the
+// arguments grows with T + S, not with T S.
 //
 // Letters: B batch, T query tokens, S key tokens, Hq query heads, Hk key heads (Hk divides Hq),
 // D head dimension of q and k, Dv head dimension of v.
@@ -89,9 +90,10 @@ struct AttentionPlan {
   std::optional<StickBreaking> stick_breaking = {};
 };
 
-// Returns whether the plan is defined for causal visibility only: a cumulative bias.
+// Returns whether the plan is defined for causal visibility only: a cumulative bias, contextual
+// positions, stick-breaking.
 inline bool causal_only(const AttentionPlan& plan) noexcept {
-  return plan.cumulative.has_value();
+  return plan.cumulative || plan.relative.contextual || plan.stick_breaking;
 }
 
 // Returns a shared pointer to positions without ownership: the caller keeps them alive.

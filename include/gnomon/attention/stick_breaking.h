@@ -5,11 +5,13 @@
 //   Study", 2024. https://arxiv.org/abs/2410.17980
 //
 //   z(i, j)      = scale q_i . k_j
-//   weight(i, j) = sigmoid(z(i, j)) (1 - sigmoid(z(i, l))) ...   over the seen keys l with j < l
+//   weight(i, j) = sigmoid(z(i, j)) prod_l (1 - sigmoid(z(i, l))),  seen keys l with j < l
 //   out(i)       = sum_j weight(i, j) v_j
 //
 // The weights of a row sum to at most 1. The rest of the stick belongs to no key.
 #pragma once
+
+#include <span>
 
 namespace gnomon {
 
@@ -28,5 +30,9 @@ struct StickBreaking {
 
   bool operator==(const StickBreaking&) const = default;
 };
+
+// Replaces the scores z of one query by weights: those of the keys that it sees, in order, the
+// key at its row last. For inspection.
+void stick_weights(const StickBreaking& sticks, std::span<double> scores);
 
 }  // namespace gnomon

@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <vector>
 
 #include "gnomon/view.h"
@@ -112,5 +113,11 @@ void check(const RelativeForm& form, std::int64_t heads, std::int64_t head_dim,
 // outside a table. Cost: 3 H Q K D multiply-adds.
 void relative_scores(const RelativeForm& form, std::int64_t offset, View<const double, 3> q,
                      View<const double, 3> k, View<double, 3> out);
+
+// Adds the terms of contextual positions to the scores of one query: its scaled products with
+// the keys that it sees, in order, its own key last. query: [D], of head `head` of the table.
+// For inspection. Throws std::invalid_argument if a shape does not match.
+void add_contextual(const ContextualVectors& table, std::int64_t head,
+                    std::span<const double> query, std::span<double> scores);
 
 }  // namespace gnomon

@@ -50,6 +50,8 @@ class Merger {
          [&] { to_.cumulative = from.cumulative; });
     take("have relative vectors", !from.relative.empty(), name, relative_,
          [&] { to_.relative = std::move(from.relative); });
+    take("make the weights by stick-breaking", from.stick_breaking.has_value(), name, sticks_,
+         [&] { to_.stick_breaking = from.stick_breaking; });
     take("use cosines of queries and keys", !from.cosine.empty(), name, cosine_,
          [&] { to_.cosine = std::move(from.cosine); });
   }
@@ -99,8 +101,8 @@ class Merger {
   }
 
   LayerPlan& to_;
-  std::string table_, bias_, cumulative_, relative_,
-      cosine_;  // name of the encoding with that part
+  // Name of the encoding with that part.
+  std::string table_, bias_, cumulative_, relative_, sticks_, cosine_;
   struct Rotated {
     std::string holder;
     std::int64_t begin, end;  // elements of the head
@@ -116,7 +118,8 @@ bool concerns(const Encoding& encoding, const LayerGradient& grad) {
          (includes(places, Place::scores) &&
           (!grad.bias.values.empty() || !grad.cosine.empty())) ||
          (includes(places, Place::keys_and_values) &&
-          (!r.keys.empty() || !r.queries.empty() || !r.values.empty() || !r.shift.empty()));
+          (!r.keys.empty() || !r.queries.empty() || !r.values.empty() || !r.shift.empty() ||
+           !r.contextual.empty()));
 }
 
 template <typename Spec>

@@ -156,6 +156,10 @@ class WavLm(Named):
     spec_type = specs.WavLm
 
 
+class StickBreaking(Named):
+    spec_type = specs.StickBreaking
+
+
 class LayoutBias(Named):
     spec_type = specs.LayoutBias
 
@@ -176,6 +180,10 @@ class Deberta(Named):
     spec_type = specs.Deberta
 
 
+class Cope(Named):
+    spec_type = specs.Cope
+
+
 class Decomposed(Named):
     spec_type = specs.Decomposed
 
@@ -185,6 +193,7 @@ __all__ = [
     "AxialLearned",
     "AxialRotary",
     "ClippedBias",
+    "Cope",
     "CrossModal",
     "Deberta",
     "Decomposed",
@@ -209,6 +218,7 @@ __all__ = [
     "Sinusoidal",
     "SinusoidalGrid",
     "SinusoidalVideo",
+    "StickBreaking",
     "SwinBias",
     "SwinV2Bias",
     "T5Bias",
