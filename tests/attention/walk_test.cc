@@ -180,6 +180,7 @@ Sample plain_sample(int64_t queries, int64_t keys, Kind kind, int64_t positions,
 
 // The gradients of the naive versions, with finite differences of their outputs.
 TEST(AttentionWalk, AgreesWithFiniteDifferences) {
+  const ScopedThreads one(1);
   for (const Kind kind : kinds) {
     SCOPED_TRACE(static_cast<int>(kind));
     Sample s = plain_sample(9, 12, kind, 5);
@@ -241,6 +242,7 @@ TEST(AttentionWalk, CrossesTilesAndParts) {
 
 // A prompt in parts, and single tokens, give the bits of the full pass from the same cache.
 TEST(AttentionWalk, DecodesWithTheBitsOfTheFullPass) {
+  const ScopedThreads one(1);
   for (const Kind kind : kinds) {
     SCOPED_TRACE(static_cast<int>(kind));
     const Sample whole = plain_sample(300, 300, kind, 8);
@@ -283,6 +285,7 @@ TEST(AttentionWalk, GivesTheSameBitsForAnyNumberOfThreads) {
 
 // Rows that a query does not see may hold anything.
 TEST(AttentionWalk, NeverReadsHiddenRows) {
+  const ScopedThreads one(1);
   for (const Kind kind : kinds)
     for (const double mark : {std::nan(""), infinity}) {
       Sample s = plain_sample(40, 300, kind, 8);

@@ -9,6 +9,8 @@
 //   out(i)       = sum_j weight(i, j) v_j
 //
 // The weights of a row sum to at most 1. The rest of the stick belongs to no key.
+//
+// Naive version: tests/naive/walk.h, `naive_stick_breaking`, `naive_stick_breaking_backward`.
 #pragma once
 
 #include <span>

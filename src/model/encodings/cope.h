@@ -17,7 +17,7 @@ struct Entry<Cope> : EntryOf<Cope> {
        "gate(i, l) = sigmoid(scale q_i . k_l)\n"
        "p(i, j) = min(gate(i, j) + ... + gate(i, i), P - 1),  w = p - floor p\n"
        "score(i, j) += (1 - w) q_i . e[floor p] + w q_i . e[ceil p]",
-       "Golovneva et al. 2024, arXiv:2405.18719", "attention/contextual.md", "",
+       "Golovneva et al. 2024, arXiv:2405.18719", "relative/cope.md", "",
        [](const Shape& s) -> Encoding { return Cope{.head_dim = s.width / s.heads}; }}};
   static constexpr Properties properties = {.reversal = Effect::some,
                                             .shift = Effect::none,
