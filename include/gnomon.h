@@ -275,7 +275,8 @@ typedef struct gnomon_attention_input {
 
 /* Computes softmax attention. out: [B, T, H, Dv], of the type of q. lse: the log-sum-exp of the
  * scores, float32 [B, H, T] (float64 if q is float64), or NULL. gnomon_attention_backward
- * requires it. */
+ * requires it. A plan that rotates the output back (DeepSeek-V4) is applied whole, and has no
+ * gradient here. Plans with compressed keys are refused. */
 gnomon_status gnomon_attention(const gnomon_attention_input* input,
                                const gnomon_layer_plan* plan, const gnomon_tensor* out,
                                const gnomon_tensor* lse);

@@ -114,18 +114,21 @@ void from_rotations(EncodingMatrices& matrices, const LayerPlan& lowered, int64_
 using Tables = std::vector<const RelativeVectors*>;
 Tables tables_of(const RelativeForm& form) {
   Tables all;
-  for (const auto* part : {&form.keys, &form.queries, &form.values})
+  for (const auto* part : {&form.keys, &form.queries, &form.values, &form.projected})
     for (const RelativeVectors& one : *part) all.push_back(&one);
   return all;
 }
 
-// The vector of head h for the query at position i and the key at position j.
+// The vector of head h for the query at position i and the key at position j; empty for a
+// distance without one.
 std::span<const double> met(const RelativeVectors& table, int64_t h, int64_t i, int64_t j) {
   const auto at = [&](int64_t position) {
     return table.coordinates.empty() ? position
                                      : table.coordinates[static_cast<std::size_t>(position)];
   };
-  const int64_t row = table.rows[static_cast<std::size_t>(at(j) - at(i) - table.min_distance)];
+  const int64_t n = at(j) - at(i) - table.min_distance;
+  if (n < 0 || n >= table.distances()) return {};
+  const int64_t row = table.rows[static_cast<std::size_t>(n)];
   const int64_t head = table.heads == 1 ? 0 : h;
   return std::span(table.values)
       .subspan(static_cast<std::size_t>((head * table.vectors() + row) * table.head_dim),
@@ -133,8 +136,8 @@ std::span<const double> met(const RelativeVectors& table, int64_t h, int64_t i, 
 }
 
 // Row d of the table contains the bias of each head at distance d into the past, then the
-// vectors. Scores are the bias plus the products of queries and keys of ones with the vectors,
-// the mean over heads.
+// vectors. Scores are the bias plus the products of queries (projected too) and keys of ones with
+// the vectors, the mean over heads.
 void from_scores(EncodingMatrices& matrices, const LayerPlan& lowered, const Setting& setting) {
   const int64_t length = matrices.positions, trained = setting.trained,
                 biases = heads(lowered.bias);
@@ -150,9 +153,11 @@ void from_scores(EncodingMatrices& matrices, const LayerPlan& lowered, const Set
     for (; c < biases; ++c)
       matrices.table->view(d, c) = static_cast<float>(last.view(c, 0, length - 1 - d));
     for (const RelativeVectors* one : tables)
-      for (int64_t h = 0; h < one->heads; ++h)
-        for (const double value : met(*one, h, length - 1, length - 1 - d))
-          matrices.table->view(d, c++) = static_cast<float>(value);
+      for (int64_t h = 0; h < one->heads; ++h, c += one->head_dim) {
+        const auto vector = met(*one, h, length - 1, length - 1 - d);
+        for (std::size_t n = 0; n < vector.size(); ++n)
+          matrices.table->view(d, c + static_cast<int64_t>(n)) = static_cast<float>(vector[n]);
+      }
   }
 
   const int64_t size = setting.width / setting.heads;
@@ -164,12 +169,18 @@ void from_scores(EncodingMatrices& matrices, const LayerPlan& lowered, const Set
     const View<const double, 3> all(ones.view);
     relative_scores(lowered.relative, 0, all, all, products.view);
   }
+  Tensor<double, 3> projected(whole);
+  if (const auto& parts = lowered.relative.projected; !parts.empty()) {
+    Tensor<double, 3> r({trained, setting.heads, parts[0].head_dim});
+    std::fill(r.values.begin(), r.values.end(), 1.0);
+    projected_scores(lowered.relative, 0, r.view, projected.view);
+  }
   const double scale = softmax_scale(size) * lowered.softmax.factor;
   for (int64_t i = 0; i < trained; ++i)
     for (int64_t j = 0; j < trained; ++j) {
       double sum = 0;
       for (int64_t h = 0; h < setting.heads; ++h)
-        sum += bias.view(h, i, j) + scale * products.view(h, i, j);
+        sum += bias.view(h, i, j) + projected.view(h, i, j) + scale * products.view(h, i, j);
       matrices.scores->view(i, j) =
           static_cast<float>(sum / static_cast<double>(setting.heads));
     }

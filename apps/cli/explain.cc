@@ -139,6 +139,10 @@ Cost cost_of(const EncodingMatrices& matrices) {
   if (plan.stick_breaking)
     cost.time = joined(cost.time, "a sigmoid and a product for each score, until a stick ends"),
     cost.memory = joined(cost.memory, "none");
+  if (!plan.relative.projected.empty()) {
+    cost.time = joined(cost.time, "K multiply-adds more for each score within the extent");
+    cost.memory = joined(cost.memory, "vectors of K elements by distance");
+  }
   if (plan.gated) cost.time = joined(cost.time, "a gate for each query and head");
   if (cost.time.empty()) cost.time = cost.memory = "none";
   return cost;

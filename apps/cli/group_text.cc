@@ -127,6 +127,39 @@ void put_norms(const LayerAttention& attention, std::vector<Fact>& facts) {
 
 }  // namespace
 
+std::string scale_text(const QueryTemperature& scale) {
+  const auto text = [&](const char* how) {
+    return fmt::format(fmt::runtime(how), scale.beta, scale.shift, scale.length);
+  };
+  switch (scale.form) {
+    case TemperatureForm::floored_log:
+      return text("x 1 + {:g} ln(1 + floor((position + {}) / {}))");
+    case TemperatureForm::clipped_log:
+      return text("x 1 + {:g} ln(max((position + {}) / {}, 1))");
+    case TemperatureForm::power:
+      return text("x exp({:g} ln(1 + (position + {}) / {}))");
+    default:
+      return fmt::format("x slope ln(position + {}) + offset, trained for each head",
+                         scale.shift);
+  }
+}
+
+// Facts that few layers have.
+void put_rare(const LayerAttention& attention, std::vector<Fact>& facts) {
+  if (attention.output_gate != model::OutputGate::none)
+    facts.push_back(
+        {"output", attention.output_gate == model::OutputGate::per_head
+                       ? "x a gate for each head, computed from the input of the layer"
+                       : "x a gate for each element, computed from the input of the layer"});
+  if (attention.frequency_scale == model::FrequencyScale::learned)
+    facts.push_back({"frequencies", "x exp(alpha), which the checkpoint has"});
+  if (attention.head_pairs == model::HeadPairs::differential)
+    facts.push_back({"heads", "those of the second half are subtracted from the first half"});
+  if (attention.indexed_keys)
+    facts.push_back(
+        {"keys", fmt::format("an indexer selects {} for each query", *attention.indexed_keys)});
+}
+
 std::string plural(int64_t count, std::string_view one) {
   return fmt::format("{} {}{}", count, one, count == 1 ? "" : "s");
 }
@@ -198,9 +231,7 @@ std::vector<Fact> attention_facts(const LayerGroup& group, int64_t length) {
     facts.push_back(
         {"table", "added to the input of q and k in every layer, not to the input of v"});
   put_norms(attention, facts);
-  if (const auto& scale = attention.query_scale)
-    facts.push_back({"query", fmt::format("x 1 + {:g} ln(1 + floor((position + {}) / {}))",
-                                          scale->beta, scale->shift, scale->length)});
+  if (const auto& scale = attention.query_scale) facts.push_back({"query", scale_text(*scale)});
   double softmax = attention.softmax_scale;
   for (const model::Encoding& one : group.position)
     softmax *= model::softmax_factor(one, length);
@@ -209,6 +240,19 @@ std::vector<Fact> attention_facts(const LayerGroup& group, int64_t length) {
     facts.push_back({"scores", fmt::format("capped at {:g}", *attention.softcap)});
   if (attention.sinks == model::Sinks::per_head)
     facts.push_back({"sinks", "one trained sink per query head"});
+  if (attention.values == model::ValueSource::keys)
+    facts.push_back({"values", "the keys after their norm and rotation"});
+  if (attention.output == model::OutputRotation::inverse)
+    facts.push_back({"output", "rotated back by the angles of the query"});
+  if (const auto& rule = attention.compression) {
+    std::string text = fmt::format("one entry for {} tokens", rule->keys.rate);
+    if (rule->keys.series == 2) text += ", overlapping the tokens before";
+    if (rule->index_heads > 0)
+      text += fmt::format(", {} selected by {} index heads of dimension {}", rule->selected,
+                          rule->index_heads, rule->index_dim);
+    facts.push_back({"compression", text});
+  }
+  put_rare(attention, facts);
   for (const model::ParameterTensor& one : group.tensors)
     facts.push_back({"tensor", one.parameter + ": " + alternatives(one.name)});
   if (!group.unsupported.empty()) facts.push_back({"unsupported", group.unsupported});

@@ -85,6 +85,9 @@ class EncodingCall {
                         .bias = &gradient.bias,
                         .relative = &gradient.relative,
                         .terms = term_grads_.terms<Tensor>()});
+    if (trained())
+      gradient.frequencies = model::frequencies_gradient(lowered, window_, met_q, q_grad_->view,
+                                                         met_k, k_grad_->view);
     if (cosine) {
       gradient.cosine.resize(at(heads));
       normalise_backward(q, q_grad_->view, lowered.cosine, q_grad_->view, gradient.cosine);
@@ -111,9 +114,10 @@ class EncodingCall {
   // The trained entries of the plan, after `run`.
   int64_t plan_bytes() const {
     std::size_t doubles = gradient_.bias.values.size() + gradient_.relative.shift.size() +
-                          gradient_.relative.contextual.size() + gradient_.cosine.size();
-    for (const auto* part :
-         {&gradient_.relative.keys, &gradient_.relative.queries, &gradient_.relative.values})
+                          gradient_.cosine.size() + gradient_.frequencies.size() +
+                          gradient_.relative.contextual.size();
+    for (const auto* part : {&gradient_.relative.keys, &gradient_.relative.queries,
+                             &gradient_.relative.values, &gradient_.relative.projected})
       for (const auto& table : *part) doubles += table.size();
     return 8 * static_cast<int64_t>(doubles) + 4 * gradient_.table.size();
   }
@@ -231,7 +235,8 @@ class EncodingCall {
         double product = row[j];
         for (int64_t d = 0; d < size; ++d)
           product += q[at(h * size + d)] * k[at((j * heads + h) * size + d)];
-        row[j] = scale * product + gate * bias[at(h * keys + j)] + forgotten;
+        row[j] = scale * product + gate * bias[at(h * keys + j)] + forgotten +
+                 projected(lowered.relative, h, query, j - query);
         if (lowered.cumulative) forgotten += term("log_gates", h, j);
       }
       const std::span all(row, at(keys));
@@ -259,6 +264,22 @@ class EncodingCall {
     for (const TermArrays::Array& one : terms_.arrays)
       if (one.name == name) return double{one.values[at(head * tokens_ + token)]};
     return 0;
+  }
+
+  // The product of the relative query and its vector.
+  double projected(const RelativeForm& form, int64_t head, int64_t query,
+                   int64_t distance) const {
+    double sum = 0;
+    for (const RelativeVectors& table : form.projected) {
+      const int64_t n = distance - table.min_distance;
+      if (n < 0 || n >= table.distances()) continue;
+      const int64_t row = (table.heads == 1 ? 0 : head) * table.vectors() + table.rows[at(n)];
+      for (const TermArrays::Array& one : terms_.arrays)
+        for (int64_t d = 0; one.name == "relative_queries" && d < table.head_dim; ++d)
+          sum += double{one.values[at((query * heads + head) * table.head_dim + d)]} *
+                 table.values[at(row * table.head_dim + d)];
+    }
+    return sum;
   }
 
   static double met_by_weights(const RelativeForm& form, int64_t head, int64_t distance,

@@ -174,8 +174,13 @@ gnomon_status gnomon_attention(const gnomon_attention_input* input,
                                const gnomon_layer_plan* plan, const gnomon_tensor* out,
                                const gnomon_tensor* lse) {
   return guarded([&] {
-    gnomon::attention(gnomon::c::input_of(input), plan_of(plan), tensor("out", out),
-                      tensor_if(lse));
+    const gnomon::LayerPlan& layer = plan_of(plan);
+    if (layer.compression)
+      gnomon::refuse("c", "a plan with compressed keys requires the C++ functions of",
+                     "compressed_attention.h");
+    const gnomon::Tensor to = tensor("out", out);
+    gnomon::attention(gnomon::c::input_of(input), layer, to, tensor_if(lse));
+    gnomon::finish(layer, to);
   });
 }
 
@@ -212,6 +217,9 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
                                         const gnomon_tensor* lse, const gnomon_tensor* out_grad,
                                         const gnomon_attention_gradient* gradient) {
   return guarded([&] {
+    if (plan_of(plan).output_rotary)
+      gnomon::refuse("c", "attention_backward requires a plan that does not rotate the output",
+                     "output_rotary");
     const gnomon_attention_gradient& to = given("gradient", gradient);
     gnomon::BiasGradient own_bias;
     gnomon::BiasGradient* const bias =

@@ -164,16 +164,31 @@ void lower_continuous(Plan& plan, View<const double, 2> queries, View<const doub
 
 void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, const Tensor& lse,
             const View<const float, 4>& bias) {
+  if (plan.lowered.compression)
+    refuse("attention", "a layer with compressed keys requires compressed_attention",
+           summary(plan));
   const auto run = [&](const LayerPlan& lowered) {
     if (plan.prepared) return attention(input, lowered, out, lse);
     attention(Prepared(lowered, input).input(), lowered, out, lse);
   };
   bias.data() ? run(with_bias(plan.lowered, bias)) : run(plan.lowered);
+  finish(plan.lowered, out);
 }
 
 void attend_backward(const AttentionInput& input, const Plan& plan, const ConstTensor& out,
                      const ConstTensor& lse, const ConstTensor& out_grad,
                      const AttendGradient& gradient) {
+  if (plan.lowered.compression)
+    refuse("attention_backward", "the plan must have no compressed keys", summary(plan));
+  // The gradient and the output before `finish`.
+  ConstTensor unfinished = out, unfinished_grad = out_grad;
+  std::optional<Copy> of_out, of_grad;
+  if (plan.lowered.output_rotary) {
+    unfinished = of_out.emplace("out", out).tensor();
+    unfinished_grad = of_grad.emplace("out_grad", out_grad).tensor();
+    finish_backward(plan.lowered, of_out->tensor());
+    finish_backward(plan.lowered, of_grad->tensor());
+  }
   const bool dense = gradient.bias.data();
   std::optional<LayerPlan> changed;
   if (dense) changed = with_bias(plan.lowered, gradient.bias);
@@ -222,7 +237,10 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
     forms.bias.values.resize(
         static_cast<std::size_t>(heads(plan.lowered.bias) * gradient_size(plan.lowered.bias)));
   }
-  attention_backward(used, lowered, out, lse, out_grad, wanted);
+  attention_backward(used, lowered, unfinished, lse, unfinished_grad, wanted);
+  if (!gradient.parameters.empty())
+    forms.frequencies = model::frequencies_gradient(lowered, plan.window, used.q, gradient.q,
+                                                    used.k, gradient.k);
   if (cosine) {
     forms.cosine.resize(lowered.cosine.size());
     normalise_backward(unscaled.q, gradient.q, lowered.cosine, gradient.q, forms.cosine);

@@ -20,7 +20,8 @@ void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, co
 // data: overwritten. Throws std::invalid_argument if the plan has norms or a query scale and is
 // not prepared.
 struct AttendGradient {
-  Tensor q, k, v, gates = {};
+  Tensor q, k, v;
+  TokenTermGradients terms = {};
   std::span<double> sinks = {};
   std::vector<View<float, 2>> parameters = {};
   View<const float, 4> bias = {};

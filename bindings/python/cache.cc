@@ -73,7 +73,7 @@ template <typename T, typename Body>
 void with_rows(const char* operation, const Array& k, const Array& v, Body&& body) {
   const auto call = [&]<typename S>(S) {
     body(internal::read<S, 4>({operation, "k"}, k.tensor()),
-         internal::read<S, 4>({operation, "v"}, v.tensor()));
+         internal::read_if<S, 4>({operation, "v"}, v.tensor()));
   };
   if (!std::is_same_v<T, double> && k.tensor().holds<float>()) return call(float{});
   call(T{});
@@ -163,7 +163,8 @@ void bind_kv_cache(nb::module_& module) {
                     R"(The keys and values of past tokens of one layer, for decoding.
 
 capacity: C, entries of each row. heads: Hk. head_dim, value_dim: D of keys, Dv of values
-    (default: D). batch: B. axes: A, position axes (3 for M-RoPE).
+    (default: D; 0: the values are the keys, one tensor for both). batch: B.
+axes: A, position axes (3 for M-RoPE).
 encoding: the rotary spec, or RotaryFrequencies, by which the cache rotates keys; None: keys
     are stored as they are. length: declared context length for dynamic NTK and LongRoPE.
 dtype: of the stored keys and values.
@@ -231,14 +232,17 @@ nothing. Calls hold the GIL.)")
           },
           nb::arg("axis") = 0, nb::sig("def positions(self, axis: int = 0) -> Positions"),
           "Returns the positions of the entries, for the keys of `gnomon.lower`.")
-      .def("append", &append, nb::arg("k"), nb::arg("v"), nb::arg("positions") = nb::none(),
-           nb::kw_only(), nb::arg("table") = nb::none(), nb::arg("rotated_with") = nb::none(),
-           nb::sig("def append(self, k: Array, v: Array, positions: PositionsLike | None = "
-                   "None, *, table: RotaryTable | None = None, rotated_with: Encoding | "
-                   "RotaryFrequencies | None = None) -> None"),
+      .def("append", &append, nb::arg("k"), nb::arg("v").none(),
+           nb::arg("positions") = nb::none(), nb::kw_only(), nb::arg("table") = nb::none(),
+           nb::arg("rotated_with") = nb::none(),
+           nb::sig(
+               "def append(self, k: Array, v: Array | None, positions: PositionsLike | None = "
+               "None, *, table: RotaryTable | None = None, rotated_with: Encoding | "
+               "RotaryFrequencies | None = None) -> None"),
            R"(Rotates new keys and writes them after the last entry; copies the values.
 
-k: [B, T, Hk, D], not rotated; v: [B, T, Hk, Dv]. Of the type of the cache, or float32.
+k: [B, T, Hk, D], not rotated; v: [B, T, Hk, Dv], None if Dv is 0. Of the type of the cache,
+    or float32.
 positions: of the new tokens, [T] or [B, T], Positions, or a tuple of them, one for each axis.
     Default: S, S + 1, ...
 table: the rows of these positions, shared between layers; default: computed here.

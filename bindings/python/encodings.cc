@@ -29,6 +29,7 @@ nb::dict info_of(const model::EncodingInfo& info) {
   all["title"] = std::string(info.title);
   all["enters"] = model::name(info.enters);
   all["sharing"] = info.sharing == model::Sharing::all_layers ? "all_layers" : "each_layer";
+  all["causal"] = model::properties(info.usual({64, 4, 16})).causal;
   all["summary"] = std::string(info.summary);
   all["source"] = std::string(info.source);
   all["page"] = std::string(info.page);
@@ -155,6 +156,36 @@ void bind_encodings(nb::module_& module) {
       nb::sig("def parameters(encoding: Encoding | str | Sequence[Encoding | str]) -> "
               "list[tuple[str, int, int, float, float]]"));
   // Path, shape and transposition of each parameter in a state dict.
+  module.def(
+      "term_ranks",
+      [] {
+        nb::list all;
+        for (const auto& one : named_terms<Tensor>)
+          all.append(nb::make_tuple(one.name, one.rank));
+        return all;
+      },
+      nb::sig("def term_ranks() -> list[tuple[str, int]]"),
+      "Returns the names of all token terms and their numbers of axes.");
+  module.def(
+      "token_terms",
+      [](nb::handle encoding) {
+        nb::list all;
+        const model::Mixture mixture = mixture_of(encoding);
+        for (const model::TermShape& one : model::token_terms(mixture)) {
+          const auto& term =
+              *std::find_if(std::begin(named_terms<Tensor>), std::end(named_terms<Tensor>),
+                            [&](const auto& named) { return named.name == one.name; });
+          const char* const tokens = term.tokens == TermTokens::queries ? "queries" : "keys";
+          all.append(nb::make_tuple(one.name, one.heads, one.size, tokens));
+        }
+        return all;
+      },
+      nb::arg("encoding"),
+      nb::sig("def token_terms(encoding: Encoding | str | Sequence[Encoding | str]) -> "
+              "list[tuple[str, int, int, str]]"),
+      "Returns the inputs of attention that an encoding computes from the tokens: name, heads, "
+      "elements of a\nvector (0: one number for each token and head), and the tokens, "
+      "'queries' or 'keys'.");
   module.def(
       "stored_parameters",
       [](nb::handle encoding) {

@@ -3,9 +3,9 @@
 // Operands, in this order; those in brackets only if the attribute `operands` has their letter:
 //
 //   rotate              x, positions of each axis...              -> x'
-//   attention           q, k, v, [gates], [ids and sequences of   -> out, lse
+//   attention           q, k, v, [terms], [ids and sequences of   -> out, lse
 //                       queries and keys], [sinks], parameters...
-//   attention_backward  q, k, v, out, lse, out_grad, then as      -> q, k, v, [gates], [sinks],
+//   attention_backward  q, k, v, out, lse, out_grad, then as      -> q, k, v, [terms], [sinks],
 //                       attention                                    parameters...
 //   table               [ids], parameters...                      -> [tokens, C]
 //   table_backward      grad, then as table                       -> parameters...
@@ -134,7 +134,8 @@ void rotate_call(Call& call) {
 
 // The operands of attention and of its gradient.
 struct AttentionCall {
-  Operand q, k, v, out, lse, out_grad, gates;
+  Operand q, k, v, out, lse, out_grad;
+  std::array<Operand, token_term_count> terms;  // in the order of named_terms
   std::vector<Operand> positions, sinks, parameters;
   Axes axes;
 
@@ -143,7 +144,8 @@ struct AttentionCall {
       : q(call.argument(4)), k(call.argument(4)), v(call.argument(4)), axes(call_axes(call)) {
     if (pass == Pass::backward)
       out = call.argument(4), lse = call.argument(3), out_grad = call.argument(4);
-    gates = call.argument_if('g', 3);
+    for (std::size_t n = 0; n < terms.size(); ++n)  // named by a digit
+      terms[n] = call.argument_if(static_cast<char>('0' + n), named_terms<Tensor>[n].rank);
     if (call.has('p'))
       for (int i = 0; i < 4; ++i) positions.push_back(call.argument(2));
     if (call.has('s')) sinks.push_back(call.argument(2));
@@ -152,8 +154,10 @@ struct AttentionCall {
 
   // Whether all of the batch has one plan.
   bool merges(const Call& call) const {
-    for (const Operand* one : {&q, &k, &v, &gates})
-      if (one->given() && one->batch() != call.batch()) return false;
+    for (const Operand* one : {&q, &k, &v})
+      if (one->batch() != call.batch()) return false;
+    for (const Operand& one : terms)
+      if (one.given() && one.batch() != call.batch()) return false;
     return shared(sinks) && shared(parameters);
   }
   std::shared_ptr<const Plan> plan(const Call& call, const Part& part) const {
@@ -181,15 +185,20 @@ struct AttentionCall {
 };
 
 struct BorrowedInput {
-  Borrowed q, k, v, gates;
+  Borrowed q, k, v;
+  std::array<Borrowed, token_term_count> terms;
   BorrowedInput(const AttentionCall& call, const Part& part) {
     call.q.borrow(part, call.axes, q);
     call.k.borrow(part, call.axes, k);
     call.v.borrow(part, call.axes, v);
-    if (call.gates.given()) call.gates.borrow(part, Axes::as_given, gates);
+    for (std::size_t n = 0; n < terms.size(); ++n)
+      if (call.terms[n].given()) call.terms[n].borrow(part, Axes::as_given, terms[n]);
   }
   AttentionInput input() const {
-    return {.q = q.tensor, .k = k.tensor, .v = v.tensor, .terms = {.gates = gates.tensor}};
+    AttentionInput input{.q = q.tensor, .k = k.tensor, .v = v.tensor};
+    for (std::size_t n = 0; n < terms.size(); ++n)
+      input.terms.*named_terms<ConstTensor>[n].member = terms[n].tensor;
+    return input;
   }
 };
 
@@ -219,7 +228,9 @@ std::vector<View<float, 2>> zeroed(const std::vector<Operand>& results, const Pa
 void attention_backward_call(Call& call) {
   const AttentionCall given(call, AttentionCall::Pass::backward);
   const Operand q = call.result(4), k = call.result(4), v = call.result(4);
-  const Operand gates = given.gates.given() ? call.result(3) : Operand();
+  std::array<Operand, token_term_count> terms;
+  for (std::size_t n = 0; n < terms.size(); ++n)
+    if (given.terms[n].given()) terms[n] = call.result(named_terms<Tensor>[n].rank);
   const Operand sinks = given.sinks.empty() ? Operand() : call.result(2);
   const std::vector<Operand> parameters = call.results(2);
   bool merge = given.merges(call) && given.sinks.empty() && parameters.empty();
@@ -228,18 +239,23 @@ void attention_backward_call(Call& call) {
   for_parts(call, merge, [&](const Part& part) {
     const auto plan = given.plan(call, part);
     const BorrowedInput in(given, part);
-    Borrowed out, lse, out_grad, dq, dk, dv, dg;
+    Borrowed out, lse, out_grad, dq, dk, dv;
+    std::array<Borrowed, token_term_count> of_terms;
+    TokenTermGradients term_grads;
     given.out.borrow(part, given.axes, out), given.lse.borrow(part, Axes::as_given, lse);
     given.out_grad.borrow(part, given.axes, out_grad);
     q.borrow(part, given.axes, dq), k.borrow(part, given.axes, dk);
     v.borrow(part, given.axes, dv);
-    if (gates.given()) gates.borrow(part, Axes::as_given, dg);
+    for (std::size_t n = 0; n < terms.size(); ++n) {
+      if (terms[n].given()) terms[n].borrow(part, Axes::as_given, of_terms[n]);
+      term_grads.*named_terms<Tensor>[n].member = of_terms[n].tensor;
+    }
     std::vector<double> sink_sums(plan->lowered.softmax.sinks.size());
     attend_backward(in.input(), *plan, out.tensor, lse.tensor, out_grad.tensor,
                     {.q = dq,
                      .k = dk,
                      .v = dv,
-                     .terms = {.gates = dg},
+                     .terms = term_grads,
                      .sinks = sink_sums,
                      .parameters = zeroed(parameters, part)});
     if (sinks.given())

@@ -5,6 +5,9 @@
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/string_view.h>
 #include <nanobind/stl/vector.h>
+#include <algorithm>
+#include <iterator>
+#include <list>
 
 #include <algorithm>
 #include <optional>
@@ -15,6 +18,7 @@
 #include "bindings/python/encodings.h"
 #include "bindings/python/released_gil.h"
 #include "gnomon/error.h"
+#include "src/core/nearest.h"
 #include "src/core/tensor.h"
 
 namespace gnomon::python {
@@ -74,24 +78,64 @@ Plan lower_mixture(nb::handle encoding, nb::handle queries, nb::handle keys,
   return plan;
 }
 
+// Arrays of token terms by name.
+class NamedArrays {
+ public:
+  NamedArrays(const char* operation, const char* argument, nb::handle terms,
+              Array::Access access) {
+    if (terms.is_none()) return;
+    nb::dict given;
+    if (!nb::try_cast(terms, given))
+      refuse(operation, std::string(argument) + " must be a dict of arrays",
+             nb::cast<std::string>(nb::str(terms.type())));
+    for (const auto& [key, value] : given) {
+      const auto name = nb::cast<std::string>(key);
+      const auto term =
+          std::find_if(std::begin(named_terms<Tensor>), std::end(named_terms<Tensor>),
+                       [&](const auto& one) { return one.name == name; });
+      if (term == std::end(named_terms<Tensor>)) {
+        std::vector<std::string_view> names;
+        for (const auto& one : named_terms<Tensor>) names.push_back(one.name);
+        refuse(operation, std::string(argument) + " must have names of token terms",
+               internal::with_nearest(names, name));
+      }
+      arrays_.emplace_back(operation, term->name.data(), value, access);
+      places_.push_back(term - std::begin(named_terms<Tensor>));
+    }
+  }
+  template <typename TensorType>
+  TokenTermsOf<TensorType> terms() const {
+    TokenTermsOf<TensorType> all;
+    auto array = arrays_.begin();
+    for (const std::ptrdiff_t place : places_)
+      all.*named_terms<TensorType>[place].member = (array++)->tensor();
+    return all;
+  }
+
+ private:
+  std::list<Array> arrays_;
+  std::vector<std::ptrdiff_t> places_;
+};
+
 // Arrays of a call of attention.
 struct Inputs {
-  Array q, k, v, k_scales, v_scales, gates;
+  Array q, k, v, k_scales, v_scales;
+  NamedArrays terms;
   Inputs(nb::handle q_, nb::handle k_, nb::handle v_, nb::handle k_scales_,
-         nb::handle v_scales_, nb::handle gates_)
+         nb::handle v_scales_, nb::handle terms_)
       : q("attention", "q", q_, Access::read),
         k("attention", "k", k_, Access::read),
         v("attention", "v", v_, Access::read),
         k_scales("attention", "k_scales", k_scales_, Access::read),
         v_scales("attention", "v_scales", v_scales_, Access::read),
-        gates("attention", "gates", gates_, Access::read) {}
+        terms("attention", "terms", terms_, Access::read) {}
   AttentionInput input() const {
     return {.q = q.tensor(),
             .k = k.tensor(),
             .v = v.tensor(),
             .k_scales = k_scales.tensor(),
             .v_scales = v_scales.tensor(),
-            .terms = {.gates = gates.tensor()}};
+            .terms = terms.terms<ConstTensor>()};
   }
 };
 
@@ -119,10 +163,10 @@ bool heads_tokens(std::string_view layout) {
 
 nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan,
                         nb::handle out, nb::handle lse, nb::handle k_scales,
-                        nb::handle v_scales, nb::handle gates, std::string_view layout,
+                        nb::handle v_scales, nb::handle terms, std::string_view layout,
                         nb::handle bias) {
   const bool swap = heads_tokens(layout);
-  const Inputs in(q, k, v, k_scales, v_scales, gates);
+  const Inputs in(q, k, v, k_scales, v_scales, terms);
   const TokensFirst qs(in.q, swap), ks(in.k, swap), vs(in.v, swap);
   AttentionInput input = in.input();
   input.q = qs.tensor, input.k = ks.tensor, input.v = vs.tensor;
@@ -146,9 +190,9 @@ nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& pl
 void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan,
                            nb::handle out, nb::handle lse, nb::handle out_grad,
                            nb::handle q_grad, nb::handle k_grad, nb::handle v_grad,
-                           nb::handle gates, nb::handle gates_grad, nb::handle sinks_grad,
+                           nb::handle terms, nb::handle term_grads, nb::handle sinks_grad,
                            nb::handle parameter_grads, nb::handle bias, nb::handle bias_grad) {
-  const Inputs in(q, k, v, nb::none(), nb::none(), gates);
+  const Inputs in(q, k, v, nb::none(), nb::none(), terms);
   const char* const operation = "attention_backward";
   const Array out_array(operation, "out", out, Access::read),
       lse_array(operation, "lse", lse, Access::read),
@@ -156,10 +200,10 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
       dq(operation, "q_grad", q_grad, Access::write),
       dk(operation, "k_grad", k_grad, Access::write),
       dv(operation, "v_grad", v_grad, Access::write),
-      dg(operation, "gates_grad", gates_grad, Access::write),
       ds(operation, "sinks_grad", sinks_grad, Access::write),
       dense(operation, "bias", bias, Access::read),
       dense_grad(operation, "bias_grad", bias_grad, Access::write);
+  const NamedArrays terms_to(operation, "term_grads", term_grads, Access::write);
   const Gradients grads(parameter_grads);
   std::span<double> sinks;
   if (ds.tensor().has_data()) {
@@ -174,7 +218,7 @@ void attention_backward_of(nb::handle q, nb::handle k, nb::handle v, const Plan&
                   {.q = dq,
                    .k = dk,
                    .v = dv,
-                   .terms = {.gates = dg},
+                   .terms = terms_to.terms<Tensor>(),
                    .sinks = sinks,
                    .parameters = grads.views,
                    .bias = values,
@@ -186,14 +230,13 @@ void bind_functions(nb::module_& module) {
       "attention", &attention_of, nb::arg("q"), nb::arg("k"), nb::arg("v"), nb::arg("plan"),
       nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("lse") = nb::none(),
       nb::arg("k_scales") = nb::none(), nb::arg("v_scales") = nb::none(),
-      nb::arg("gates") = nb::none(), nb::arg("layout") = "tokens_heads",
+      nb::arg("terms") = nb::none(), nb::arg("layout") = "tokens_heads",
       nb::arg("bias") = nb::none(),
       nb::sig(
           "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
           "None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | "
-          "None = None, gates: Array | None = None, layout: Layout = 'tokens_heads', bias: "
-          "Array "
-          "| None = None) -> Array"),
+          "None = None, terms: Mapping[str, Array] | None = None, layout: Layout = "
+          "'tokens_heads', bias: Array | None = None) -> Array"),
       R"(Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
 of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
 
@@ -202,7 +245,8 @@ q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axi
     or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].
 out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.
 lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
-gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).
+terms: inputs that depend on the tokens, float32, by name, as gnomon.token_terms: gates, factors
+    on the bias [B or 1, Hq, T] (WavLM); log_gates [B, Hq, S] (FoX).
 layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
 bias: float32 [B, Hq, T, S], any strides: replaces the bias of the plan. -inf: not visible.
 
@@ -211,18 +255,21 @@ bits for any number of threads. A query that sees no key gives zeros. Releases t
   module.def(
       "attention_backward", &attention_backward_of, nb::arg("q"), nb::arg("k"), nb::arg("v"),
       nb::arg("plan"), nb::arg("out"), nb::arg("lse"), nb::arg("out_grad"), nb::kw_only(),
-      nb::arg("q_grad"), nb::arg("k_grad"), nb::arg("v_grad"), nb::arg("gates") = nb::none(),
-      nb::arg("gates_grad") = nb::none(), nb::arg("sinks_grad") = nb::none(),
+      nb::arg("q_grad"), nb::arg("k_grad"), nb::arg("v_grad"), nb::arg("terms") = nb::none(),
+      nb::arg("term_grads") = nb::none(), nb::arg("sinks_grad") = nb::none(),
       nb::arg("parameter_grads") = nb::make_tuple(), nb::arg("bias") = nb::none(),
       nb::arg("bias_grad") = nb::none(),
-      nb::sig("def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, "
-              "lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, "
-              "gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: "
-              "Array | None = None, parameter_grads: Sequence[Array] = (), bias: Array | None "
-              "= None, bias_grad: Array | None = None) -> None"),
+      nb::sig(
+          "def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, "
+          "lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, "
+          "terms: Mapping[str, Array] | None = None, term_grads: Mapping[str, Array] | None "
+          "= None, sinks_grad: Array | None = None, parameter_grads: Sequence[Array] = (), "
+          "bias: Array | None "
+          "= None, bias_grad: Array | None = None) -> None"),
       R"(Writes the gradients of `attention`. out and lse are its results.
 
 q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.
+term_grads: float32, by name, shapes of the terms; overwritten.
 parameter_grads: float32, one for each parameter of the encoding; gradients are added.
 bias: as in `attention`. bias_grad: float32 [B, Hq, T, S], overwritten.
 sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.)");

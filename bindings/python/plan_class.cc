@@ -140,6 +140,7 @@ std::string summary(const Plan& plan) {
   add(!p.relative.empty(), "relative vectors");
   add(p.stick_breaking.has_value(), "stick-breaking");
   add(!p.cosine.empty(), "cosine scale");
+  add(p.compression.has_value(), "compressed keys");
   const std::string names = plan.mixture.empty() ? "" : model::names(plan.mixture) + ", ";
   return "Plan(" + names + std::to_string(plan.window.queries) + " queries, " +
          std::to_string(plan.window.keys) + " keys, " + name(p.mask.visibility) + parts + ")";
@@ -194,6 +195,17 @@ and by gnomon.model. Immutable; threads and layers can share it.)")
             return rotary_of(p.lowered.key_rotary, p.lowered.key_rotations);
           },
           nb::sig("def key_rotary(self) -> RotaryTable | None"))
+      .def_prop_ro(
+          "output_rotary", [](const Plan& p) { return p.lowered.output_rotary; },
+          nb::sig("def output_rotary(self) -> RotaryTable | None"),
+          "The output of attention is rotated back by this table (DeepSeek-V4).")
+      .def_prop_ro(
+          "index_rotary",
+          [](const Plan& p) {
+            return p.lowered.compression ? p.lowered.compression->index_rotary : std::nullopt;
+          },
+          nb::sig("def index_rotary(self) -> RotaryTable | None"),
+          "The rotation of the index queries of a layer with compressed keys.")
       .def_prop_ro(
           "bias_form", &bias_form, nb::sig("def bias_form(self) -> dict[str, object]"),
           R"(The form of the bias and its numbers: 'slope' (slopes [H]), 'strip' (values [H, N]

@@ -198,7 +198,8 @@ void check_heads(const model::Mixture& mixture, const LayerPlan& lowered,
   std::int64_t known = gnomon::heads(lowered.bias);
   if (!lowered.cosine.empty()) known = std::ssize(lowered.cosine);
   const RelativeForm& relative = lowered.relative;
-  for (const auto* part : {&relative.keys, &relative.queries, &relative.values})
+  for (const auto* part :
+       {&relative.keys, &relative.queries, &relative.values, &relative.projected})
     for (const RelativeVectors& one : *part)
       if (one.heads > 1) known = one.heads;
   if (relative.contextual && relative.contextual->heads > 1) known = relative.contextual->heads;

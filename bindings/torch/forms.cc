@@ -256,6 +256,18 @@ at::Tensor met_by_queries(const RelativeVectors& table, const at::Tensor& produc
       -1, rows.expand({products.size(0), products.size(1), rows.size(2), rows.size(3)}));
 }
 
+at::Tensor met_within(const RelativeVectors& table, const at::Tensor& products,
+                      const Places& places) {
+  const at::Tensor n =
+      places.keys.unsqueeze(-2) - places.queries.unsqueeze(-1) - table.min_distance;
+  const at::Tensor inside = n.ge(0).logical_and(n.lt(table.distances())).unsqueeze(1);
+  const at::Tensor rows = at::tensor(table.rows, at::kLong).to(n.device());
+  const at::Tensor index = rows.index({n.clamp(0, table.distances() - 1)}).unsqueeze(1);
+  return products
+      .gather(-1, index.expand({products.size(0), products.size(1), n.size(-2), n.size(-1)}))
+      .masked_fill(inside.logical_not(), 0);
+}
+
 at::Tensor met_by_keys(const RelativeVectors& table, const at::Tensor& products,
                        const Places& places) {
   const at::Tensor rows = rows_of(table, places).transpose(-1, -2);

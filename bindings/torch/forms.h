@@ -47,6 +47,9 @@ at::Tensor met_by_queries(const RelativeVectors& table, const at::Tensor& produc
                           const Places& places);
 at::Tensor met_by_keys(const RelativeVectors& table, const at::Tensor& products,
                        const Places& places);
+// As met_by_queries; a pair without a vector has a product of zero.
+at::Tensor met_within(const RelativeVectors& table, const at::Tensor& products,
+                      const Places& places);
 // Sums weights [B, H, T, S] by vector: [B, H, T, R].
 at::Tensor weight_of_each(const RelativeVectors& table, const at::Tensor& weights,
                           const Places& places);

@@ -69,12 +69,13 @@ TokenTermsOf<TensorType> named(const model::Mixture& mixture, at::TensorList ter
 // Undefined or empty if the plan has no such part.
 struct LoweredTensors {
   Plan plan;
-  at::Tensor table;                               // [queries, C], float32; the others double
-  at::Tensor bias;                                // [H, N], in the order of BiasGradient
-  std::vector<at::Tensor> keys, queries, values;  // [heads, R, D]
-  at::Tensor shift;                               // [H D]
-  at::Tensor contextual;                          // [1 or H, P, D]
-  at::Tensor cosine;                              // [H]
+  at::Tensor table;  // [queries, C], float32; the others double
+  at::Tensor bias;   // [H, N], in the order of BiasGradient
+  std::vector<at::Tensor> keys, queries, values, projected;  // [heads, R, D]
+  at::Tensor shift;                                          // [H D]
+  at::Tensor contextual;                                     // [1 or H, P, D]
+  at::Tensor cosine;                                         // [H]
+  at::Tensor frequencies;                                    // [R/2], if they are trained
 };
 LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& window);
 

@@ -101,13 +101,16 @@ variable_list tensors_of(const LayerPlan& lowered) {
     all.push_back(at::tensor(table->values).view({table->tokens, table->width}));
   if (const at::Tensor bias = numbers_of(lowered.bias); bias.defined()) all.push_back(bias);
   const RelativeForm& relative = lowered.relative;
-  for (const auto* part : {&relative.keys, &relative.queries, &relative.values})
+  for (const auto* part :
+       {&relative.keys, &relative.queries, &relative.values, &relative.projected})
     for (const RelativeVectors& one : *part)
       all.push_back(tensor_of(one.values, {one.heads, one.vectors(), one.head_dim}));
   if (!relative.shift.empty()) all.push_back(tensor_of(relative.shift, {-1}));
   if (const auto& one = relative.contextual)
     all.push_back(tensor_of(one->values, {one->heads, one->positions(), one->head_dim}));
   if (!lowered.cosine.empty()) all.push_back(tensor_of(lowered.cosine, {-1}));
+  if (lowered.trained_frequencies)
+    all.push_back(tensor_of(lowered.query_rotary->frequencies().inv_freq, {-1}));
   return all;
 }
 
@@ -135,11 +138,13 @@ struct LoweringBackward : Function<LoweringBackward> {
     const RelativeForm& relative = plan.relative;
     for (auto [part, to] : {std::pair(&relative.keys, &lowered.relative.keys),
                             std::pair(&relative.queries, &lowered.relative.queries),
-                            std::pair(&relative.values, &lowered.relative.values)})
+                            std::pair(&relative.values, &lowered.relative.values),
+                            std::pair(&relative.projected, &lowered.relative.projected)})
       for (std::size_t i = 0; i < part->size(); ++i) to->push_back(numbers_of(*next++));
     if (!relative.shift.empty()) lowered.relative.shift = numbers_of(*next++);
     if (relative.contextual) lowered.relative.contextual = numbers_of(*next++);
     if (!plan.cosine.empty()) lowered.cosine = numbers_of(*next++);
+    if (plan.trained_frequencies) lowered.frequencies = numbers_of(*next++);
     variable_list result;
     append_parameter_gradients(*setting, parameters, lowered, result);
     return result;
@@ -242,11 +247,13 @@ LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& wi
   const RelativeForm& relative = plan.relative;
   for (auto [part, to] : {std::pair(&relative.keys, &tensors.keys),
                           std::pair(&relative.queries, &tensors.queries),
-                          std::pair(&relative.values, &tensors.values)})
+                          std::pair(&relative.values, &tensors.values),
+                          std::pair(&relative.projected, &tensors.projected)})
     for (std::size_t i = 0; i < part->size(); ++i) to->push_back(*next++);
   if (!relative.shift.empty()) tensors.shift = *next++;
   if (relative.contextual) tensors.contextual = *next++;
   if (!plan.cosine.empty()) tensors.cosine = *next++;
+  if (plan.trained_frequencies) tensors.frequencies = *next++;
   return tensors;
 }
 

@@ -15,20 +15,42 @@
 
 namespace gnomon::analysis {
 
-// The terms of the tokens, [1, H, T] or [1, T, H, size]: gates forget about a fifth.
+// The terms of the tokens, [1, H, T] or [1, T, H, size]: gates forget about a fifth, angles
+// turn by about a fifth of a radian, relative queries are normal.
 inline TermArrays terms_of(const OrderContent& content, const LayerPlan& plan) {
   TermArrays terms;
   if (plan.cumulative) terms.add("log_gates", {1, content.heads, content.tokens});
+  const auto& projected = plan.relative.projected;
+  if (!projected.empty())
+    terms.add("relative_queries",
+              {1, content.tokens, content.heads, projected.front().head_dim});
+  if (plan.token_rotation)
+    terms.add("angles",
+              {1, content.tokens, content.heads, plan.token_rotation->rotary_dim / 2});
   internal::Normal normal(content.seed + 2);
   for (TermArrays::Array& one : terms.arrays)
-    for (float& number : one.values) number = static_cast<float>(-0.2 * std::fabs(normal()));
+    for (float& number : one.values)
+      number = static_cast<float>(one.name == "relative_queries" ? normal()
+                                                                 : -0.2 * std::fabs(normal()));
   return terms;
 }
 
-// Returns the terms of these tokens.
-inline TermArrays rows_of(const TermArrays& terms, std::span<const std::int64_t> rows) {
+// The relative queries of the terms, [T, H, K].
+inline std::vector<double> relative_queries(const TermArrays& terms) {
+  for (const TermArrays::Array& one : terms.arrays)
+    if (one.name == "relative_queries") return {one.values.begin(), one.values.end()};
+  return {};
+}
+
+// Returns the terms of these tokens, of which the last `queries` are queries.
+inline TermArrays rows_of(const TermArrays& terms, std::span<const std::int64_t> tokens_of_keys,
+                          std::int64_t queries) {
   TermArrays some;
   for (const TermArrays::Array& one : terms.arrays) {
+    auto rows = tokens_of_keys;
+    for (const auto& named : named_terms<Tensor>)
+      if (named.name == one.name && named.tokens == TermTokens::queries)
+        rows = rows.last(static_cast<std::size_t>(queries));
     const bool vectors = one.shape.size() == 4;
     const std::int64_t tokens = one.shape[vectors ? 1 : 2];
     const std::int64_t each = vectors ? one.shape[2] * one.shape[3] : 1;

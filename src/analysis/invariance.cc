@@ -109,6 +109,15 @@ Numbers scores(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
   Numbers bias(products.size(), 0.0);
   const View<double, 3> product(products.data(), whole), added(bias.data(), whole);
   if (!p.relative.empty()) relative_scores(p.relative, offset, queries, keys, product);
+  Numbers projected(bias.size(), 0.0);
+  const View<double, 3> of_queries(projected.data(), whole);
+  if (!p.relative.projected.empty()) {
+    const Numbers r = relative_queries(tokens.terms);
+    projected_scores(
+        p.relative, offset,
+        View<const double, 3>(r.data(), {c.tokens, c.heads, p.relative.projected[0].head_dim}),
+        of_queries);
+  }
   if (!std::holds_alternative<NoBias>(p.bias)) dense(p.bias, offset, added);
   Numbers result;
   result.reserve(static_cast<std::size_t>(c.heads * c.tokens * c.tokens));
@@ -117,7 +126,7 @@ Numbers scores(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
       for (int64_t j = offset; j < all; ++j) {
         double dot = product(h, i, j);
         for (int64_t d = 0; d < c.head_dim; ++d) dot += queries(i, h, d) * keys(j, h, d);
-        result.push_back(scale * dot + added(h, i, j));
+        result.push_back(scale * dot + added(h, i, j) + of_queries(h, i, j));
       }
   return result;
 }
@@ -155,7 +164,7 @@ Numbers outputs(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
   std::vector<int64_t> rows(static_cast<std::size_t>(all));
   for (int64_t j = 0; j < all; ++j)
     rows[static_cast<std::size_t>(j)] = std::max<int64_t>(j - offset, 0);
-  TermArrays terms = rows_of(tokens.terms, rows);
+  TermArrays terms = rows_of(tokens.terms, rows, c.tokens);
   Numbers out(q.size());
   attention({.q = queries,
              .k = keys,
@@ -183,7 +192,7 @@ double deviation_under(const OrderContent& c, const LayerPlan& p,
                        const std::vector<int64_t>& order) {
   const Tokens tokens = tokens_of(c, p);
   const Tokens moved{permuted(tokens.queries, order), permuted(tokens.keys, order),
-                     permuted(tokens.values, order), rows_of(tokens.terms, order)};
+                     permuted(tokens.values, order), rows_of(tokens.terms, order, c.tokens)};
   const Numbers expected = permuted(outputs(c, p, tokens, 0), order);
   return largest_difference(outputs(c, p, moved, 0), expected) / largest(expected);
 }
@@ -253,7 +262,7 @@ std::vector<float> causal(const OrderContent& c, const LayerPlan& p, const Token
   }
   std::vector<int64_t> rows(static_cast<std::size_t>(first + count));
   std::iota(rows.begin(), rows.end(), int64_t{0});
-  TermArrays terms = rows_of(tokens.terms, rows);
+  TermArrays terms = rows_of(tokens.terms, rows, count);
   attention(
       {.q = queries,
        .k = met_keys,

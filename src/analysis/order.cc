@@ -108,7 +108,8 @@ double order_sensitivity(const OrderContent& content, const LayerPlan& plan) {
   std::iota(order.begin(), order.end(), int64_t{0});
   std::reverse(order.begin(), order.end() - 1);
   const auto first = last_output(content, plan, x, terms);
-  const auto second = last_output(content, plan, reversed, rows_of(terms, order));
+  const auto second =
+      last_output(content, plan, reversed, rows_of(terms, order, content.tokens));
   double worst = 0;
   for (std::size_t i = 0; i < first.size(); ++i)
     worst = std::max(worst, std::fabs(double{first[i]} - double{second[i]}));
@@ -140,6 +141,16 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
     relative_scores(plan.relative, offset, all.slice(0, offset, count),
                     View<const double, 3>(k.data(), keys.extents()), products);
   }
+  std::vector<double> projected(met.size());
+  const View<double, 3> of_queries(projected.data(), out.extents());
+  if (!plan.relative.projected.empty()) {
+    const std::vector<double> r = relative_queries(terms_of(content, plan));
+    const std::array<std::ptrdiff_t, 3> shape{tokens, content.heads,
+                                              plan.relative.projected[0].head_dim};
+    projected_scores(plan.relative, offset,
+                     View<const double, 3>(r.data(), shape).slice(0, offset, count),
+                     of_queries);
+  }
   for (int64_t h = 0; h < content.heads; ++h)
     for (int64_t i = 0; i < count; ++i) {
       const int64_t end = visibility == Visibility::causal ? offset + i + 1 : tokens;
@@ -148,7 +159,7 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
         double dot = products(h, i, j);
         for (int64_t d = 0; d < size; ++d)
           dot += double{queries(i, h, d)} * double{keys(j, h, d)};
-        out(h, i, j) += dot * scale;
+        out(h, i, j) += dot * scale + of_queries(h, i, j);
       }
       if (causal_only(plan)) {
         std::vector<double> row(static_cast<std::size_t>(end)), query;

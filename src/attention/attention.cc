@@ -10,6 +10,7 @@
 #include "src/attention/check.h"
 #include "src/attention/problem.h"
 #include "src/attention/tile.h"
+#include "src/attention/token_rotation.h"
 #include "src/core/overloaded.h"
 #include "src/core/size.h"
 #include "src/core/tensor.h"
@@ -124,6 +125,7 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
       problem.size < 1 ? 1 : plan.softmax.factor * softmax_scale(problem.size));
   problem.softmax.cap = plan.softmax.cap;
   problem.softmax.sinks = plan.softmax.sinks;
+  problem.softmax.query_sinks = internal::read_if<float, 3>(named("sinks"), input.terms.sinks);
   problem.needs_gates = plan.gated;
   problem.position = {
       .query_rotary = plan.query_rotary ? &*plan.query_rotary : nullptr,
@@ -132,6 +134,8 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
       .relative = plan.relative.empty() ? nullptr : &plan.relative,
       .gates = internal::read_if<float, 3>(named("gates"), input.terms.gates),
       .log_gates = internal::read_if<float, 3>(named("log_gates"), input.terms.log_gates),
+      .relative_queries =
+          internal::read_if<float, 4>(named("relative_queries"), input.terms.relative_queries),
       .cumulative = plan.cumulative ? &*plan.cumulative : nullptr,
       .queries = plan.queries.get(),
       .keys = plan.keys.get(),
@@ -224,6 +228,8 @@ RelativeGradient relative_total(const internal::BackwardProblem<A>& problem,
     total.contextual = problem.relative.contextual.total(
         problem.contextual_sums, problem.batch * problem.heads * problem.parts, problem.parts,
         problem.heads, std::numbers::ln2 / problem.softmax.scale);
+  sum(problem.relative.projected, problem.projected_vectors, std::numbers::ln2,
+      total.projected);
   total.shift.resize(problem.relative.shift.size());
   if (!total.shift.empty())
     for (int64_t b = 0; b < problem.batch; ++b)
@@ -258,6 +264,18 @@ void forward(const AttentionInput& input, const AttentionPlan& plan, const Tenso
   if (lse.has_data()) check_shape("lse", problem.lse, {q.extent(0), q.extent(2), q.extent(1)});
   prepare_position(problem);
   internal::run_forward(problem);
+}
+
+// The gradient of a term, if it is required: it has the shape of the term.
+template <std::size_t Rank>
+View<float, Rank> gradient_of(std::string_view name, const Tensor& tensor,
+                              View<const float, Rank> term) {
+  const std::string who = "the gradient of " + std::string(name);
+  const auto view = internal::write_if<float, Rank>(named(who), tensor);
+  if (!view.data()) return view;
+  check_shape(who, view, term.extents());
+  check_places_of(who, tensor);
+  return view;
 }
 
 template <typename T>
@@ -325,12 +343,17 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
     problem.key_vectors = {problem.relative.keys, each};
     problem.query_vectors = {problem.relative.queries, each};
     problem.value_vectors = {problem.relative.values, each};
+    problem.projected_vectors = {problem.relative.projected, each};
   }
   std::optional<internal::Numbers<A>> contextual_sums;
   if (relative_grad && problem.contextual_positions()) {
     contextual_sums.emplace(each * problem.relative.contextual.numbers());
     problem.contextual_sums = contextual_sums->data();
   }
+  problem.relative_query_grad = gradient_of("relative_queries", gradient.terms.relative_queries,
+                                            problem.position.relative_queries);
+  problem.query_sink_grad =
+      gradient_of("sinks", gradient.terms.sinks, problem.softmax.query_sinks);
   std::vector<double> gate_sums;
   const auto gates_grad =
       internal::write_if<float, 3>(named("the gradient of the gates"), gradient.terms.gates);
@@ -370,16 +393,19 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
 
 void attention(const AttentionInput& input, const AttentionPlan& plan, const Tensor& out,
                const Tensor& lse) {
+  const internal::RotatedInput rotated(input, plan);
   internal::by_type(named("q"), input.q,
-                    [&]<typename T>(T) { forward<T>(input, plan, out, lse); });
+                    [&]<typename T>(T) { forward<T>(rotated.input(), plan, out, lse); });
 }
 
 void attention_backward(const AttentionInput& input, const AttentionPlan& plan,
                         const ConstTensor& out, const ConstTensor& lse,
                         const ConstTensor& out_grad, const AttentionGradient& gradient) {
+  const internal::RotatedInput rotated(input, plan);
   internal::by_type(named("q"), input.q, [&]<typename T>(T) {
-    backward<T>(input, plan, out, lse, out_grad, gradient);
+    backward<T>(rotated.input(), plan, out, lse, out_grad, gradient);
   });
+  rotated.backward(gradient);
 }
 
 }  // namespace gnomon

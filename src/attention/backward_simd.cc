@@ -48,7 +48,7 @@ template <typename A>
 struct BackwardScratch {
   internal::Carve<A> carve;
   // Buffers for `rows` queries.
-  A *q, *out_grad, *q_grad, *lse, *delta;
+  A *q, *out_grad, *q_grad, *lse, *delta, *relative_q, *relative_q_grad;
   // Buffers for one tile.
   A *row_scratch, *key, *key_panels, *value_panels, *scores, *score_grad, *slope;
   AddedScratch<A> added;
@@ -63,6 +63,8 @@ struct BackwardScratch {
     q_grad = carve.take(rows * size);
     lse = carve.take(rows);
     delta = carve.take(rows);
+    relative_q = carve.take(rows * RelativeStride(problem));
+    relative_q_grad = carve.take(rows * RelativeStride(problem));
     row_scratch = carve.take(16 * std::max(size, values));
     key = carve.take(tile_keys * size);
     key_panels = carve.take(columns * problem.size);
@@ -160,6 +162,8 @@ void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
     RotateRow(problem.position.query_rotary, rows.batch, query, Direction::forward, q);
     ShiftRow(problem, rows.head, q);
     ScaleRow(factor, padded(size), q);
+    PackRelativeQuery(problem, rows.batch, query, rows.head,
+                      at.relative_q + row * RelativeStride(problem));
     LoadRow(problem.out, of_queries, rows.batch, query, rows.head, values, at.row_scratch);
     LoadRow(problem.out_grad, of_queries, rows.batch, query, rows.head, values, out_grad);
     const A delta = Dot(at.row_scratch, out_grad, padded(values));
@@ -168,12 +172,15 @@ void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
     const A lse = problem.lse(rows.batch, rows.head, query);
     constexpr A infinity = std::numeric_limits<A>::infinity();
     at.lse[row] = lse == -infinity ? infinity : static_cast<A>(log2_of_e) * lse;
-    if (problem.softmax.sinks.empty() || lse == -infinity) continue;
+    if (!problem.has_sinks()) continue;
     // The gradients of the scores of a row sum to this, and without a sink to 0.
-    const double lost = static_cast<double>(delta) *
-                        std::exp(problem.softmax.sinks[static_cast<std::size_t>(rows.head)] -
-                                 static_cast<double>(lse));
+    const double log_weight =
+        problem.sink(rows.batch, rows.head, query) - static_cast<double>(lse);
+    const double lost =
+        lse == -infinity ? 0 : static_cast<double>(delta) * std::exp(log_weight);
     sink -= lost;
+    if (problem.query_sink_grad.data())
+      problem.query_sink_grad(rows.batch, rows.head, query) = static_cast<float>(-lost);
     if (problem.column_sums)
       problem.column_sums[problem.sums_at(rows) * problem.keys + query + problem.mask.offset] -=
           lost;
@@ -210,6 +217,7 @@ const A* Ungate(const BackwardProblem<A>& problem, const Tile& tile, const Colum
 // The factors of products with the rows of a tile.
 struct TileFactors {
   Factors q = Factors::all, out_grad = Factors::all, key = Factors::all;
+  Factors relative_q = Factors::all;
 };
 
 // Adds the gradients of the relative vectors of a tile, and their terms in the gradients of its
@@ -231,6 +239,11 @@ void RelativeBackward(const BackwardProblem<A>& problem, const Tile& tile, std::
     RowTermsBackward(problem, relative.keys[t], tile, columns, at.score_grad, scratch,
                      at.q + first * stride, factors.q, at.q_grad + first * stride,
                      sums_of(problem.key_vectors, t, relative.keys[t]));
+  const std::int64_t row = first * RelativeStride(problem);
+  for (std::size_t t = 0; t < relative.projected.size(); ++t)
+    RowTermsBackward(problem, relative.projected[t], tile, columns, at.score_grad, scratch,
+                     at.relative_q + row, factors.relative_q, at.relative_q_grad + row,
+                     sums_of(problem.projected_vectors, t, relative.projected[t]));
   for (std::size_t t = 0; t < relative.queries.size(); ++t)
     KeyTermsBackward(problem, relative.queries[t], tile, columns, at.score_grad, scratch,
                      at.key, factors.key, sums.key + tile.key * stride,
@@ -259,14 +272,15 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   // The running numbers of all rows at the right end of the tile.
   const double* starts = problem.walks() ? at.walk.starts_of(tile.key / tile_keys) : nullptr;
   if (problem.stick_breaking && WalkEnded(problem, starts + first, tile.rows())) return;
+  const QueryRows<A> rows{q, at.relative_q + first * RelativeStride(problem)};
   const bool hides =
-      MakeScores(problem, tile, columns, q, at.key_panels, at.added, at.scores, slope);
+      MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores, slope);
   if (starts) WalkBackward(problem, tile, columns, at.walk, starts, first, at.scores);
   TileFactors factors;
   if (hides || !problem.relative.empty()) {
     if (!of_keys) of_keys = FactorsOf(at.key, packed, size);
     factors = {FactorsOf(q, tile.rows(), size), FactorsOf(out_grad, tile.rows(), values),
-               *of_keys};
+               *of_keys, FactorsOf(rows.relative, tile.rows(), RelativeSize(problem))};
   }
   const A* met[tile_rows];
   const bool meets =
@@ -332,8 +346,8 @@ void WalkKeys(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t ke
         if (!tile.keys || WalkEnded(problem, at.walk.running + first, tile.rows())) continue;
         SeenColumns columns;
         FindColumns<A>(problem, tile, columns);
-        MakeScores<A>(problem, tile, columns, at.q + first * stride, at.key_panels, at.added,
-                      at.scores);
+        MakeScores<A>(problem, tile, columns, {at.q + first * stride, nullptr}, at.key_panels,
+                      at.added, at.scores);
         WalkPast(problem, tile, columns, at.walk, first, at.scores);
       }
   }
@@ -355,6 +369,7 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
     for (std::int64_t i = 0; i < queries; i += tile_rows)
       PackQueryRows(problem, tile_of(g, i), at, g * queries + i);
   std::fill_n(at.q_grad, group * queries * stride, A(0));
+  std::fill_n(at.relative_q_grad, group * queries * RelativeStride(problem), A(0));
 
   const std::int64_t begin = visible_keys(problem, query).begin / tile_keys * tile_keys;
   const std::int64_t end = visible_keys(problem, query + queries - 1).end;
@@ -390,6 +405,8 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
       A* row = at.q_grad + (g * queries + i) * stride;
       RotateRow(problem.position.query_rotary, b, query + i, Direction::inverse, row);
       StoreRow(problem.q_grad, b, query + i, key_head * group + g, size, scale, row);
+      StoreRelativeGrad(problem, b, query + i, key_head * group + g,
+                        at.relative_q_grad + (g * queries + i) * RelativeStride(problem));
     }
 }
 

@@ -28,6 +28,15 @@ void check_mask(const AttentionProblem& problem) {
   if (mask.left && *mask.left < 0) refuse(operation, "left must not be negative", *mask.left);
   if (mask.right && *mask.right < 0)
     refuse(operation, "right must not be negative", *mask.right);
+  if (mask.rate < 1) refuse(operation, "rate must be at least 1", mask.rate);
+  if (mask.rate == 1) return;
+  if (mask.visibility != Visibility::causal || mask.left || mask.right)
+    refuse(operation, "a rate above 1 requires a causal mask without limits", mask.rate);
+  const BiasForm& bias = *problem.position.bias;
+  if (problem.position.relative ||
+      !(std::holds_alternative<NoBias>(bias) || std::holds_alternative<DenseBias>(bias)))
+    refuse(operation, "a rate above 1 requires a plan without a bias or vectors by distance",
+           mask.rate);
 }
 
 void check_positions(std::string_view name, const Positions& positions, int64_t batch,
@@ -248,6 +257,14 @@ void check_ids_of_distances(const AttentionProblem& problem) {
                id);
 }
 
+template <std::size_t Rank>
+void check_term(std::string_view name, View<const float, Rank> term,
+                const std::array<std::ptrdiff_t, Rank>& wanted) {
+  if (term.extents() != wanted)
+    refuse(operation, std::string(name) + " must be " + gnomon::shape_text(wanted),
+           gnomon::shape_text(term.extents()));
+}
+
 void check_cumulative(const AttentionProblem& problem) {
   const auto& position = problem.position;
   const View<const float, 3>& gates = position.log_gates;
@@ -296,12 +313,21 @@ void check_relative(const AttentionProblem& problem) {
              gnomon::shape_text(extents));
   }
   check_cumulative(problem);
+  const auto& r = position.relative_queries;
+  const bool projects = position.relative && !position.relative->projected.empty();
+  if (projects != (r.data() != nullptr))
+    refuse(operation,
+           "relative_queries must be given if and only if the plan has projected vectors",
+           projects ? "none" : "relative_queries alone");
   if (!position.relative) return;
   const RelativeForm& form = *position.relative;
   if (problem.softmax.cap)
     refuse(operation, "a softmax cap cannot be combined with relative vectors",
            *problem.softmax.cap);
   gnomon::check(form, problem.heads, problem.size, problem.value_dim);
+  if (projects)
+    check_term("relative_queries", r,
+               {problem.batch, problem.queries, problem.heads, form.projected[0].head_dim});
   for (const auto* tables : {&form.keys, &form.queries, &form.values})
     for (const RelativeVectors& table : *tables) check_distances(problem, table);
   if (!form.shift.empty() && position.query_rotary)
@@ -323,7 +349,7 @@ void check_walk(const AttentionProblem& problem) {
   unless(!problem.softmax.cap, "cannot be combined with a softmax cap", "both");
   unless(!problem.gated(), "cannot be combined with gates", "both");
   if (problem.stick_breaking) {
-    unless(problem.softmax.sinks.empty(), "cannot be combined with sinks", "both");
+    unless(!problem.has_sinks(), "cannot be combined with sinks", "both");
     unless(!problem.position.relative, "cannot be combined with relative vectors", "both");
   } else {
     unless(problem.softmax.scale != 0, "require a softmax scale other than 0", "0");
@@ -355,6 +381,12 @@ void check(const AttentionProblem& problem) {
         static_cast<int64_t>(softmax.sinks.size()));
   for (const double sink : softmax.sinks)
     if (!std::isfinite(sink)) refuse(operation, "sinks must be finite", sink);
+  if (softmax.query_sinks.data()) {
+    if (!softmax.sinks.empty())
+      refuse(operation, "sinks must be given for each head or for each query, not both",
+             "both");
+    check_term("sinks", softmax.query_sinks, {problem.batch, problem.heads, problem.queries});
+  }
   check_mask(problem);
   const auto& position = problem.position;
   if (position.queries || position.keys) {

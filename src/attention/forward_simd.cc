@@ -36,7 +36,7 @@ using internal::part_keys;
 template <typename A>
 struct ForwardScratch {
   internal::Carve<A> carve;
-  A *q, *row_scratch, *key_panels, *value, *scores;
+  A *q, *relative_q, *row_scratch, *key_panels, *value, *scores;
   AddedScratch<A> added;
   WalkRows<A> walk;
   State<A> total, part;
@@ -44,6 +44,7 @@ struct ForwardScratch {
   ForwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
       : carve(block),
         q(carve.take(rows * row_stride(problem.size))),
+        relative_q(carve.take(rows * RelativeStride(problem))),
         row_scratch(carve.take(16 * row_stride(problem.size))),
         key_panels(carve.take(Panels<A>(tile_keys) * Panel<A>() * problem.size)),
         value(carve.take(tile_keys * row_stride(problem.value_dim))),
@@ -64,7 +65,8 @@ void ForHeads(const AttentionProblem& problem, const ForwardPiece& piece, const 
 }
 
 template <typename A>
-void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A* q) {
+void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A* q,
+                 A* relative_q) {
   const A factor = static_cast<A>(QueryFactor(problem));
   const std::int64_t stride = row_stride(problem.size);
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
@@ -80,6 +82,8 @@ void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A*
                   Direction::forward, to);
         ShiftRow(problem, head + h, to);
         ScaleRow(factor, padded(problem.size), to);
+        PackRelativeQuery(problem, piece.batch, piece.query + i, head + h,
+                          relative_q + (row + i * heads + h) * RelativeStride(problem));
       }
   });
 }
@@ -136,8 +140,10 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
           continue;
         SeenColumns columns;
         FindColumns<A>(problem, tile, columns);
-        const bool hides = MakeScores(problem, tile, columns, at.q + first * row_stride(size),
-                                      at.key_panels, at.added, at.scores);
+        const QueryRows<A> rows{at.q + first * row_stride(size),
+                                at.relative_q + first * RelativeStride(problem)};
+        const bool hides =
+            MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores);
         if (hides && !factors) factors = FactorsOf(at.value, keys, values);
         if (problem.walks()) Walk(problem, tile, columns, at.walk, first, at.scores);
         if (!problem.stick_breaking) TakeScores(tile, columns, values, at.scores, state, first);
@@ -191,7 +197,7 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
     for (std::int64_t n = begin; n < end; ++n) {
       const ForwardPiece piece = plan.piece(problem, n);
       const internal::KeyRange range = SeenByPiece(problem, piece);
-      PackQueries(problem, piece, at.q);
+      PackQueries(problem, piece, at.q, at.relative_q);
       if (problem.walks()) StartWalks(problem, piece, at);
       if (range.begin >= range.end) at.total.Clear();
       const std::int64_t first = range.begin / part_keys;
@@ -262,7 +268,7 @@ void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
       // Heads of the same keys follow each other, because they are adjacent in memory.
       const std::int64_t n_piece = n % plan.pieces, part = n / plan.pieces;
       const ForwardPiece piece = plan.piece(problem, n_piece);
-      PackQueries(problem, piece, at.q);
+      PackQueries(problem, piece, at.q, at.relative_q);
       RunPart(problem, piece, InPart(SeenByPiece(problem, piece), part), at,
               states.at(n_piece, part));
     }
@@ -286,7 +292,7 @@ void ForwardDirectly(const ForwardProblem<float>& problem) {
       const internal::DirectPlan::Piece piece = plan.piece(problem, n);
       for (std::int64_t h = 0; h < piece.heads; ++h)
         PackQueries(problem, {piece.batch, piece.first + h, 0, problem.queries},
-                    at.q + h * rows * row_stride(problem.size));
+                    at.q + h * rows * row_stride(problem.size), static_cast<float*>(nullptr));
       const internal::KeyRange range =
           SeenByPiece(problem, {piece.batch, piece.first, 0, problem.queries});
       RunDirectly(problem, piece, InPart(range, piece.part), at, [&](std::int64_t head) {

@@ -59,11 +59,15 @@ struct KvCache<T>::Move {
 template <typename T>
 KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotaryFrequencies> frequencies)
     : shape_(shape), frequencies_(std::move(frequencies)) {
-  const std::pair<const char*, std::int64_t> extents[] = {
-      {"batch", shape.batch},       {"capacity", shape.capacity},   {"heads", shape.heads},
-      {"head_dim", shape.head_dim}, {"value_dim", shape.value_dim}, {"axes", shape.axes}};
+  const std::pair<const char*, std::int64_t> extents[] = {{"batch", shape.batch},
+                                                          {"capacity", shape.capacity},
+                                                          {"heads", shape.heads},
+                                                          {"head_dim", shape.head_dim},
+                                                          {"axes", shape.axes}};
   for (const auto& [what, extent] : extents)
     if (extent < 1) refuse("kv_cache", std::string(what) + " must be at least 1", extent);
+  if (shape.value_dim < 0)
+    refuse("kv_cache", "value_dim must not be negative", shape.value_dim);
   const Positions none = consecutive(0, 0, shape.batch);
   axes_.assign(to_size(shape.axes), none);
   if (frequencies_) {
@@ -97,6 +101,7 @@ View<const T, 4> KvCache<T>::keys() const noexcept {
 }
 template <typename T>
 View<const T, 4> KvCache<T>::values() const noexcept {
+  if (shape_.value_dim == 0) return keys();
   return View<const T, 4>(const_cast<KvCache*>(this)->value_rows()).slice(1, 0, tokens_);
 }
 
@@ -116,7 +121,7 @@ void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
   const std::array<std::ptrdiff_t, 4> of_v{shape_.batch, count, shape_.heads, shape_.value_dim};
   if (k.extents() != of_k)
     refuse("kv_cache", "k must be " + shape_text(of_k), shape_text(k.extents()));
-  if (v.extents() != of_v)
+  if (v.extents() != of_v && (shape_.value_dim > 0 || v.data()))
     refuse("kv_cache", "v must be " + shape_text(of_v), shape_text(v.extents()));
   if (count > room())
     refuse("kv_cache",
@@ -243,7 +248,7 @@ void KvCache<T>::put(std::int64_t at, View<const S, 4> k, View<const S, 4> v,
     rotate_append(k, *table, slot);
   else
     copy_append(k, slot);
-  copy_append(v, value_rows().slice(1, tokens_, count));
+  if (shape_.value_dim > 0) copy_append(v, value_rows().slice(1, tokens_, count));
   make(moves);
   for (const View<T, 4>& rows : {key_rows(), value_rows()})
     for (std::int64_t b = 0; b < shape_.batch; ++b) {

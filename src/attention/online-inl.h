@@ -154,9 +154,10 @@ void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t que
   double scale = sum == 0 ? 0 : 1 / sum;
   double lse = -std::numeric_limits<double>::infinity();
   if (sum != 0) lse = ln_of_2 * (static_cast<double>(most) + std::log2(sum));
-  if (!problem.softmax.sinks.empty()) {
+  const double sink = problem.has_sinks() ? problem.sink(b, head, query)
+                                          : -std::numeric_limits<double>::infinity();
+  if (sink != -std::numeric_limits<double>::infinity()) {
     // The sink takes its share of the weight and has a value of zero.
-    const double sink = problem.softmax.sinks[static_cast<std::size_t>(head)];
     const double together = std::max(sink, lse);
     const double all =
         together + std::log(std::exp(sink - together) + std::exp(lse - together));

@@ -42,12 +42,14 @@ struct AttentionProblem {
     double scale = 0;
     std::optional<double> cap;
     std::span<const double> sinks;
+    View<const float, 3> query_sinks;  // in place of `sinks`, if it has data
   } softmax;
   struct {
     const RotaryTable *query_rotary = nullptr, *key_rotary = nullptr;
     const BiasForm* bias = nullptr;
     const RelativeForm* relative = nullptr;  // null if the form is empty
     View<const float, 3> gates, log_gates;
+    View<const float, 4> relative_queries;
     const CumulativeBias* cumulative = nullptr;
     const Positions *queries = nullptr, *keys = nullptr;
   } position;
@@ -62,7 +64,13 @@ struct AttentionProblem {
   // Whether heads have relative vectors, so that a tile contains a single head.
   bool relative_vectors() const {
     const RelativeForm* form = position.relative;
-    return form && !(form->keys.empty() && form->queries.empty() && form->values.empty());
+    return form && !(form->keys.empty() && form->queries.empty() && form->values.empty() &&
+                     form->projected.empty());
+  }
+  bool has_sinks() const { return softmax.query_sinks.data() || !softmax.sinks.empty(); }
+  double sink(std::int64_t b, std::int64_t head, std::int64_t query) const {
+    if (!softmax.query_sinks.data()) return softmax.sinks[static_cast<std::size_t>(head)];
+    return static_cast<double>(softmax.query_sinks(b, head, query));
   }
   bool gated() const { return position.gates.data(); }
   std::int64_t contextual_positions() const {  // 0 without contextual vectors
@@ -110,9 +118,12 @@ struct BackwardProblem : TypedProblem<A> {
     return (tile.batch * this->heads + tile.head) * parts + tile.part;
   }
   View<float, 4> dense_grad;
-  RelativeSums<A> key_vectors, query_vectors, value_vectors;  // empty if not required
+  // Empty if not required.
+  RelativeSums<A> key_vectors, query_vectors, value_vectors, projected_vectors;
   A* contextual_sums = nullptr;  // [B, Hq, parts, P, row_stride(D)], initially zero, or null
   double* gate_sums = nullptr;   // [B, Hq, T], initially zero
+  View<float, 4> relative_query_grad;
+  View<float, 3> query_sink_grad;
   // Sums of the gradients of scores by key, less the sums by query: [B, Hq, parts, S],
   // initially zero, or null.
   double* column_sums = nullptr;
@@ -126,7 +137,9 @@ struct KeyRange {
 // Returns the keys that query row i sees by the mask alone. Both ends grow with i.
 inline KeyRange visible_keys(const AttentionProblem& problem, std::int64_t i) {
   constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t own = i + problem.mask.offset, keys = problem.keys;
+  const std::int64_t keys = problem.keys;
+  std::int64_t own = i + problem.mask.offset;
+  if (problem.mask.rate > 1) own = (own + 1) / problem.mask.rate - 1;  // -1: none
   const std::int64_t before = problem.mask.left.value_or(none);
   std::int64_t after = problem.mask.right.value_or(none);
   if (problem.mask.visibility == Visibility::causal) after = 0;

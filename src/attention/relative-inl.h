@@ -52,7 +52,8 @@ struct RelativeScratch {
     if (problem.relative.empty() && !problem.gated()) return;
     rows = carve.take(tile_rows * tile_keys);
     std::int64_t most = 0;
-    for (const auto* tables : {&problem.relative.keys, &problem.relative.values})
+    const auto& relative = problem.relative;
+    for (const auto* tables : {&relative.keys, &relative.values, &relative.projected})
       for (const RelativeTable<A>& table : *tables)
         most = std::max(most, tile_rows * MostVectors(problem, table, tile_keys));
     for (const RelativeTable<A>& table : problem.relative.queries)
@@ -62,11 +63,53 @@ struct RelativeScratch {
   }
 };
 
+// Packed queries of a tile: rows of the heads, and of the relative queries in units of ln 2
+// [rows, row_stride(K)], which are null without projected tables.
+template <typename A>
+struct QueryRows {
+  const A *q, *relative;
+};
+
+// Elements of a relative query: K, or 0 without projected tables.
+template <typename A>
+std::int64_t RelativeSize(const TypedProblem<A>& problem) {
+  return problem.relative.projected.empty() ? 0 : problem.relative.projected[0].size();
+}
+template <typename A>
+std::int64_t RelativeStride(const TypedProblem<A>& problem) {
+  const std::int64_t size = RelativeSize(problem);
+  return size ? row_stride(size) : 0;
+}
+
+// Packs the relative query of one row; that of a padding token as zeros.
+template <typename A>
+void PackRelativeQuery(const TypedProblem<A>& problem, std::int64_t b, std::int64_t query,
+                       std::int64_t head, A* HWY_RESTRICT to) {
+  const std::int64_t size = RelativeSize(problem);
+  if (!size) return;
+  const auto& from = problem.position.relative_queries;
+  const bool padding = IsPadding(problem.position.queries, b, query);
+  for (std::int64_t n = 0; n < size; ++n)
+    to[n] =
+        padding ? A(0) : static_cast<A>(log2_of_e) * static_cast<A>(from(b, query, head, n));
+  std::fill(to + size, to + row_stride(size), A(0));
+}
+
+// Stores the gradient of the relative query of one row, if it is required.
+template <typename A>
+void StoreRelativeGrad(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t query,
+                       std::int64_t head, const A* from) {
+  if (!problem.relative_query_grad.data()) return;
+  for (std::int64_t n = 0; n < RelativeSize(problem); ++n)
+    problem.relative_query_grad(b, query, head, n) = static_cast<float>(from[n]);
+}
+
 // given[i] is the bias of row i in units of ln 2, if `biased`. It is replaced by the sum of all
 // terms that are added to the products of the tile: gate times bias, and the relative terms.
+// Returns false if there are none.
 template <typename A>
-void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                 const A* q, const A* key_panels, bool biased,
+bool AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
+                 const QueryRows<A>& queries, const A* key_panels, bool biased,
                  const RelativeScratch<A>& scratch, const A** given);
 
 // Computes the terms of the relative vectors of values in the gradient of the weights:

@@ -2,29 +2,41 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <numbers>
+#include <numeric>
+
+#include "src/attention/tile.h"
 
 namespace gnomon::internal {
 
 using std::int64_t;
 
 template <typename A>
-RelativeTable<A>::RelativeTable(const RelativeVectors& from, double factor)
+RelativeTable<A>::RelativeTable(const RelativeVectors& from, double factor, int64_t margin)
     : from_(&from),
-      vectors_(from.vectors()),
+      margin_(margin),
+      vectors_(from.vectors() + 2 * margin),
       size_(from.head_dim),
       rotated_(from.rows.front() > from.rows.back()),
       row_of_(from.rows),
       rows_(from.heads * vectors_ * row_stride(size_)),
       columns_(from.heads * size_ * row_stride(vectors_)) {
-  if (rotated_)
-    for (std::int32_t& row : row_of_) row = static_cast<std::int32_t>(vectors_ - 1) - row;
+  for (std::int32_t& row : row_of_)
+    row = static_cast<std::int32_t>(rotated_ ? end() - 1 - row : begin() + row);
+  if (margin) {  // distances of the margins have rows of their own: all rows are consecutive
+    std::vector<std::int32_t> outside(static_cast<std::size_t>(margin));
+    std::iota(outside.begin(), outside.end(), 0);
+    row_of_.insert(row_of_.begin(), outside.begin(), outside.end());
+    std::iota(outside.begin(), outside.end(), static_cast<std::int32_t>(end()));
+    row_of_.insert(row_of_.end(), outside.begin(), outside.end());
+  }
   for (int64_t h = 0; h < from.heads; ++h) {
     A* of_rows = rows_.data() + h * vectors_ * row_stride(size_);
     A* of_columns = columns_.data() + h * size_ * row_stride(vectors_);
-    for (int64_t r = 0; r < vectors_; ++r) {
-      const int64_t given = rotated_ ? vectors_ - 1 - r : r;
-      const double* vector = from.values.data() + (h * vectors_ + given) * size_;
+    for (int64_t r = begin(); r < end(); ++r) {
+      const int64_t given = rotated_ ? end() - 1 - r : r - begin();
+      const double* vector = from.values.data() + (h * from.vectors() + given) * size_;
       for (int64_t d = 0; d < size_; ++d) {
         const A value = static_cast<A>(factor * vector[d]);
         finite_ = finite_ && std::isfinite(value);
@@ -41,9 +53,9 @@ std::vector<double> RelativeTable<A>::total(const A* sums, int64_t count, int64_
   std::vector<double> result(from_->values.size());
   for (int64_t n = 0; n < count; ++n, sums += numbers()) {
     const int64_t head = from_->heads == 1 ? 0 : n / parts % heads;
-    for (int64_t r = 0; r < vectors_; ++r) {
-      const int64_t given = rotated_ ? vectors_ - 1 - r : r;
-      double* to = result.data() + (head * vectors_ + given) * size_;
+    for (int64_t r = begin(); r < end(); ++r) {
+      const int64_t given = rotated_ ? end() - 1 - r : r - begin();
+      double* to = result.data() + (head * from_->vectors() + given) * size_;
       for (int64_t d = 0; d < size_; ++d)
         to[d] += static_cast<double>(sums[r * row_stride(size_) + d]);
     }
@@ -94,6 +106,10 @@ PreparedRelative<A>::PreparedRelative(const RelativeForm& form, double factor)
   for (const RelativeVectors& one : form.values) values.emplace_back(one, 1);
   if (form.contextual)
     contextual = ContextualTable<A>(*form.contextual, std::numbers::log2e / factor);
+  // A tile that meets a vector of the table does not reach beyond these margins.
+  constexpr int64_t margin = tile_rows + tile_keys;
+  static_assert(margin % 16 == 0);  // so the columns of the vectors are aligned
+  for (const RelativeVectors& one : form.projected) projected.emplace_back(one, 1, margin);
 }
 
 template <typename A>

@@ -16,10 +16,14 @@ namespace gnomon::internal {
 template <typename A>
 class RelativeTable {
  public:
-  // Multiplies all elements by `factor`.
-  RelativeTable(const RelativeVectors& from, double factor);
+  // Multiplies all elements by `factor`. Adds `margin` vectors of zeros at both ends: those of
+  // the distances outside the table.
+  RelativeTable(const RelativeVectors& from, double factor, std::int64_t margin = 0);
 
-  std::int64_t vectors() const { return vectors_; }  // R
+  std::int64_t vectors() const { return vectors_; }  // R, with both margins
+  // The vectors [begin, end) of the form.
+  std::int64_t begin() const { return margin_; }
+  std::int64_t end() const { return vectors_ - margin_; }
   std::int64_t size() const { return size_; }
   bool finite() const { return finite_; }  // whether all elements are finite
   bool by_coordinates() const { return !from_->coordinates.empty(); }
@@ -31,12 +35,12 @@ class RelativeTable {
                ? places[static_cast<std::size_t>(id)]
                : 0;
   }
-  // Returns the row of a distance. Distances outside the table are clamped, because no score at
-  // such a distance is visible.
+  // Returns the row of a distance. Distances outside the table are clamped: no score at such a
+  // distance is visible, or the vector at the end of the margin is zero.
   std::int32_t row(std::int64_t distance) const {
     const std::int64_t last = static_cast<std::int64_t>(row_of_.size()) - 1;
     return row_of_[static_cast<std::size_t>(
-        std::clamp<std::int64_t>(distance - from_->min_distance, 0, last))];
+        std::clamp<std::int64_t>(distance - from_->min_distance + margin_, 0, last))];
   }
   const A* rows(std::int64_t head) const {  // [R, row_stride(size)]
     return rows_.data() + (from_->heads == 1 ? 0 : head) * vectors_ * row_stride(size_);
@@ -53,7 +57,7 @@ class RelativeTable {
 
  private:
   const RelativeVectors* from_;
-  std::int64_t vectors_, size_;
+  std::int64_t margin_, vectors_, size_;
   bool rotated_;  // whether the order of rows is reversed
   bool finite_ = true;
   std::vector<std::int32_t> row_of_;
@@ -92,13 +96,15 @@ class ContextualTable {
 // packed queries do.
 template <typename A>
 struct PreparedRelative {
-  std::vector<RelativeTable<A>> keys, queries, values;
+  std::vector<RelativeTable<A>> keys, queries, values, projected;
   std::vector<A> shift;  // [H, D]
   ContextualTable<A> contextual;
 
   PreparedRelative() = default;
   PreparedRelative(const RelativeForm& form, double factor);
-  bool empty() const { return keys.empty() && queries.empty() && values.empty(); }
+  bool empty() const {
+    return keys.empty() && queries.empty() && values.empty() && projected.empty();
+  }
 };
 
 // Sums of the gradient of each table of one kind, [B, H, parts, R, row_stride(size)], initially

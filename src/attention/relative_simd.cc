@@ -6,77 +6,11 @@
 
 #include "hwy/highway.h"
 #include "src/attention/relative-inl.h"
+#include "src/attention/used_vectors-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
-
-// The vectors [begin, begin + count) of a table that a tile uses. The vector of (i, j) has the
-// index begin + of_query(i)[j].
-struct UsedVectors {
-  enum class Step { one = 1, run, any };  // indices of a row: all equal, consecutive, or any
-  std::int64_t begin = 0, count = 0;
-  Step way = Step::any;
-  const std::int32_t* columns = nullptr;
-  std::ptrdiff_t step = 0;
-
-  const std::int32_t* of_query(std::int64_t i) const { return columns + i * step; }
-};
-
-template <typename A>
-UsedVectors FindVectors(const TypedProblem<A>& problem, const RelativeTable<A>& table,
-                        const Tile& tile, const RelativeScratch<A>& scratch) {
-  auto* columns = reinterpret_cast<std::int32_t*>(scratch.columns);
-  UsedVectors met;
-  met.columns = columns;
-  const auto of_query = [&](std::int64_t i) {
-    return table.place(query_id(problem, tile.batch, tile.query + i));
-  };
-  const auto of_key = [&](std::int64_t j) {
-    return table.place(key_id(problem, tile.batch, tile.key + j));
-  };
-  const auto cover = [&](std::int32_t least, std::int32_t most) {
-    met.begin = least / 16 * 16;
-    met.count = most + 1 - met.begin;
-  };
-  if (!table.by_coordinates() && IsRegular(problem, tile)) {
-    const std::int64_t count = tile.queries - 1 + tile.keys;
-    const std::int64_t first = of_key(0) - of_query(0) - (tile.queries - 1);
-    const std::int32_t least = table.row(first), most = table.row(first + count - 1);
-    cover(least, most);
-    bool run = true;
-    for (std::int64_t n = 0; n < count; ++n) {
-      columns[n] = table.row(first + n) - static_cast<std::int32_t>(met.begin);
-      run = run && columns[n] == columns[0] + n;
-    }
-    std::fill(columns + count, columns + tile.queries + padded(tile.keys), columns[count - 1]);
-    met.way = least == most ? UsedVectors::Step::one
-              : run         ? UsedVectors::Step::run
-                            : UsedVectors::Step::any;
-    met.columns = columns + tile.queries - 1;
-    met.step = -1;
-    return met;
-  }
-  std::int64_t nearest = of_key(0), furthest = nearest, early = of_query(0), late = early;
-  for (std::int64_t j = 1; j < tile.keys; ++j) {
-    nearest = std::min(nearest, of_key(j));
-    furthest = std::max(furthest, of_key(j));
-  }
-  for (std::int64_t i = 1; i < tile.queries; ++i) {
-    early = std::min(early, of_query(i));
-    late = std::max(late, of_query(i));
-  }
-  cover(table.row(nearest - late), table.row(furthest - early));
-  met.step = tile_keys;
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const std::int64_t own = of_query(i);
-    std::int32_t* row = columns + i * tile_keys;
-    for (std::int64_t j = 0; j < tile.keys; ++j)
-      row[j] = table.row(of_key(j) - own) - static_cast<std::int32_t>(met.begin);
-    std::fill(row + tile.keys, row + padded(tile.keys), 0);
-  }
-  return met;
-}
 
 // Computes c [rows, columns] = a [rows, depth] b, in sums of at most part_products products.
 template <typename A>
@@ -255,23 +189,36 @@ void ForPanels(const Tile& tile, const Body& body) {
   }
 }
 
-// rows [queries, tile_keys] += a_i . vector of (i, j), for each table of `tables`. a: packed
-// rows of the tables' size.
+// scratch.product [queries, stride] = the products of rows a with all used vectors. a: packed
+// rows of the table's size. Products with vectors of the margins are 0, for any row.
+template <typename A>
+void MultiplyByVectors(const RelativeTable<A>& table, const Tile& tile, const UsedVectors& met,
+                       const Columns& seen, const A* a, std::ptrdiff_t stride,
+                       const RelativeScratch<A>& scratch) {
+  Product<A> product;
+  product.a = a, product.a_stride = row_stride(table.size());
+  product.b = table.columns(tile.head) + met.begin + seen.begin;
+  product.b_row = row_stride(table.vectors());
+  product.c = scratch.product + seen.begin, product.c_row = stride;
+  MultiplyDeep(product, table.size(), tile.queries, padded(seen.end - seen.begin));
+  for (std::int64_t i = 0; i < tile.queries; ++i) {  // readers may read past the end
+    A* row = scratch.product + i * stride;
+    std::fill_n(row, seen.begin, A(0));
+    std::fill(row + seen.end, row + padded(met.count) + 16, A(0));
+  }
+}
+
+// rows [queries, tile_keys] += a_i . vector of (i, j), for each table of `tables`.
 template <typename A>
 void AddQueryTerms(const TypedProblem<A>& problem, const std::vector<RelativeTable<A>>& tables,
                    const Tile& tile, const SeenColumns& columns, const A* a,
                    const RelativeScratch<A>& scratch) {
   for (const RelativeTable<A>& table : tables) {
     const UsedVectors met = FindVectors(problem, table, tile, scratch);
+    const Columns seen = OutsideMargins(table, met);
+    if (seen.begin == seen.end) continue;
     const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
-    Product<A> product;
-    product.a = a, product.a_stride = row_stride(table.size());
-    product.b = table.columns(tile.head) + met.begin,
-    product.b_row = row_stride(table.vectors());
-    product.c = scratch.product, product.c_row = stride;
-    MultiplyDeep(product, table.size(), tile.queries, padded(met.count));
-    for (std::int64_t i = 0; i < tile.queries; ++i)  // SpreadByRow may read past the end
-      std::fill_n(scratch.product + i * stride + padded(met.count), 16, A(0));
+    MultiplyByVectors(table, tile, met, seen, a, stride, scratch);
     SpreadByRow(tile, columns, met, scratch.product, stride, scratch.rows);
   }
 }
@@ -293,10 +240,34 @@ void AddKeyTerms(const TypedProblem<A>& problem, const Tile& tile, const SeenCol
     });
 }
 
+// AddRelative for a form with nothing but one projected table: the products are the terms,
+// without a copy, if the vectors of a row are consecutive. Returns nothing if they are not.
 template <typename A>
-void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
-                 const A* q, const A* key_panels, bool biased,
+std::optional<bool> ProjectTerms(const TypedProblem<A>& problem, const Tile& tile, const A* r,
+                                 const RelativeScratch<A>& scratch, const A** given) {
+  const RelativeTable<A>& table = problem.relative.projected[0];
+  const UsedVectors met = FindVectors(problem, table, tile, scratch);
+  const Columns seen = OutsideMargins(table, met);
+  if (seen.begin == seen.end) return false;
+  if (met.way != UsedVectors::Step::run) return std::nullopt;
+  const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
+  MultiplyByVectors(table, tile, met, seen, r, stride, scratch);
+  for (std::int64_t i = 0; i < tile.queries; ++i)
+    given[i] = scratch.product + i * stride + met.of_query(i)[0];
+  return true;
+}
+
+template <typename A>
+bool AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenColumns& columns,
+                 const QueryRows<A>& queries, const A* key_panels, bool biased,
                  const RelativeScratch<A>& scratch, const A** given) {
+  const auto& relative = problem.relative;
+  if (!biased && relative.keys.empty() && relative.queries.empty()) {
+    if (relative.projected.empty()) return false;
+    if (relative.projected.size() == 1)
+      if (const auto terms = ProjectTerms(problem, tile, queries.relative, scratch, given))
+        return *terms;
+  }
   const hn::ScalableTag<A> d;
   for (std::int64_t r = 0; r < tile.rows(); ++r) {
     const Columns& seen = columns[r / block_rows];
@@ -311,8 +282,10 @@ void AddRelative(const TypedProblem<A>& problem, const Tile& tile, const SeenCol
          j += static_cast<std::int64_t>(hn::Lanes(d)))
       hn::Store(from ? hn::Mul(gate, hn::LoadU(d, from + j)) : hn::Zero(d), d, to + j);
   }
-  AddQueryTerms(problem, problem.relative.keys, tile, columns, q, scratch);
+  AddQueryTerms(problem, relative.keys, tile, columns, queries.q, scratch);
+  AddQueryTerms(problem, relative.projected, tile, columns, queries.relative, scratch);
   AddKeyTerms(problem, tile, columns, key_panels, scratch);
+  return true;
 }
 
 template <typename A>
@@ -354,22 +327,25 @@ void RowTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
                       const RelativeScratch<A>& scratch, const A* a, Factors factors, A* a_sum,
                       A* vector_sums) {
   const UsedVectors met = FindVectors(problem, table, tile, scratch);
+  const Columns seen = OutsideMargins(table, met);
+  if (seen.begin == seen.end) return;
+  const std::int64_t first = met.begin + seen.begin, count = seen.end - seen.begin;
   const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
   const std::ptrdiff_t row = row_stride(table.size());
   CollectByRow(tile, columns, met, grad, scratch.product, stride);
   Product<A> product;
-  product.a = scratch.product, product.a_stride = stride;
+  product.a = scratch.product + seen.begin, product.a_stride = stride;
   if (a_sum) {
-    product.depth = met.count, product.factors = FactorsOf(table);
-    product.b = table.rows(tile.head) + met.begin * row, product.b_row = row;
+    product.depth = count, product.factors = FactorsOf(table);
+    product.b = table.rows(tile.head) + first * row, product.b_row = row;
     product.c = a_sum, product.c_row = row;
     Multiply<Left::by_row, Into::add>(product, tile.queries, padded(table.size()));
   }
   if (vector_sums) {
     product.depth = tile.queries, product.factors = factors;
     product.b = a, product.b_row = row;
-    product.c = vector_sums + met.begin * row, product.c_row = row;
-    Multiply<Left::by_column, Into::add>(product, met.count, padded(table.size()));
+    product.c = vector_sums + first * row, product.c_row = row;
+    Multiply<Left::by_column, Into::add>(product, count, padded(table.size()));
   }
 }
 
@@ -397,8 +373,9 @@ void KeyTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
 }
 
 #define GNOMON_RELATIVE(A)                                                                     \
-  template void AddRelative(const TypedProblem<A>&, const Tile&, const SeenColumns&, const A*, \
-                            const A*, bool, const RelativeScratch<A>&, const A**);             \
+  template bool AddRelative(const TypedProblem<A>&, const Tile&, const SeenColumns&,           \
+                            const QueryRows<A>&, const A*, bool, const RelativeScratch<A>&,    \
+                            const A**);                                                        \
   template bool ComputeValueTerms(const TypedProblem<A>&, const Tile&, const SeenColumns&,     \
                                   const A*, const RelativeScratch<A>&, const A**);             \
   template void AddWeightedVectors(const TypedProblem<A>&, const Tile&, const SeenColumns&,    \

@@ -63,12 +63,12 @@ struct AddedScratch {
       : bias(carve.take(BiasScratchSize(problem))), relative(problem, carve) {}
 };
 
-// Computes the scores of a tile. q: packed rows, times QueryFactor. slope: as in CapScores, if
+// Computes the scores of a tile. queries.q: times QueryFactor. slope: as in CapScores, if
 // there is a cap. Returns whether a key within the columns is hidden: in the tile, or past its
 // end, where the packed rows may be keys that no query of the tile sees.
 template <typename A>
 bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
-                const SeenColumns& columns, const A* q, const A* key_panels,
+                const SeenColumns& columns, const QueryRows<A>& queries, const A* key_panels,
                 const AddedScratch<A>& scratch, A* scores, A* slope = nullptr);
 
 }  // namespace HWY_NAMESPACE

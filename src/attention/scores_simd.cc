@@ -202,18 +202,17 @@ bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
 
 template <typename A>
 bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
-                const SeenColumns& columns, const A* q, const A* key_panels,
+                const SeenColumns& columns, const QueryRows<A>& queries, const A* key_panels,
                 const AddedScratch<A>& scratch, A* scores, A* slope) {
   const A *rows[tile_rows], *of_bias[tile_rows];  // AddRelative replaces `rows`
   const TileBias bias = FillBias(problem, tile, scratch.bias, rows);
   const bool biased = bias != TileBias::none, hides = bias == TileBias::hiding;
   const A* const* given = biased ? rows : nullptr;
   if (hides) std::copy_n(rows, tile.rows(), of_bias);
-  if (scratch.relative.rows) {
-    AddRelative(problem, tile, columns, q, key_panels, biased, scratch.relative, rows);
+  if (scratch.relative.rows &&
+      AddRelative(problem, tile, columns, queries, key_panels, biased, scratch.relative, rows))
     given = rows;
-  }
-  MultiplyPanels(tile, columns, problem.size, q, key_panels,
+  MultiplyPanels(tile, columns, problem.size, queries.q, key_panels,
                  problem.softmax.cap ? nullptr : given, scores);
   if (problem.softmax.cap) CapScores(tile, columns, *problem.softmax.cap, given, scores, slope);
   if (hides) HideByBias<A>(tile, columns, of_bias, scores);
@@ -229,7 +228,7 @@ bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
   template bool FinishScores(const internal::TypedProblem<A>&, const Tile&,                   \
                              const SeenColumns&, A*, A*);                                     \
   template bool MakeScores(const internal::TypedProblem<A>&, const Tile&, const SeenColumns&, \
-                           const A*, const A*, const AddedScratch<A>&, A*, A*);
+                           const QueryRows<A>&, const A*, const AddedScratch<A>&, A*, A*);
 GNOMON_SCORES(float)
 GNOMON_SCORES(double)
 #undef GNOMON_SCORES

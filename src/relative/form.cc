@@ -75,6 +75,20 @@ const double* vector_of(const RelativeVectors& table, int64_t head, int64_t quer
   return table.values.data() + (h * table.vectors() + row) * table.head_dim;
 }
 
+void check_projected(const RelativeForm& form, int64_t heads) {
+  for (const RelativeVectors& table : form.projected) {
+    if (table.head_dim < 1)
+      refuse("relative", "the head_dim of projected must be at least 1", table.head_dim);
+    check_table(table, "projected", heads, form.projected[0].head_dim);
+    if (!internal::subtractable(table.min_distance))
+      refuse("relative", "min_distance of projected must be at most 2^61 in magnitude",
+             table.min_distance);
+    if (!table.coordinates.empty())
+      refuse("relative", "projected must have no coordinates",
+             static_cast<int64_t>(table.coordinates.size()));
+  }
+}
+
 }  // namespace
 
 namespace {
@@ -97,7 +111,7 @@ void check_contextual(const RelativeForm& form, int64_t heads, int64_t size) {
   for (const double value : table.values)
     if (!std::isfinite(value)) refuse("relative", "contextual vectors must be finite", value);
   if (!form.keys.empty() || !form.queries.empty() || !form.values.empty() ||
-      !form.shift.empty())
+      !form.shift.empty() || !form.projected.empty())
     refuse("relative", "contextual vectors must be the only part of a form", "several parts");
 }
 
@@ -111,6 +125,7 @@ void check(const RelativeForm& form, int64_t heads, int64_t size, int64_t value_
   for (const RelativeVectors& table : form.queries) check_table(table, "queries", heads, size);
   for (const RelativeVectors& table : form.values)
     check_table(table, "values", heads, value_dim);
+  check_projected(form, heads);
   const auto shift = static_cast<int64_t>(form.shift.size());
   if (const int64_t wanted =
           internal::checked_product("relative", "heads x head_dim", {heads, size});
@@ -177,6 +192,35 @@ void add_contextual(const ContextualVectors& table, int64_t head, std::span<cons
     const double low = product(std::floor(position)), high = product(std::ceil(position));
     *score += low + (position - std::floor(position)) * (high - low);
   }
+}
+
+void projected_scores(const RelativeForm& form, int64_t offset, View<const double, 3> r,
+                      View<double, 3> out) {
+  const int64_t queries = r.extent(0), heads = r.extent(1), size = r.extent(2);
+  if (out.extent(0) != heads || out.extent(1) != queries)
+    refuse("relative",
+           "out must be [heads, queries, keys] with those of r " + shape_text(r.extents()),
+           shape_text(out.extents()));
+  if (offset < 0) refuse("relative", "offset must not be negative", offset);
+  check_projected(form, heads);
+  if (!form.projected.empty() && form.projected[0].head_dim != size)
+    refuse("relative",
+           "r must have elements for the head_dim of projected, " +
+               number(form.projected[0].head_dim),
+           size);
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t i = 0; i < queries; ++i)
+      for (int64_t j = 0; j < out.extent(2); ++j) {
+        double sum = 0;
+        for (const RelativeVectors& table : form.projected) {
+          const int64_t distance = j - (offset + i);
+          if (!internal::contains(table.min_distance, table.distances(), distance, distance))
+            continue;
+          const double* vector = vector_of(table, h, offset + i, j);
+          for (int64_t d = 0; d < size; ++d) sum += r(i, h, d) * vector[d];
+        }
+        out(h, i, j) = sum;
+      }
 }
 
 }  // namespace gnomon

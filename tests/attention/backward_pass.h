@@ -15,7 +15,8 @@ struct BackwardPass {
   Placed<T> q, k, v, out, out_grad, q_grad, k_grad, v_grad;
   Tensor<Accumulator<T>, 3> lse;
   Tensor<float, 4> dense;
-  Tensor<float, 3> gates, log_gates;
+  Tensor<float, 3> gates, log_gates, query_sinks;
+  Tensor<float, 4> relative_queries;
   BiasGradient bias;
   RelativeGradient relative;
   std::vector<double> sinks;
@@ -33,16 +34,22 @@ struct BackwardPass {
         dense({s.c.batch, s.c.heads, s.c.queries, s.c.keys}, 5.f),
         gates({s.c.batch, s.c.heads, s.c.queries}),
         log_gates({s.c.batch, s.c.heads, s.c.keys}),
+        query_sinks(s.c.sinks.extents(), 5.f),
+        relative_queries(s.c.relative_queries.extents(), 5.f),
         sinks(s.c.plan.softmax.sinks.size(), 5.0) {}
   void operator()(const AttentionCase& c) {
     if (std::holds_alternative<DenseBias>(c.plan.bias)) bias.dense = dense.view();
-    const TokenTerms terms{.gates = c.gates, .log_gates = c.log_gates};
+    const TokenTerms terms = c.terms();
     const auto of_gates = gates.view(), of_log_gates = log_gates.view();
+    const auto of_relative = relative_queries.view();
+    const auto of_sinks = query_sinks.view();
     TokenTermGradients grads;
     if (c.plan.cumulative)
       grads.log_gates = of_log_gates;
     else
       grads.gates = of_gates;
+    if (c.relative_queries.data()) grads.relative_queries = of_relative;
+    if (c.sinks.data()) grads.sinks = of_sinks;
     attention({.q = q.read(), .k = k.read(), .v = v.read(), .terms = terms}, c.plan, out.view(),
               lse.view());
     attention_backward({.q = q.read(), .k = k.read(), .v = v.read(), .terms = terms}, c.plan,

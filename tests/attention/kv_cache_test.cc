@@ -290,12 +290,31 @@ TEST(KvCache, RefusesKeysOfAnotherSchedule) {
             "[kv_cache] change_frequencies requires a cache with frequencies, got 6");
 }
 
+TEST(KvCache, WithoutValuesReturnsTheKeys) {
+  KvCacheShape keys_only = shape();
+  keys_only.value_dim = 0;
+  KvCache<float> cache(keys_only, plain()), usual(shape(), plain());
+  const Content<float> content(1, 5);
+  cache.append(content.keys(), {}, consecutive(5));
+  usual.append(content.keys(), content.values(), consecutive(5));
+  for (auto* one : {&cache, &usual}) one->remove(1, 3);
+  EXPECT_EQ(cache.values().data(), cache.keys().data());
+  EXPECT_EQ(cache.values().extents(), (std::array<std::ptrdiff_t, 4>{1, 3, heads, size}));
+  for (std::int64_t j = 0; j < 3; ++j)
+    for (std::int64_t d = 0; d < size; ++d)
+      EXPECT_EQ(cache.values()(0, j, 1, d), usual.keys()(0, j, 1, d));
+  EXPECT_EQ(message_of([&] { usual.append(content.keys(), {}, consecutive(5)); }),
+            "[kv_cache] v must be [1, 5, 2, 3], got [0, 0, 0, 0]");
+}
+
 TEST(KvCache, RefusesWhatBreaksItsRulesAndStaysAsItWas) {
   const auto make = [](KvCacheShape bad, std::optional<RotaryFrequencies> s = {}) {
     return message_of([&] { KvCache<float>(bad, s); });
   };
   EXPECT_EQ(make({.heads = 1, .head_dim = 1, .value_dim = 1}),
             "[kv_cache] capacity must be at least 1, got 0");
+  EXPECT_EQ(make({.capacity = 1, .heads = 1, .head_dim = 1, .value_dim = -1}),
+            "[kv_cache] value_dim must not be negative, got -1");
   KvCacheShape narrow = shape(), huge = shape();
   narrow.head_dim = 5;
   huge.capacity = std::int64_t{1} << 60;

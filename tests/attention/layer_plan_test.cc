@@ -219,6 +219,113 @@ TEST(LayerPlan, RotatesInPrepareOrInAttention) {
     EXPECT_NEAR(inside.values[i], before.values[i], 1e-13);
 }
 
+// Keys that are values (DeepSeek-V4): the loss as a function of q and kv, with sums in double.
+double shared_loss(const Tensor<double, 4>& q, const Tensor<double, 4>& kv,
+                   const Tensor<double, 4>& weights) {
+  double loss = 0;
+  const auto head = [](const Tensor<double, 4>& x, std::int64_t b, std::int64_t t,
+                       std::int64_t h) {
+    Head one(size);
+    for (std::int64_t d = 0; d < size; ++d)
+      one[static_cast<std::size_t>(d)] = x.view()(b, t, h, d);
+    return turned(one, turns(), t);
+  };
+  for (std::int64_t b = 0; b < batch; ++b)
+    for (std::int64_t t = 0; t < tokens; ++t)
+      for (std::int64_t h = 0; h < heads; ++h) {
+        const Head query = head(q, b, t, h);
+        double sum = 0, along = 0;  // along: of the values with the rotated weights
+        const Head wanted = head(weights, b, t, h);  // w . R(-t) o = (R(t) w) . o
+        for (std::int64_t j = 0; j <= t; ++j) {
+          const Head key = head(kv, b, j, 0);
+          double score = 0, value = 0;
+          for (std::size_t d = 0; d < key.size(); ++d)
+            score += query[d] * key[d], value += wanted[d] * key[d];
+          sum += std::exp(0.6 * score);
+          along += std::exp(0.6 * score) * value;
+        }
+        loss += along / sum;
+      }
+  return loss;
+}
+
+TEST(LayerPlan, FinishRotatesTheOutputBack) {
+  auto q = random_tensor<double, 4>({batch, tokens, heads, size}, 1);
+  auto kv = random_tensor<double, 4>({batch, tokens, key_heads, size}, 2);
+  const auto weights = random_tensor<double, 4>({batch, tokens, heads, size}, 3);
+  LayerPlan plan{{.mask = {.visibility = Visibility::causal}, .softmax = {.scale = 0.6}}};
+  plan.query_rotations = {turns()}, plan.key_rotations = {turns()};
+  plan.output_rotary = turns();
+  auto rotated_q = q, rotated_kv = kv, out = q;
+  Tensor<double, 3> lse({batch, heads, tokens});
+  prepare(plan, rotated_q.view(), rotated_kv.view());
+  attention({rotated_q.view(), rotated_kv.view(), rotated_kv.view()}, plan, out.view(),
+            lse.view());
+  finish(plan, out.view());
+  double loss = 0;
+  for (std::size_t i = 0; i < out.values.size(); ++i) loss += out.values[i] * weights.values[i];
+  EXPECT_NEAR(loss, shared_loss(q, kv, weights), 1e-12);
+  // The gradient: dO and O forward, then dQ, and dK + dV, back.
+  auto out_grad = weights, dq = q, dk = kv, dv = kv;
+  finish_backward(plan, out_grad.view());
+  finish_backward(plan, out.view());
+  attention_backward({rotated_q.view(), rotated_kv.view(), rotated_kv.view()}, plan, out.view(),
+                     lse.view(), out_grad.view(),
+                     {.q = dq.view(), .k = dk.view(), .v = dv.view()});
+  for (std::size_t i = 0; i < dk.values.size(); ++i) dk.values[i] += dv.values[i];
+  rotate(dq.view(), turns(), Direction::inverse);
+  rotate(dk.view(), turns(), Direction::inverse);
+  const auto expect = [&](Tensor<double, 4>& x, const Tensor<double, 4>& gradient) {
+    for (std::size_t i = 0; i < x.values.size(); i += 3) {
+      const double before = x.values[i];
+      x.values[i] = before + 1e-5;
+      const double up = shared_loss(q, kv, weights);
+      x.values[i] = before - 1e-5;
+      const double down = shared_loss(q, kv, weights);
+      x.values[i] = before;
+      // The table is in float: its cos^2 + sin^2 is 1 within 1e-7.
+      ASSERT_NEAR(gradient.values[i], (up - down) / 2e-5, 2e-6) << i;
+    }
+  };
+  expect(q, dq);
+  expect(kv, dk);
+}
+
+// After the plan's own rotations and, as declared, before norms; grouped heads share angles.
+TEST(LayerPlan, RotatesByTheAnglesOfTokens) {
+  auto q = random_tensor<double, 4>({batch, tokens, heads, size}, 1);
+  auto k = random_tensor<double, 4>({batch, tokens, key_heads, size}, 2);
+  const auto angles = random_tensor<double, 4>({batch, tokens, key_heads, 3}, 4);
+  auto expected_q = q, expected_k = k;
+  LayerPlan plan;
+  plan.query_rotations = {turns()};
+  plan.prepared_rotation = TokenRotation{6, Pairing::adjacent, 1};
+  plan.norm_order = NormOrder::after_rotation;
+  plan.key_norm = norm(4);
+  rotate(expected_q.view(), turns());
+  rotate_by_angles(expected_q.view(), angles.view(), *plan.prepared_rotation);
+  rotate_by_angles(expected_k.view(), angles.view(), *plan.prepared_rotation);
+  const auto row = [](const std::vector<float>& numbers) {
+    return numbers.empty() ? View<const float, 2>()
+                           : View<const float, 2>(numbers.data(), {1, size});
+  };
+  normalise_heads(expected_k.view(), plan.key_norm->norm, row(plan.key_norm->weight),
+                  row(plan.key_norm->bias));
+  prepare(plan, q.view(), k.view(), {}, {.angles = angles.view()});
+  EXPECT_EQ(q.values, expected_q.values);
+  EXPECT_EQ(k.values, expected_k.values);
+
+  const char* const rule =
+      "[layer] angles must be given if, and only if, the plan has a prepared_rotation, got ";
+  EXPECT_EQ(message_of([&] { prepare(plan, q.view(), k.view()); }),
+            std::string(rule) + "no angles");
+  EXPECT_EQ(message_of([&] { prepare({}, q.view(), k.view(), {}, {.angles = angles.view()}); }),
+            std::string(rule) + "angles");
+  const auto of_queries = random_tensor<double, 4>({batch, tokens, heads, 3}, 4);
+  EXPECT_EQ(message_of([&] { prepare(plan, {}, k.view(), {}, {.angles = of_queries.view()}); }),
+            "[token_angles] the heads of angles must divide those of x, 1, got 3");
+}
+
 TEST(LayerPlan, RefusesWhatDoesNotFit) {
   auto q = random_tensor<float, 4>({batch, tokens, heads, size}, 1);
   auto x = random_tensor<float, 3>({batch, tokens, 12}, 2);

@@ -3,6 +3,7 @@
 
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <limits>
 #include <optional>
 #include <vector>
@@ -18,7 +19,17 @@ struct AttentionCase {
   std::int64_t batch = 1, queries = 1, keys = 1, heads = 1, key_heads = 1, size = 1, values = 1;
   AttentionPlan plan = {.mask = {.visibility = Visibility::causal}, .softmax = {.scale = 1}};
   View<const float, 3> gates = {}, log_gates = {};
+  View<const float, 3> sinks = {};  // of queries, in place of those of the plan
+  View<const float, 4> relative_queries = {};
+  // Adds to the score of a pair (b, h, i, j).
+  std::function<long double(std::int64_t, std::int64_t, std::int64_t, std::int64_t)> added = {};
 
+  TokenTerms terms() const {
+    return {.gates = gates,
+            .log_gates = log_gates,
+            .relative_queries = relative_queries,
+            .sinks = sinks};
+  }
   double scale() const { return *plan.softmax.scale; }
 };
 
@@ -262,7 +273,8 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
       for (std::int64_t i = 0; i < c.queries; ++i) {
         const std::int64_t g = h / (c.heads / c.key_heads);
         std::vector<long double> score(static_cast<std::size_t>(c.keys), -infinity);
-        const double sink = c.plan.softmax.sinks.empty()
+        const double sink = c.sinks.data() ? static_cast<double>(c.sinks(b, h, i))
+                            : c.plan.softmax.sinks.empty()
                                 ? -infinity
                                 : c.plan.softmax.sinks.at(static_cast<std::size_t>(h));
         long double most = sink;
@@ -276,6 +288,7 @@ inline AttentionOracle oracle(const AttentionCase& c, const AttentionTensors& x)
             s = *c.plan.softmax.cap * bent;
           }
           s += gate(c, b, h, i) * bias(c, b, h, i, j);
+          if (c.added) s += c.added(b, h, i, j);
           gates_between(c, b, i, j, [&](std::int64_t l) { s += c.log_gates(b, h, l); });
           score[static_cast<std::size_t>(j)] = s;
           most = std::max(most, s);

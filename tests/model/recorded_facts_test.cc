@@ -87,10 +87,20 @@ std::string text_of(const LayerGroup& group) {
   if (a.value_scale != 1) out << " value_scale " << a.value_scale;
   if (a.query_scale)
     out << " query_scale " << a.query_scale->beta << " " << a.query_scale->length << " "
-        << a.query_scale->shift;
+        << a.query_scale->shift << " form " << static_cast<int>(a.query_scale->form);
+  if (a.output_gate != OutputGate::none) out << " gate " << static_cast<int>(a.output_gate);
+  if (a.frequency_scale != FrequencyScale::none) out << " learned frequencies";
+  if (a.head_pairs != HeadPairs::none) out << " differential";
+  put(out, "indexed", a.indexed_keys);
   if (a.query_scale_index != ScaleIndex::position) out << " by row";
   if (a.rotary_input != RotaryInput::queries_and_keys) out << " rotates hidden";
   if (a.table_input != TableInput::embeddings) out << " table in layers";
+  if (a.values == ValueSource::keys) out << " values keys";
+  if (a.output == OutputRotation::inverse) out << " output inverse";
+  if (a.compression)
+    out << " compression " << a.compression->keys.rate << " " << a.compression->keys.series
+        << " " << a.compression->keys.epsilon << " index " << a.compression->index_heads << " "
+        << a.compression->index_dim << " " << a.compression->selected;
   if (!group.stages.empty()) out << " stages" << ranges(group.stages);
   if (!group.unsupported.empty()) out << "\n    unsupported: " << group.unsupported;
   for (const Encoding& one : group.position) out << "\n    " << to_json(one);

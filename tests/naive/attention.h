@@ -97,6 +97,20 @@ inline void naive_relative_scores(Matrix q, Matrix k, Matrix keys, Matrix querie
     }
 }
 
+// out [T, S]: the terms r . projected of vectors by distance, without a softmax scale. Row n of
+// `projected` [N, K] is the vector of distance min_distance + n. Other distances have a term of
+// zero. Query i is at position i + offset, key j at position j.
+inline void naive_projected_scores(Matrix r, Matrix projected, std::int64_t min_distance,
+                                   std::int64_t offset, MutableMatrix out) {
+  for (std::int64_t i = 0; i < out.extent(0); ++i)
+    for (std::int64_t j = 0; j < out.extent(1); ++j) {
+      const std::int64_t n = j - (i + offset) - min_distance;
+      out(i, j) = 0;
+      for (std::int64_t d = 0; n >= 0 && n < projected.extent(0) && d < r.extent(1); ++d)
+        out(i, j) += r(i, d) * projected(n, d);
+    }
+}
+
 // Adds to the gradients of the vectors, given that of the terms.
 inline void naive_relative_scores_backward(Matrix q, Matrix k, View<const double, 1> shift,
                                            std::int64_t min_distance, std::int64_t offset,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.metadata
+import importlib.util
 import os
 import pathlib
 import platform
@@ -100,3 +101,31 @@ def restore_threads() -> Iterator[None]:
     count = gnomon.threads()
     yield
     gnomon.set_threads(count)
+
+
+@pytest.fixture
+def random_terms():
+    """Returns a function that draws the terms of an encoding, {} if it has none: float32 arrays."""
+    def draw(spec, batch, tokens, seed=3):
+        rng, terms = np.random.default_rng(seed), {}
+        for name, heads, size, _ in gnomon.token_terms(spec):
+            shape = (batch, tokens, heads, size) if size else (batch, heads, tokens)
+            one = rng.uniform(0.1, 1, shape).astype(np.float32)
+            terms[name] = -one if name in ("log_gates", "channel_gates") else one
+        return terms
+
+    return draw
+
+
+@pytest.fixture
+def naive():
+    """Returns a function that loads fla/ops/NAME/naive.py, whose package requires triton."""
+    def load(name):
+        spec = importlib.util.find_spec("fla")
+        path = pathlib.Path(spec.submodule_search_locations[0], "ops", name, "naive.py")
+        made = importlib.util.spec_from_file_location(f"fla_naive_{name}", path)
+        module = importlib.util.module_from_spec(made)
+        made.loader.exec_module(module)
+        return module
+
+    return load

@@ -47,7 +47,7 @@ void expect_as_composed(PositionEncoding& position, const Composed& wanted,
   const auto weight = random({batch, queries, heads, head_dim}, 4, at::kDouble).detach();
   options.hidden = layer_input(queries).detach().requires_grad_(true);
   std::vector<at::Tensor> inputs{q, k, v};
-  if (model::gated(wanted.mixture)) inputs.push_back(options.hidden);
+  if (!model::token_terms(wanted.mixture).empty()) inputs.push_back(options.hidden);
   const std::size_t exact = 3;  // the others' gradients are float32
   inputs.insert(inputs.end(), wanted.parameters.begin(), wanted.parameters.end());
 
@@ -273,7 +273,7 @@ TEST_P(EachEncoding, TrainsInMemoryThatGrowsWithTheLengthAlone) {
   if (!forget_most_memory()) return;  // not supported by this system
   const std::int64_t before = most_memory();
   AttendOptions options = causal;
-  if (model::gated(position->mixture()))
+  if (!model::token_terms(position->mixture()).empty())
     options.hidden = random({1, tokens, heads * head_dim}, 2, at::kFloat);
   position->attend_packed(packed, heads, options).sum().backward();
   EXPECT_TRUE(packed.grad().defined());
@@ -324,7 +324,7 @@ TEST(PositionEncoding, HoldsAMixture) {
 TEST(PositionEncoding, AsksForWhatAGateLooksAt) {
   for (const auto& one : model::encodings()) {
     const model::Mixture mixture{one.usual(shape)};
-    if (!model::gated(mixture)) continue;
+    if (model::token_terms(mixture).empty()) continue;
     PositionEncoding position(mixture, generator(1));
     const at::Tensor q = at::zeros({1, 2, heads, head_dim});
     EXPECT_THROW(position->attend(q, q, q, causal), std::invalid_argument) << one.name;

@@ -33,7 +33,7 @@ void expect_as_composed(PositionEncoding& position, const AttendOptions& given,
              v = random({batch, keys, heads / 2, head_dim}, 3, at::kDouble);
   options.hidden = random({batch, queries, shape.width}, 4, at::kFloat);
   std::vector<at::Tensor> inputs{q, k, v};
-  if (model::gated(composed.mixture)) inputs.push_back(options.hidden);
+  if (!model::token_terms(composed.mixture).empty()) inputs.push_back(options.hidden);
   inputs.insert(inputs.end(), composed.parameters.begin(), composed.parameters.end());
   const at::Tensor fused = position->attend(q, k, v, options),
                    wanted = composed.attend(q, k, v, options);

@@ -68,7 +68,7 @@ def small_ropes(rope, pairs):
     """Returns rope parameters with other bases and small lengths, for one or each layer type.
     `pairs`: pairs of a head that M-RoPE divides among three axes, or None."""
     if any(isinstance(one, dict) for one in rope.values()):
-        return {key: small_ropes(one, pairs) for key, one in rope.items()}
+        return {key: one and small_ropes(one, pairs) for key, one in rope.items()}
     rope = dict(rope)
     if rope.get("rope_theta"):
         rope["rope_theta"] = 2 * rope["rope_theta"]

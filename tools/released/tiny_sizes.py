@@ -21,17 +21,31 @@ FIXED_BASE = {"rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}
 SPECIAL = {
     "aquila": FIXED_BASE,
     "bailing_hybrid": {"layer_group_size": 3},
+    "beam": {"layer_types": ["sliding_attention"] * 3 + ["full_attention"] +
+             ["sliding_attention", "full_attention"]},
     "blt_global_transformer": {"head_dim": 16},
     "blt_local_decoder": {"head_dim": 16},
     "blt_local_encoder": {"head_dim": 16},
+    "bridgetower_vision_model": {"hidden_size": 128},
+    "cohere_compass_text": {
+        "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
+        "rope_parameters": {"sliding_attention": {
+            "rope_type": "default", "rope_theta": 20000.0, "mrope_section": [4, 2, 2]},
+                            "full_attention": None}},
+    "diffusion_gemma_text": {"head_dim": 24},
     "donut-swin": {"depths": [2, 2], "num_heads": [2, 4], "embed_dim": 32, "window_size": 3},
     "dots3_note_audio_encoder": {"adapter_input_size": 64},
     "dots3_note_text": {"num_key_value_heads": 4},
     "esmc": {"num_key_value_heads": None},
+    "flaubert": {"emb_dim": 64},
     "gemma4_unified_text": {"per_layer_config": {5: {"head_dim": 32}}},
     "glm5_next_text": {"num_key_value_heads": 4, "qk_rope_head_dim": None},
     "gradium_phonon_tts": {"flow_head_config": {"condition_dim": 64}},
     "hunyuan_v1_moe": {"head_dim": 24},
+    "hunyuan_vl_text": {"head_dim": 24},
+    "idefics": {"num_key_value_heads": None},
+    "kosmos_2_text_model": {"layers": 6, "attention_heads": 4},
+    "kosmos_2_5_text_model": {"layers": 6, "attention_heads": 4},
     "lfm2_moe": {"layer_types": ["conv", "conv", "full_attention"] * 2},
     "lxmert": {"num_hidden_layers": None, "l_layers": 6},
     "mamba2": {"head_dim": 32},
@@ -39,12 +53,18 @@ SPECIAL = {
                         "window_size": 3},
     "mbart": {"decoder_attention_heads": 8},
     "modernbert-decoder": {"sliding_window": None, "local_attention": 48},
+    "neomme": {"head_dim": 32},
     "pocket_tts": {"flow_head_config": {"condition_dim": 64}},
+    "qwen4_exp_text": {"indexer_n_heads": 4, "indexer_kv_heads": 2, "indexer_head_dim": 24,
+                       "indexer_budget": 64, "indexer_compress_ratio": 4},
     "reformer": {"axial_pos_embds_dim": [24, 40], "axial_pos_shape": [16, 20]},
     "sam3_tracker_video": {"memory_attention_num_layers": 2, "memory_attention_hidden_size": 32,
                            "memory_attention_rope_feat_sizes": [3, 3]},
     "squeezebert": {"embedding_size": 64},
+    "time_series_transformer": {"prediction_length": 24, "context_length": 40},
+    "xlm": {"emb_dim": 64},
     "xverse": FIXED_BASE,
+    "zaya": {"sliding_window": 24, "layer_types": ["hybrid", "hybrid", "hybrid_sliding"] * 2},
     "zamba": {"num_hidden_layers": 14},
 }
 # Keys that a class or its model requires, and that have no effect on position.
@@ -64,13 +84,15 @@ ALIKE = {
     "sam3_tracker_video": lambda config: config.memory_attention_num_layers,
 }
 # Modules of a model that is not a language model, in front of the language model.
-DROPPED = {"EvollaConfig": ["protein_encoder"], "Sam3TrackerVideoConfig": ["vision_encoder"]}
+DROPPED = {"EvollaConfig": ["protein_encoder"], "IdeficsConfig": ["vision_model"], "Sam3TrackerVideoConfig": ["vision_encoder"]}
 # Prefix of the table of text positions, in a model that has another table, too. None: the table
 # of the modules is not one of positions.
 TABLES = {"reformer": None, "vilt": "embeddings.text_embeddings"}
 # Values that the modules do not give: the rotation of the audio encoder is not that of the text
 # model of the modeling file.
-UNKNOWN = {"dots3_note_audio_encoder": {"pairing"}}
+# The modules of CLVP hide their rotation, and TimesFM's scale is trained for each element.
+UNKNOWN = {"clvp_encoder": {"kind"}, "dots3_note_audio_encoder": {"pairing"},
+           "timesfm": {"softmax_scale"}}
 # Towers that rotate by the cells of an image.
 PATCHES = {"mlcd", "sam3_tracker_video"}
 # A config of only a model_type is refused: by the library, which requires the sizes of these
@@ -147,6 +169,13 @@ HAND_WRITTEN = {
                    "num_cross_attention_heads": 4, "max_position_embeddings": 320},
         "expected": {"length": 320, "groups": [
             {"kind": "learned", "rows": 320, "width": 64, "offset": 0}]}},
+    "pp_formulanet_text": {
+        "source": "modeling_pp_formulanet.py of transformers 5.23: PPFormulaNetTextModel, whose "
+                  "table has max_position_embeddings + 2 rows",
+        "config": {"model_type": "pp_formulanet_text", "d_model": 64, "decoder_layers": 6,
+                   "decoder_attention_heads": 4, "max_position_embeddings": 320},
+        "expected": {"layers": 6, "length": 320, "groups": [
+            {"kind": "learned", "rows": 322, "width": 64, "offset": 2, "heads": 4}]}},
     "transfo-xl": {
         "differences": DIFFERENCES["transfo-xl"],
         "source": "modeling_transfo_xl.py of transformers 4.40: scale = 1 / (d_head ** 0.5)",

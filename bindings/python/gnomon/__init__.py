@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any
 
 from . import _core, specs
 from ._core import (
+    CompressedKeys,
     FormatError,
     Graph,
     KvCache,
@@ -32,14 +33,19 @@ from ._core import (
     add_position_backward,
     attention,
     attention_backward,
+    compress_keys,
+    compress_keys_backward,
+    compressed_attention,
     isa,
     lower,
     prepare,
     resize_table,
     rotary_frequencies,
     rotate,
+    select_keys,
     set_threads,
     threads,
+    token_terms,
 )
 from ._check import Check, check
 from ._list import EncodingInfo, encodings, find_encoding
@@ -58,6 +64,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Check",
+    "CompressedKeys",
     "Encoding",
     "EncodingInfo",
     "FormatError",
@@ -75,6 +82,9 @@ __all__ = [
     "attention",
     "attention_backward",
     "check",
+    "compress_keys",
+    "compress_keys_backward",
+    "compressed_attention",
     "encodings",
     "find_encoding",
     "isa",
@@ -83,6 +93,7 @@ __all__ = [
     "resize_table",
     "rotary_frequencies",
     "rotate",
+    "select_keys",
     "set_threads",
     "threads",
     "usual",

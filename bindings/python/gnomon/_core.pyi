@@ -250,6 +250,15 @@ def complete(encoding: Encoding | str) -> str: ...
 
 def parameters(encoding: Encoding | str | Sequence[Encoding | str]) -> list[tuple[str, int, int, float, float]]: ...
 
+def term_ranks() -> list[tuple[str, int]]:
+    """Returns the names of all token terms and their numbers of axes."""
+
+def token_terms(encoding: Encoding | str | Sequence[Encoding | str]) -> list[tuple[str, int, int, str]]:
+    """
+    Returns the inputs of attention that an encoding computes from the tokens: name, heads, elements of a
+    vector (0: one number for each token and head), and the tokens, 'queries', 'keys' or 'both'.
+    """
+
 def stored_parameters(encoding: Encoding | str) -> list[tuple[str, tuple[int, ...], bool]]: ...
 
 def capacity(encoding: Encoding | str | Sequence[Encoding | str]) -> int | None: ...
@@ -367,7 +376,7 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
     Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.
     """
 
-def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, gates: Array | None = None, layout: Layout = 'tokens_heads', bias: Array | None = None) -> Array:
+def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, terms: Mapping[str, Array] | None = None, layout: Layout = 'tokens_heads', bias: Array | None = None) -> Array:
     """
     Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
     of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
@@ -377,7 +386,8 @@ def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = N
         or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].
     out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.
     lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
-    gates: factors on the bias, float32 [B or 1, Hq, T] (WavLM).
+    terms: inputs that depend on the tokens, float32, by name, as gnomon.token_terms: gates, factors
+        on the bias [B or 1, Hq, T] (WavLM); log_gates [B, Hq, S] (FoX).
     layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
     bias: float32 [B, Hq, T, S], any strides: replaces the bias of the plan. -inf: not visible.
 
@@ -385,11 +395,12 @@ def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = N
     bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.
     """
 
-def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, gates: Array | None = None, gates_grad: Array | None = None, sinks_grad: Array | None = None, parameter_grads: Sequence[Array] = (), bias: Array | None = None, bias_grad: Array | None = None) -> None:
+def attention_backward(q: Array, k: Array, v: Array, plan: Plan, out: Array, lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, terms: Mapping[str, Array] | None = None, term_grads: Mapping[str, Array] | None = None, sinks_grad: Array | None = None, parameter_grads: Sequence[Array] = (), bias: Array | None = None, bias_grad: Array | None = None) -> None:
     """
     Writes the gradients of `attention`. out and lse are its results.
 
     q_grad, k_grad, v_grad: shapes and types of q, k, v; overwritten.
+    term_grads: float32, by name, shapes of the terms; overwritten.
     parameter_grads: float32, one for each parameter of the encoding; gradients are added.
     bias: as in `attention`. bias_grad: float32 [B, Hq, T, S], overwritten.
     sinks_grad: float64 [Hq]. Deterministic: the same bits for any number of threads.

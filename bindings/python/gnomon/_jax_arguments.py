@@ -120,6 +120,26 @@ def all_rows(positions: Any, sequences: Any, lead: tuple[int, ...], queries: int
                  for name, one in (("positions", ids[i]), ("sequences", numbers[i])))
 
 
+# The index and the number of axes of each term, as in the C++ header token_terms.h.
+TERMS = {name: n for n, (name, _) in enumerate(_core.term_ranks())}
+_RANKS = dict(_core.term_ranks())
+
+
+def terms(given: Any, lead: tuple[int, ...], batch: int) -> list[tuple[str, Any]]:
+    """Returns terms of the tokens with one batch axis, in the order of the library."""
+    given = {name: one for name, one in (given or {}).items() if one is not None}
+    unknown = set(given) - set(TERMS)
+    if unknown:
+        raise ValueError(f"[attention] terms must have names of token terms, {', '.join(TERMS)}, "
+                         f"got {', '.join(sorted(unknown))}")
+    named = []
+    for name in sorted(given, key=TERMS.__getitem__):
+        one = jnp.asarray(given[name], jnp.float32)
+        rest = one.shape[1 - _RANKS[name]:]
+        named.append((name, jnp.broadcast_to(one, (*lead, *rest)).reshape(batch, *rest)))
+    return named
+
+
 def offset(offset: Any, tokens: int) -> Any:
     if isinstance(offset, int):
         return np.arange(offset, offset + tokens)
@@ -152,7 +172,7 @@ def check_rotate(encoding: Encoding, tokens: int, length: int, axes: int, shape:
 @functools.lru_cache(maxsize=1024)
 def check_attention(encodings: tuple[Encoding, ...], shapes: Any, dtypes: Any, layout: str,
                     matrices: Any, visibility: str, left: int | None, right: int | None,
-                    softmax_scale: float | None, cap: float | None, sinks: int, gated: bool,
+                    softmax_scale: float | None, cap: float | None, sinks: int, terms: Any,
                     length: int, has_rows: bool) -> None:
     arrays = [np.empty((0, *shape[1:]), jnp.dtype(dtype)) for shape, dtype in zip(shapes, dtypes)]
     if layout == "heads_tokens":
@@ -165,9 +185,9 @@ def check_attention(encodings: tuple[Encoding, ...], shapes: Any, dtypes: Any, l
     if has_rows:
         tokens = tuple(_core.Positions(np.zeros((1, count), np.int64)) for count in tokens)
     plan = _core.lower(list(encodings), *tokens, **options)
-    gates = np.ones((0, q.shape[2], q.shape[1]), np.float32) if gated else None
+    given = {name: np.empty((0, *shape[1:]), np.float32) for name, shape in terms}
     out = np.empty((*q.shape[:-1], v.shape[-1]), q.dtype)
-    _core.attention(q, k, v, plan, out=out, gates=gates)
+    _core.attention(q, k, v, plan, out=out, terms=given)
 
 
 @functools.lru_cache(maxsize=16)

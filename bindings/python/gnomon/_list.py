@@ -16,6 +16,7 @@ class EncodingInfo(NamedTuple):
     title: str
     enters: str
     sharing: str
+    causal: bool  # defined for causal attention only
     summary: str
     source: str
     page: str

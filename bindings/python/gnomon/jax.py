@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import jax
@@ -74,7 +74,8 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
               parameters: Sequence[jax.typing.ArrayLike] = (), *, layout: Layout = "tokens_heads",
               visibility: Visibility = "causal", left: int | None = None, right: int | None = None,
               softmax_scale: float | None = None, cap: float | None = None,
-              sinks: jax.typing.ArrayLike = (), gates: jax.typing.ArrayLike | None = None,
+              sinks: jax.typing.ArrayLike = (),
+              terms: Mapping[str, jax.typing.ArrayLike] | None = None,
               positions: Any = None, sequences: Any = None, length: int = 0) -> jax.Array:
     """Returns softmax attention with the rotation, bias and relative vectors of an encoding.
 
@@ -86,14 +87,15 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
         `sliding_window` w is left = w - 1.
     softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).
     cap: soft cap of the scores (Gemma 2). sinks: one score for each head, [Hq] (gpt-oss).
-    gates: factors on the bias, [..., Hq, T] (WavLM).
+    terms: inputs that depend on the tokens, by name, as gnomon.token_terms: gates [..., Hq, T]
+        (WavLM), log_gates [..., Hq, S] (FoX); vectors [..., T, Hq, K].
     positions: of the keys, integers [S] or [..., S], or gnomon.Positions; a tuple of two: of the
         queries and of the keys. Default: 0 to S - 1. They may be traced.
     sequences: the same shapes. Tokens attend to each other if they have the same number; -1 is
         padding.
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
 
-    Differentiable once with respect to q, k, v, parameters, sinks and gates. Error for float32:
+    Differentiable once with respect to q, k, v, parameters, sinks and terms. Error for float32:
     2^-17 max |v|. Memory beyond the arguments grows with T + S. A query that sees no key gives
     zeros.
     """
@@ -112,20 +114,18 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
         sinks, jnp.float32)
     if scores.ndim != 1 or scores.size not in (0, heads):
         raise ValueError(f"[attention] sinks must have the shape ({heads},), got {scores.shape}")
-    if gates is not None:
-        gates = jnp.broadcast_to(jnp.asarray(gates, jnp.float32), (*lead, heads, queries))
-        gates = gates.reshape(batch, heads, queries)
+    named = _arguments.terms(terms, lead, batch)
     shapes = tuple(one.shape for one in matrices)
     _arguments.check_attention(
         encodings, tuple(one.shape for one in flat), tuple(one.dtype.name for one in flat), layout,
         shapes, visibility, left, right, softmax_scale, cap,
-        scores.size, gates is not None, length, bool(rows))
+        scores.size, tuple((name, one.shape) for name, one in named), length, bool(rows))
     _arguments.check_positions(encodings, shapes, length, _arguments.known(rows))
-    letters = "g" * (gates is not None) + "p" * bool(rows) + "s" * (scores.size > 0)
+    letters = "".join(str(_arguments.TERMS[name]) for name, _ in named) + "p" * bool(rows) + "s" * (scores.size > 0)
     plan = _arguments.text(
         encodings, queries=queries, keys=keys, visibility=visibility, left=left, right=right,
         softmax_scale=softmax_scale, cap=cap, length=length, operands=letters)
-    operands = _Operands(*flat, gates, rows, scores[None] if scores.size else None, matrices)
+    operands = _Operands(*flat, tuple(one for _, one in named), rows, scores[None] if scores.size else None, matrices)
     out = _attention(plan, layout, letters, operands)
     return _shaped(out, (*q.shape[:-1], value_dim))
 
@@ -274,7 +274,7 @@ class _Operands(NamedTuple):
     q: jax.Array
     k: jax.Array
     v: jax.Array
-    gates: jax.Array | None
+    terms: tuple[jax.Array, ...]
     rows: tuple[Any, ...]
     sinks: jax.Array | None
     parameters: tuple[jax.Array, ...]
@@ -301,13 +301,13 @@ def _attention_forward(plan: str, layout: str, letters: str, operands: _Operands
 def _attention_backward(plan: str, layout: str, letters: str, saved: Any, grad: jax.Array) -> Any:
     o, out, lse = saved
     k, v = o.k.astype(o.q.dtype), o.v.astype(o.q.dtype)  # gradients have the type of q
-    wanted = [one for one in (o.q, k, v, o.gates, o.sinks, *o.parameters) if one is not None]
+    wanted = [one for one in (o.q, k, v, *o.terms, o.sinks, *o.parameters) if one is not None]
     grads = iter(_call("gnomon_attention_backward", tuple(_like(one) for one in wanted), o.q, k, v,
-                       out, lse, grad, o.gates, o.rows, o.sinks, o.parameters, plan=plan,
+                       out, lse, grad, o.terms, o.rows, o.sinks, o.parameters, plan=plan,
                        layout=layout, operands=letters))
     return (_Operands(
         q=next(grads), k=next(grads).astype(o.k.dtype), v=next(grads).astype(o.v.dtype),
-        gates=None if o.gates is None else next(grads),
+        terms=tuple(next(grads) for _ in o.terms),
         rows=(None,) * len(o.rows),  # integers
         sinks=None if o.sinks is None else next(grads), parameters=tuple(grads)),)
 

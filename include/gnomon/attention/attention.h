@@ -28,6 +28,7 @@
 #include "gnomon/position/positions.h"
 #include "gnomon/relative/form.h"
 #include "gnomon/rotary/rotary.h"
+#include "gnomon/rotary/token_angles.h"
 #include "gnomon/tensor.h"
 
 namespace gnomon {
@@ -45,6 +46,10 @@ struct AttentionMask {
   // Window limits: the largest number of rows to the left (right) of the row of the query,
   // without that row. `sliding_window` w of Mistral is left = w - 1. nullopt: no limit.
   std::optional<std::int64_t> left = {}, right = {};
+  // Rows that a key stands for (gnomon/attention/compressed_keys.h). Query row i sees key row j
+  // if all these rows are at or before its own: j < (i + offset + 1) / rate, rounded down. More
+  // than 1: only causal, without limits of a window and without a bias or vectors by distance.
+  std::int64_t rate = 1;
 
   bool operator==(const AttentionMask&) const = default;
 };
@@ -63,7 +68,7 @@ struct Softmax {
   // added. Must be positive.
   std::optional<double> cap = {};
   // Attention sinks (gpt-oss): one additional score for each head, which takes part in the
-  // softmax and has a value of zero. [Hq] or empty.
+  // softmax and has a value of zero. [Hq] or empty: none, or those of TokenTerms::sinks.
   std::vector<double> sinks = {};
 };
 
@@ -74,7 +79,11 @@ struct AttentionPlan {
   Softmax softmax = {};
   std::optional<RotaryTable> query_rotary = {};  // T tokens
   std::optional<RotaryTable> key_rotary = {};    // S tokens; nullopt if keys are rotated
-  BiasForm bias = {};                            // Hq heads
+  // Rotates queries and keys by TokenTerms::angles, or by their sums over the tokens of each
+  // sequence (AngleTerm), before the tables above. The term is that of all keys; row i of the
+  // queries is row i + offset of the keys. O(T + S) memory: copies of q and k, of their types.
+  std::optional<TokenRotation> token_rotation = {};
+  BiasForm bias = {};  // Hq heads
   // Relative vectors. Their dot products with rotated queries and keys are added to the scores,
   // their sums with the weights to the output.
   RelativeForm relative = {};
@@ -146,7 +155,7 @@ struct AttentionInput {
 //
 // Cost: D + Dv multiply-adds for each visible score. A table of relative vectors adds 1.2 D if
 // it is multiplied by queries, 2.3 D if by keys (less if distances share vectors), and Dv if by
-// weights. Memory beyond the arguments:
+// weights. A projected table adds 1.2 K where it has distances. Memory beyond the arguments:
 //
 //   about 3 MB for each thread (float, D and Dv up to 256)
 //   Dv sums for each row and each 2048 keys, if there are fewer pieces of work than threads
@@ -185,7 +194,9 @@ struct AttentionGradient {
 //   sinks:  e G times the sum of the sink's weights over queries
 //   gates:  e G times the greatest |bias| of the row
 //   relative vectors: of keys e scale G |q|, of queries e scale G |k|, of values e |out_grad|,
-//           times the sum of the softmax weights at the distances of the vector
+//           projected e G |r|, times the sum of the softmax weights at the distances of the
+//           vector
+//   relative queries r: e G times the greatest length of the vectors of each projected table
 //   shift:  the sum of the errors of q_grad
 //
 // |q|, |k|, |v| are the lengths of queries (with the shift), keys and values, each plus the

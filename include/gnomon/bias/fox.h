@@ -28,7 +28,8 @@ struct Fox {
   std::int64_t width = 0;  // C; at least 1
   FoxRecipe recipe = FoxRecipe::fox;
   std::int64_t head_dim = 0;  // D; required by CABLE
-  // CumulativeBias::lost_weight. e^-10 in the paper on pruning.
+  // The greatest share of the weights of a query that may be lost (CumulativeBias); 0: none.
+  // e^-10 in the paper on pruning.
   double lost_weight = 0;
 
   bool operator==(const Fox&) const = default;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "gnomon/attention/attention.h"
+#include "gnomon/attention/compressed_keys.h"
 #include "gnomon/attention/qk_norm.h"
 #include "gnomon/embedding/resize.h"
 #include "gnomon/model/encoding.h"
@@ -32,10 +33,56 @@ enum class RotaryInput {
   hidden,  // the layer's input, split into heads, before the q and k projections (Conformer)
 };
 
+// Gate on the output of attention: o *= f(W x), with x the input of the layer. The caller
+// applies it, before the output projection.
+enum class OutputGate {
+  none = 1,
+  per_head,     // one factor for each head
+  per_channel,  // one factor for each element of a head
+};
+
+// Factors on the frequencies of a rotation.
+enum class FrequencyScale {
+  none = 1,
+  learned,  // exp(alpha_i) for pair i; the checkpoint has alpha (LeRoPE, Mistral Large 4)
+};
+
+// Heads whose outputs are subtracted: those of the first half and of the second
+// (gnomon/attention/differential.h).
+enum class HeadPairs { none = 1, differential };
+
 // Where the table of an embedding encoding is added.
 enum class TableInput {
   embeddings = 1,    // once, before the first layer
   queries_and_keys,  // to the input of each layer's q and k projections, but not v (DETR)
+};
+
+// The values of a layer.
+enum class ValueSource {
+  projection = 1,
+  keys,  // the prepared keys, with their norm and rotation: one tensor for both (DeepSeek-V4)
+};
+
+// Rotation of the output of attention.
+enum class OutputRotation {
+  none = 1,
+  inverse,  // back by the angles of the query, because values are rotated (DeepSeek-V4)
+};
+
+// Compressed keys beside those of the window, and the index heads that select them.
+struct CompressionRule {
+  KeyCompression keys;
+  // H and D of the index heads, and the number of selected entries; 0: no index heads, and a
+  // query attends to all entries that it sees.
+  std::int64_t index_heads = 0, index_dim = 0, selected = 0;
+  bool operator==(const CompressionRule&) const = default;
+};
+
+// Trained weights of a norm of q or k.
+enum class NormWeights {
+  elements = 1,  // a weight for each element
+  heads,         // one weight for each head: Zaya
+  none,
 };
 
 // Norm of q or k in a layer, and its place in the order of operations.
@@ -43,6 +90,7 @@ struct LayerNorm {
   HeadNorm norm;
   NormOrder order = {};
   bool by_head = false;  // each head has weights of its own: StableLM
+  NormWeights weights = NormWeights::elements;
   bool operator==(const LayerNorm&) const = default;
 };
 
@@ -75,6 +123,14 @@ struct LayerAttention {
   ScaleIndex query_scale_index = ScaleIndex::position;
   RotaryInput rotary_input = RotaryInput::queries_and_keys;
   TableInput table_input = TableInput::embeddings;
+  ValueSource values = ValueSource::projection;
+  OutputRotation output = OutputRotation::none;
+  std::optional<CompressionRule> compression = {};
+  OutputGate output_gate = OutputGate::none;
+  FrequencyScale frequency_scale = FrequencyScale::none;
+  HeadPairs head_pairs = HeadPairs::none;
+  // An indexer selects so many keys for each query. lower_layer refuses more keys than that.
+  std::optional<std::int64_t> indexed_keys = {};
 
   bool operator==(const LayerAttention&) const = default;
 };
@@ -91,8 +147,9 @@ enum class TensorLayout {
 // Checkpoint tensor of a parameter of a layer.
 struct ParameterTensor {
   // Name of the parameter, as in model::parameters ("table", "t5.buckets"). Parameters of
-  // attention: "sinks", "query_norm.weight", "query_norm.bias", "key_norm.weight",
-  // "key_norm.bias".
+  // attention: "rotary.alpha", "query_scale.slope", "query_scale.offset", "sinks",
+  // "query_norm.weight", "query_norm.bias", "key_norm.weight", "key_norm.bias",
+  // "compression.bias", "compression.weight", "index.bias", "index.weight".
   std::string parameter;
   // End of the tensor's name, with {} for the layer: "layers.{}.self_attn.sinks". '|' separates
   // alternatives. A name without {} is one tensor for all layers. {stage} and {block}: the

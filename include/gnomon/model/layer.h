@@ -61,16 +61,23 @@ struct LayerTokens {
 };
 
 // Returns the parameters of a layer in the order of `values`: those of the mixture, then
-// "sinks" [H, 1], "query_norm.weight", "query_norm.bias", "key_norm.weight", "key_norm.bias",
-// each [1 or H, D], if the layer has them (Llama 4's norms have none).
+// "rotary.alpha" [1, R/2], "query_scale.slope" and "query_scale.offset" [H, 1], "sinks" [H, 1],
+// "query_norm.weight", "query_norm.bias", "key_norm.weight", "key_norm.bias", each [1 or H, D],
+// if the layer has them (Llama 4's norms have none). Layers with compressed keys:
+// "compression.bias" [m, N D] and "compression.weight" [1, D], then "index.bias" and
+// "index.weight" of the same shapes for the index heads.
 std::vector<Parameter> layer_parameters(const LayerGroup& group);
 
 // Returns the plan of a layer for these tokens. `prepare` rotates keys, before they are stored
 // in a cache. `values`: one matrix for each of layer_parameters. A norm matrix without data
 // means weights of 1 and biases of 0.
 //
+// A layer with compressed keys requires consecutive positions without padding. Its windows are
+// counted from position 0.
+//
 // Throws std::invalid_argument if the model has no such part or layer, if the group is
-// unsupported, if `values` do not match the parameters, or as `lower`.
+// unsupported or the tokens have more keys than its `indexed_keys`, if `values` do not match
+// the parameters, or as `lower`.
 LayerPlan lower_layer(const ModelDescription& model, std::int64_t layer, std::string_view part,
                       const LayerTokens& tokens, std::span<const View<const float, 2>> values);
 

@@ -3,16 +3,18 @@
 // lowers to this form. Attention knows the form, but no encoding by name.
 //
 //   score[h, i, j] = scale ( (q_i + shift_h) . k_j  +  (q_i + shift_h) . keys[h, row(j - i)]
-//                                                   +  k_j . queries[h, row(j - i)] ) + bias
+//                                                   +  k_j . queries[h, row(j - i)] )
+//                    + r_i . projected[h, row(j - i)] + bias
 //   out[h, i]      = sum_j weight[h, i, j] (v_j + values[h, row(j - i)])
 //
 // Vectors by contextual position (CoPE) add q_i . e_h[p(h, i, j)]: see ContextualVectors.
 //
-// Distance = position(key) - position(query). It is negative for past keys.
-// Letters: H query heads, D head dimension, Dv head dimension of the values, N distances, R
-// vectors of a table, P positions.
+// Distance = position(key) - position(query). It is negative for past keys. r_i is a separate
+// query, TokenTerms::relative_queries.
+// Letters: H query heads, D head dimension, Dv head dimension of the values, K elements of a
+// separate query, N distances, R vectors of a table, P positions.
 //
-// Naive version: tests/naive/attention.h, `naive_relative_scores`.
+// Naive version: tests/naive/attention.h, `naive_relative_scores`, `naive_projected_scores`.
 #pragma once
 
 #include <cstdint>
@@ -27,10 +29,11 @@ namespace gnomon {
 // A table of vectors and the row of the table for each distance.
 struct RelativeVectors {
   std::int64_t heads = 0;     // H, or 1: all heads share the vectors
-  std::int64_t head_dim = 0;  // D; Dv for `values`
+  std::int64_t head_dim = 0;  // D; Dv for `values`, K for `projected`
   // rows[distance - min_distance] is the row of a distance, 0 to R - 1. Rows are non-decreasing
   // or non-increasing. Functions that apply the form throw std::invalid_argument for a distance
-  // outside the range, before they read any vector.
+  // outside the range, before they read any vector. In `projected` the vector of such a
+  // distance is zero.
   std::int64_t min_distance = 0;
   std::vector<std::int32_t> rows = {};  // [N]
   std::vector<double> values = {};      // [heads, R, D]
@@ -77,11 +80,14 @@ struct RelativeForm {
   std::vector<RelativeVectors> queries;  // k . queries: BERT's relative_key_query, DeBERTa
   std::vector<RelativeVectors> values;   // weights times values: Shaw
   std::vector<double> shift;             // [H, D], added to every query: Transformer-XL's u
+  // r . projected: Inkling. All tables have the same head_dim, and none has coordinates.
+  std::vector<RelativeVectors> projected = {};
   // Cannot be combined with the other parts.
   std::optional<ContextualVectors> contextual = {};
 
   bool empty() const noexcept {
-    return keys.empty() && queries.empty() && values.empty() && shift.empty() && !contextual;
+    return keys.empty() && queries.empty() && values.empty() && shift.empty() &&
+           projected.empty() && !contextual;
   }
   bool operator==(const RelativeForm&) const = default;
 };
@@ -91,6 +97,7 @@ struct RelativeForm {
 struct RelativeGradient {
   std::vector<std::vector<double>> keys, queries, values;
   std::vector<double> shift;  // [H, D]
+  std::vector<std::vector<double>> projected = {};
   std::vector<double> contextual = {};
 };
 
@@ -108,11 +115,19 @@ void check(const RelativeForm& form, std::int64_t heads, std::int64_t head_dim,
 //   shift_h . k_j  +  (q_i + shift_h) . keys[h, row(j - i)]  +  k_j . queries[h, row(j - i)]
 //
 // Shapes: q [Q, H, D], k [K, Hk, D] where Hk divides H. For inspection, and for engines that
-// store scores; attention does not store this matrix. Throws std::invalid_argument if shapes do
-// not match, the form is invalid or has contextual vectors, or a distance or position is
-// outside a table. Cost: 3 H Q K D multiply-adds.
+// store scores; attention does not store this matrix. `projected` has no part in it:
+// projected_scores. Throws std::invalid_argument if shapes do not match, the form is invalid or
+// has contextual vectors, or a distance or position is outside a table. Cost: 3 H Q K D
+// multiply-adds.
 void relative_scores(const RelativeForm& form, std::int64_t offset, View<const double, 3> q,
                      View<const double, 3> k, View<double, 3> out);
+
+// Computes the terms of `projected`, which have no softmax scale: out[h, i, j] = r_i .
+// projected[h, row(j - i)] for the query at position offset + i and the key at position j.
+// Shapes: r [Q, H, K], out [H, Q, S]. Throws std::invalid_argument if shapes do not match or a
+// table is invalid. Cost: H Q S K multiply-adds.
+void projected_scores(const RelativeForm& form, std::int64_t offset, View<const double, 3> r,
+                      View<double, 3> out);
 
 // Adds the terms of contextual positions to the scores of one query: its scaled products with
 // the keys that it sees, in order, its own key last. query: [D], of head `head` of the table.

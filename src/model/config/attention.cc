@@ -174,7 +174,8 @@ void read_norms(Reading& r) {
                           .scope = facts.scope,
                           .epsilon = facts.epsilon,
                           .weight_offset = facts.weight_offset},
-                 .order = facts.order};
+                 .order = facts.order,
+                 .weights = facts.trained ? NormWeights::elements : NormWeights::none};
   const Keys::Names layer_norm = {"layer_norm_eps", "layer_norm_epsilon", "norm_eps",
                                   "norm_epsilon"};
   const Keys::Names rms = {"rms_norm_eps", "norm_eps", "layer_norm_eps"};
@@ -183,7 +184,6 @@ void read_norms(Reading& r) {
   for (Layer& layer : r.layers)
     if (layer.rotates || !facts.rotated_only)
       layer.attention.query_norm = layer.attention.key_norm = norm;
-  r.trained_norms = facts.trained;
 }
 
 void read_softmax(Reading& r) {
@@ -200,6 +200,7 @@ void read_softmax(Reading& r) {
     layer.attention.softcap = softcap;
     layer.attention.value_norm = value_norm;
     if (r.family.sinks) layer.attention.sinks = Sinks::per_head;
+    layer.attention.output_gate = r.family.output_gate;
     if (r.temperature) layer.attention.query_scale = r.temperature;
   }
 }

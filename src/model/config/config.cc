@@ -121,9 +121,16 @@ ModelDescription internal::describe(const Json& whole, const Subject& subject,
   const Family unknown{
       .position = "", .read = internal::read_unknown, .share_keys = internal::ShareKeys::any};
   if (!known) family = &unknown;
-  if (!known && subject.path.empty() && !subject.parts.empty() && !has_layers(object))
+  const Family* const row = type ? internal::find_row(*type) : nullptr;
+  const std::string parts = subject.path.empty() && !subject.parts.empty()
+                                ? "; its parts: " + names_of(subject.parts)
+                                : "";
+  if (row && !row->refused.empty())
+    object.fail("model_type " + *type + " is not read: " + std::string(row->refused) + parts);
+  if (!known &&
+      (row ? !parts.empty() || !has_layers(object) : !parts.empty() && !has_layers(object)))
     object.fail("model_type " + type.value_or("(none)") +
-                " is not known as a language model; its parts: " + names_of(subject.parts));
+                (row ? " has no language model" : " is not known as a language model") + parts);
 
   Reading r(object, options, *family);
   r.out.source = options.name;

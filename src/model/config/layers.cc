@@ -95,10 +95,6 @@ LayerGroup group_of(const Draft& r, const Layer& layer) {
   group.unsupported = r.unsupported.empty() ? layer.unsupported : r.unsupported;
   group.stages = r.stages;
   group.tensors = tensors_of(group);
-  if (!r.trained_norms)
-    std::erase_if(group.tensors, [](const ParameterTensor& one) {
-      return one.parameter.find("_norm.") != std::string::npos;
-    });
   return group;
 }
 

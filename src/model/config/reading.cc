@@ -287,6 +287,7 @@ void read_layer_types(Reading& r) {
                                                "chunked_attention",
                                                "attention",
                                                "hybrid",
+                                               "hybrid_sliding",
                                                "compressed_sparse_attention",
                                                "heavily_compressed_attention",
                                                "indexed_attention"};

@@ -99,7 +99,6 @@ struct Draft {
   std::int64_t key_heads = 0;                // 0: equal to heads
   std::int64_t value_dim = 0;                // 0: equal to head_dim
   std::optional<double> softmax_scale = {};  // if not 1 / sqrt(head_dim)
-  bool trained_norms = true;                 // norms of q and k have weights
   std::string unsupported = {};
   std::vector<std::int64_t> stages = {};  // layers of each stage, in towers with stages
   std::vector<Layer> layers = {};

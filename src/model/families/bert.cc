@@ -155,6 +155,21 @@ void read_layoutlm(Reading& r, bool third) {
 void read_layoutlm_v2(Reading& r) { read_layoutlm(r, false); }
 void read_layoutlm_v3(Reading& r) { read_layoutlm(r, true); }
 
+// The first and the last layer are convolutions.
+void read_sam3_lite_text(Reading& r) {
+  read_learned(r);
+  if (!r.is_true("use_repmixer_blocks", true)) return;
+  r.layers.front().attends = r.layers.back().attends = false;
+  note_idle_layers(r);
+}
+
+void read_text_sinusoids(Reading& r) {
+  read_sizes(r);
+  put_sinusoidal(
+      r, r.family.softcap > 0 ? SinusoidalRecipe::half_split : SinusoidalRecipe::tensor2tensor,
+      0, all_layers(r));
+}
+
 }  // namespace
 
 void add_bert(Families& add) {
@@ -186,6 +201,13 @@ void add_bert(Families& add) {
                                       {"align_text_model", "dpr", "flava_text_model",
                                        "instructblip_qformer", "instructblipvideo_qformer"},
                                       length(512), sizes(12, 12, 768));
+  add(align_text_model, {"tipsv2_text_model"}, read(read_text_sinusoids),
+      position("sinusoidal, tensor2tensor"), length(64));
+  add(align_text_model, {"videoprism_text_model"}, read(read_text_sinusoids),
+      position("sinusoidal, half_split"), length(64), softcap(50),
+      note("a class token without position stands after the text"));
+  add(align_text_model, {"sam3_lite_text_text_model"}, read(read_sam3_lite_text), length(77),
+      sizes(12, 8, 512), unsupported("a table that is resized to the length"));
   add(align_text_model, {"big_bird"}, length(4096),
       unsupported("block-sparse attention with random blocks"));
   add(align_text_model, {"blip_text_model"}, sizes(12, 8, 768));
@@ -194,6 +216,7 @@ void add_bert(Families& add) {
           unsupported("tables of the boxes of words added to the embeddings"));
   const Family layoutlmv2 = add(layoutlm, {"layoutlmv2"}, read(read_layoutlm_v2),
                                 position("learned and bias of the page"), unsupported(""));
+  add(layoutlmv2, {"layoutxlm"});
   add(layoutlmv2, {"layoutlmv3"}, read(read_layoutlm_v3));
   add(align_text_model, {"realm"},
       unsupported("attention that was not compared with the model's own code"));
@@ -213,6 +236,7 @@ void add_bert(Families& add) {
   const Family albert =
       add(ernie, {"albert"}, sizes(12, 64, 4096), embedding_width("embedding_size", 128));
   add(albert, {"electra"}, sizes(12, 4, 256));
+  add(ernie, {"chinese_clip_text_model"});
   add(ernie, {"bert"}, gguf("bert", RopeType::none));
   add(ernie, {"bert-generation", "megatron-bert"}, sizes(24, 16, 1024));
   add(ernie, {"convbert"}, embedding_width("embedding_size", 768),

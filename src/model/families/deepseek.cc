@@ -71,11 +71,30 @@ void read_longcat(Reading& r) {
   read_latent(r);
 }
 
-void read_latent_unscaled(Reading& r) {
+// An indexer selects index_topk keys, so fewer keys are all selected. Some layers use keys and
+// values of an earlier layer.
+void read_mistral_large4(Reading& r) {
   prepare_latent(r);
   rotate_by_list(r);
   read_latent_ropes(r);
+  scale_softmax(r);
   put_ropes(r);
+  const auto list = r.keys.find({"kv_source_layers"});
+  const auto sources = list ? list->integers("kv_source_layers") : std::vector<std::int64_t>();
+  if (list) require_length(r, *list, sources.size(), "kv_source_layers");
+  for (Layer& layer : r.layers)
+    if (list && sources[to_size(layer.number)] != layer.number)
+      layer.unsupported = "keys and values of an earlier layer";
+}
+
+void read_mistral_large4_attention(Reading& r) {
+  const std::int64_t selected = r.size({"index_topk"}, 2048);
+  for (Layer& layer : r.layers) {
+    LayerAttention& attention = layer.attention;
+    attention.indexed_keys = selected;
+    attention.query_scale = QueryTemperature{.shift = 1, .form = TemperatureForm::head_log};
+    if (layer.rotates) attention.frequency_scale = FrequencyScale::learned;
+  }
 }
 
 void read_deepseek_v2(Reading& r) {
@@ -85,14 +104,15 @@ void read_deepseek_v2(Reading& r) {
   read_latent(r);
 }
 
+constexpr const char* sparse = "compressed_sparse_attention";
+constexpr const char* heavy = "heavily_compressed_attention";
+
 // Types of layers: layer_types, or compress_ratios, or the default of DeepSeek-V4.
 void type_by_ratios(Reading& r) {
   const auto list =
       r.keys.find({"layer_types"}) ? std::nullopt : r.keys.find({"compress_ratios"});
   const auto ratios = list ? list->integers("compress_ratios") : std::vector<std::int64_t>();
   if (list) require_length(r, *list, ratios.size(), "compress_ratios");
-  constexpr const char* sparse = "compressed_sparse_attention";
-  constexpr const char* heavy = "heavily_compressed_attention";
   type_layers(r, [&](std::int64_t l) {
     if (!list) return l < 2 || l % 2 == 0 ? heavy : sparse;
     const std::int64_t ratio = ratios[to_size(l)];
@@ -107,7 +127,22 @@ void type_by_ratios(Reading& r) {
 void read_deepseek_v4(Reading& r) {
   prepare(r);
   type_by_ratios(r);
-  const auto share = r.keys.share({"partial_rotary_factor"});
+  auto given = r.keys.find({"rope_scaling", "rope_parameters"});
+  const auto label = [&](const char* name) {
+    auto one = given ? given->find(name) : std::nullopt;
+    return one && one->is(JsonType::object) ? one : std::nullopt;
+  };
+  const auto main = label("main"), compress = label("compress");
+  const bool by_label = main && compress;
+  auto share = r.keys.share({"partial_rotary_factor"});
+  if (by_label) {  // their shares take precedence
+    const auto own = Keys(*compress).share({"partial_rotary_factor"});
+    const auto of_main = Keys(*main).share({"partial_rotary_factor"});
+    if (own && of_main && *own != *of_main)
+      compress->fail("partial_rotary_factor of compress must be that of main, " +
+                     shown(*of_main) + ", got " + shown(*own));
+    if (own || of_main) share = own ? own : of_main;
+  }
   const std::int64_t rotary_dim = r.size({"qk_rope_head_dim"}, 0);
   r.rotary_dim = share || rotary_dim == 0 ? of_head(r.head_dim, share.value_or(r.family.share))
                                           : rotary_dim;
@@ -116,13 +151,6 @@ void read_deepseek_v4(Reading& r) {
                                         std::to_string(r.head_dim) + ", got " +
                                         std::to_string(*r.rotary_dim));
   r.head_offset = r.head_dim - *r.rotary_dim;
-  auto given = r.keys.find({"rope_scaling", "rope_parameters"});
-  const auto label = [&](const char* name) {
-    auto one = given ? given->find(name) : std::nullopt;
-    return one && one->is(JsonType::object) ? one : std::nullopt;
-  };
-  const auto main = label("main"), compress = label("compress");
-  const bool by_label = main && compress;
   const double base = r.keys.base({"rope_theta"}).value_or(10'000);
   const double compress_base = r.keys.base({"compress_rope_theta"}).value_or(160'000);
   Rope compressed = read_rope(r, by_label ? compress : given, compress_base);
@@ -135,8 +163,52 @@ void read_deepseek_v4(Reading& r) {
   }
   r.ropes[sliding] = read_rope(r, by_label ? main : std::nullopt, base);
   r.ropes[""] = std::move(compressed);
-  r.note("the output of attention is rotated back by the same angles");
   put_ropes(r);
+}
+
+// Tokens of a window in the layers of a type. transformers takes no default for a type that
+// compress_rates does not have.
+std::int64_t compress_rate(Reading& r, const char* type, Keys::Names old_names,
+                           std::int64_t otherwise) {
+  auto rates = r.keys.object_in("compress_rates");
+  const auto old = r.keys.size(old_names, max_count);
+  if (old) return *old;
+  if (!rates) return otherwise;
+  const auto given = Keys(*rates).size({type}, max_count);
+  if (!given)
+    r.fail_at({"compress_rates"}, std::string("compress_rates must have a rate of ") + type);
+  return *given;
+}
+
+// Keys are values, and layers with a compressor attend to entries for windows of tokens too.
+void read_deepseek_v4_attention(Reading& r) {
+  const double epsilon = r.keys.positive({"rms_norm_eps"}).value_or(r.family.norm.epsilon);
+  const auto has = [&](const char* type) {
+    return std::any_of(r.layers.begin(), r.layers.end(),
+                       [&](const Layer& layer) { return layer.type == type; });
+  };
+  CompressionRule of_sparse{.keys = {.rate = 4, .series = 2, .epsilon = epsilon},
+                            .index_heads = r.size({"index_n_heads"}, 64, max_count),
+                            .index_dim = r.size({"index_head_dim"}, 128, max_count),
+                            .selected = r.size({"index_topk"}, 512)};
+  CompressionRule of_heavy{.keys = {.rate = 128, .series = 1, .epsilon = epsilon}};
+  if (has(sparse)) {
+    of_sparse.keys.rate = compress_rate(r, sparse, {"compress_rate_csa"}, 4);
+    if (of_sparse.index_dim < *r.rotary_dim)
+      r.fail_at({"index_head_dim"}, "index_head_dim must be at least the rotated " +
+                                        std::to_string(*r.rotary_dim) + " elements, got " +
+                                        std::to_string(of_sparse.index_dim));
+  }
+  if (has(heavy)) of_heavy.keys.rate = compress_rate(r, heavy, {"compress_rate_hca"}, 128);
+  if (r.key_heads != 1)
+    r.fail_at({"num_key_value_heads"},
+              "deepseek_v4 has 1 key head, got " + std::to_string(r.key_heads));
+  for (Layer& layer : r.layers) {
+    layer.attention.values = ValueSource::keys;
+    layer.attention.output = OutputRotation::inverse;
+    if (layer.type == sparse) layer.attention.compression = of_sparse;
+    if (layer.type == heavy) layer.attention.compression = of_heavy;
+  }
 }
 
 // Sliding layers have other heads than layers with an indexer.
@@ -222,14 +294,18 @@ void add_deepseek(Families& add) {
   const auto latent_keys =
       gguf_keys("rope.scaling.yarn_log_multiplier", "attention.temperature_scale",
                 "attention.temperature_length");
-  add(rotary, {"bailing_hybrid"}, read(read_bailing_hybrid), pairing(adjacent), base(6'000'000),
-      share(64.0 / 192), head_dim(192), length(262'144), sizes(42, 32, 2560), key_heads(32),
-      value_dim(128), differences("the last layer of each group has attention"),
+  add(rotary, {"bailing_hybrid"}, read(read_bailing_hybrid), output_gate(per_head),
+      pairing(adjacent), base(6'000'000), share(64.0 / 192), head_dim(192), length(262'144),
+      sizes(42, 32, 2560), key_heads(32), value_dim(128),
+      differences("the last layer of each group has attention"),
       gguf("bailingmoe3", RopeType::adjacent), gguf_keys("rope.dimension_sections"));
   add(rotary, {"deepseek"}, share(1, any), gguf("deepseek", RopeType::adjacent));
   const Family deepseek_ocr2_text = add(rotary, {"deepseek_ocr2_text"}, sizes(32, 32, 4096),
                                         gguf("deepseek2-ocr", RopeType::halves),
                                         gguf_fixed_rope(true), gguf_yarn(GgufYarn::latent));
+  add(deepseek_ocr2_text, {"deepseek_ocr2_encoder"}, length(32'768), sizes(32, 32, 4096),
+      window(from_layer, 4096),
+      unsupported("tokens of an image that attend to each other in both directions"));
   const Family deepseek_v2 =
       add(deepseek_ocr2_text, {"deepseek_v2"}, read(read_deepseek_v2), pairing(adjacent),
           share(64.0 / 192), head_dim(192), value_dim(128),
@@ -243,10 +319,11 @@ void add_deepseek(Families& add) {
           unsupported("an indexer that selects the keys of each query"),
           gguf("deepseek32", RopeType::adjacent), gguf_yarn(GgufYarn::latent),
           gguf_keys("rope.scaling.yarn_log_multiplier"));
-  const Family axk2 = add(deepseek_v32, {"axk2"}, share(32.0 / 96), head_dim(96),
-                          length(131'072), sizes(48, 32, 2048), key_heads(32), value_dim(64));
-  add(axk2, {"minicpm3"}, pairing(halves), length(32'768), sizes(62, 40, 2560), key_heads(40),
-      unsupported(""), gguf("minicpm3", RopeType::halves));
+  const Family axk2 =
+      add(deepseek_v32, {"axk2"}, output_gate(per_channel), share(32.0 / 96), head_dim(96),
+          length(131'072), sizes(48, 32, 2048), key_heads(32), value_dim(64));
+  add(axk2, {"minicpm3"}, output_gate(OutputGate::none), pairing(halves), length(32'768),
+      sizes(62, 40, 2560), key_heads(40), unsupported(""), gguf("minicpm3", RopeType::halves));
   const Family glm4_moe_lite =
       add(deepseek_v3, {"glm4_moe_lite"}, share(64.0 / 256), head_dim(256), length(202'752),
           sizes(47, 20, 2048), key_heads(20));
@@ -254,8 +331,9 @@ void add_deepseek(Families& add) {
       glm4_moe_lite, {"glm_moe_dsa"}, reads_pairing(false), sizes(78, 64, 6144), key_heads(64),
       value_dim(0), unsupported("an indexer that selects the keys of each query"),
       gguf("glm-dsa", RopeType::adjacent), gguf_yarn(GgufYarn::latent_with_unit_scale));
-  const Family hy_v4 = add(glm_moe_dsa, {"hy_v4"}, pairing(halves), length(262'144),
-                           sizes(34, 32, 2816), key_heads(0), value_dim(256), sinks(true));
+  const Family hy_v4 =
+      add(glm_moe_dsa, {"hy_v4"}, output_gate(per_channel), pairing(halves), length(262'144),
+          sizes(34, 32, 2816), key_heads(0), value_dim(256), sinks(true));
   add(hy_v4, {}, pairing(adjacent),
       note("pairs are adjacent in llama.cpp and halves in transformers; the GGUF converter "
            "does not permute q and k"),
@@ -265,14 +343,15 @@ void add_deepseek(Families& add) {
   add(youtu, {"kimi_k2"}, base(50'000), sizes(0, 0, 0), key_heads(0));
   add(deepseek_ocr2_text, {"deepseek_v4"}, read(read_deepseek_v4), pairing(adjacent),
       share(64.0 / 512), head_dim(512), length(1'048'576), sizes(43, 64, 4096), key_heads(1),
-      window(all, 128), sinks(true),
-      unsupported("compressed keys, and an output rotated by the inverse angles"),
-      differences("one base for sliding layers, another for the others"),
+      window(all, 128), sinks(true), norm(rms, before, head, 1e-6),
+      attention(read_deepseek_v4_attention),
+      differences("compressed keys beside those of the window, with another base"),
       gguf("deepseek4", RopeType::adjacent),
       gguf_refused("compressed keys, and an output rotated by the inverse angles"));
-  add(rotary, {"dots3_note_text"}, read(read_dots3), pairing(adjacent), base(80'000'000),
-      share(64.0 / 192), head_dim(192), length(524'288), sizes(46, 128, 5120), value_dim(128),
-      window(by_type, 512), unsupported("partly normalised latent keys, and an indexer"),
+  add(rotary, {"dots3_note_text"}, read(read_dots3), output_gate(per_head), pairing(adjacent),
+      base(80'000'000), share(64.0 / 192), head_dim(192), length(524'288), sizes(46, 128, 5120),
+      value_dim(128), window(by_type, 512),
+      unsupported("partly normalised latent keys, and an indexer"),
       differences("sliding layers have other heads and another base"),
       gguf("dots3note", RopeType::adjacent),
       gguf_window({.window = GgufWindow::causal,
@@ -297,13 +376,13 @@ void add_deepseek(Families& add) {
       reads_pairing(true), head_dim(128), length(1'048'576), sizes(36, 32, 4096), key_heads(32),
       value_dim(128), gguf("mistral4", RopeType::adjacent),
       gguf_yarn(GgufYarn::latent_with_unit_scale), latent_keys);
-  add(mistral4, {"mistral_large4_text"}, read(read_latent_unscaled),
+  add(mistral4, {"mistral_large4_text"}, read(read_mistral_large4),
+      attention(read_mistral_large4_attention),
       rope(
           R"({"rope_type": "yarn", "rope_theta": 10000.0, "factor": 2048.0,
 "original_max_position_embeddings": 512, "beta_fast": 32.0, "beta_slow": 1.0,
 "attention_factor": 1.0})"),
-      reads_pairing(false), sizes(72, 64, 6144), key_heads(64), value_dim(0), nope_every(4),
-      unsupported("an indexer that selects the keys of each query"),
+      reads_pairing(false), sizes(72, 64, 6144), key_heads(64), value_dim(128), nope_every(4),
       differences("one layer in four does not rotate"));
 }
 

@@ -73,6 +73,52 @@ void read_t5_parts(Reading& r, const char* tables) {
 
 void read_umt5(Reading& r) { read_t5_parts(r, "every layer has a separate table"); }
 
+// Sizes of a decoder whose config also has keys of an encoder.
+void read_decoder_sizes(Reading& r) {
+  r.out.layers = r.size_or_default({"decoder_layers", "layers"}, r.family.layers, max_count);
+  r.heads = r.size_or_default({"decoder_attention_heads", "attention_heads"}, r.family.heads,
+                              max_count);
+  const std::int64_t width = hidden_size(r);
+  if (width % r.heads != 0)
+    r.fail("the width must be a multiple of the heads " + std::to_string(r.heads) + ", got " +
+           std::to_string(width));
+  r.head_dim = width / r.heads;
+  r.out.length = r.size_or_default({"max_position_embeddings"}, r.family.length);
+  r.keys.find({"encoder_layers", "num_hidden_layers"});
+}
+
+void read_decoder_after_two(Reading& r) {
+  read_decoder_sizes(r);
+  put_learned(r, r.out.length + 2, 2, all_layers(r));
+}
+
+void read_kosmos(Reading& r) {
+  read_decoder_sizes(r);
+  put_sinusoidal(r, SinusoidalRecipe::tensor2tensor, padding_offset(r), all_layers(r));
+  r.note("the row of padding is zero");
+}
+
+void read_trocr(Reading& r) {
+  if (r.is_true("use_learned_position_embeddings", true)) return read_decoder_after_two(r);
+  read_kosmos(r);
+}
+
+// The decoder continues the positions of the encoder.
+void read_time_series(Reading& r) {
+  r.out.width = hidden_size(r);
+  const std::int64_t context = r.size({"context_length", "prediction_length"}, 1);
+  r.out.length = context + r.size({"prediction_length"}, 1);
+  r.heads = r.size_or_default({"encoder_attention_heads"}, r.family.heads, max_count);
+  r.out.layers = r.size_or_default({"encoder_layers"}, r.family.layers, max_count);
+  if (r.out.width % r.heads != 0 || r.size({"decoder_attention_heads"}, r.heads) != r.heads)
+    r.fail("d_model must be a multiple of the heads, which must be the same in both parts");
+  r.head_dim = r.out.width / r.heads;
+  const std::int64_t layers = r.size({"decoder_layers"}, r.out.layers, max_count);
+  put_sinusoidal(r, SinusoidalRecipe::half_split, 0, add_layers(r, r.out.layers, "encoder"));
+  put_sinusoidal(r, SinusoidalRecipe::half_split, context, add_layers(r, layers, "decoder"));
+  r.note("the decoder's positions start at context_length, " + std::to_string(context));
+}
+
 }  // namespace
 
 void read_t5(Reading& r) {
@@ -81,6 +127,20 @@ void read_t5(Reading& r) {
 
 void add_encoder_decoder(Families& add) {
   using namespace changes;
+  add(rotary, {"cohere_asr"}, read(read_learned), position("learned"), length(1024),
+      sizes(8, 8, 1024),
+      note("the encoder, a Conformer with Transformer-XL's distances, is not "
+           "described"));
+  const Family kosmos_2_text_model =
+      add(rotary, {"kosmos_2_text_model"}, read(read_kosmos),
+          position("sinusoidal, tensor2tensor"), sizes(24, 32, 2048));
+  add(kosmos_2_text_model, {"kosmos_2_5_text_model"}, length(4096), sizes(24, 16, 1536));
+  add(rotary, {"pp_formulanet_text"}, read(read_decoder_after_two),
+      position("learned, offset 2"), length(2560), sizes(8, 16, 512));
+  add(rotary, {"trocr"}, read(read_trocr), position("learned, offset 2, or sinusoidal"),
+      length(512), sizes(12, 16, 1024));
+  add(rotary, {"time_series_transformer"}, read(read_time_series),
+      position("sinusoidal, half_split"), sizes(2, 2, 64));
   add(rotary, {"bart", "mbart", "mvp", "plbart"}, read(read_encoder_decoder_after_two),
       position("learned, offset 2"), length(1024));
   const Family blenderbot =

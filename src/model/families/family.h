@@ -139,6 +139,7 @@ struct Family {
   std::string_view position = "rotary, halves";  // text for the list of families
   std::string_view differences = {};             // between layers, as text
   Rule read = read_rotary;                       // null: only parts of the model are described
+  std::string_view refused = {};                 // why no config of this type is read
   Rule read_attention = nullptr;                 // keys of attention that no other family has
 
   // Sizes. 0: a config must have the size.
@@ -184,6 +185,7 @@ struct Family {
   std::string_view scalar_key = {};  // x of a softmax scale 1 / sqrt(x)
   double softcap = 0;                // attn_logit_softcapping; 0: the key is not used
   bool sinks = false;
+  OutputGate output_gate = OutputGate::none;
   std::int64_t alibi_heads = 0;       // models with so many heads have ALiBi. by_heads: all
   std::string_view unsupported = {};  // feature that LayerAttention does not have
 
@@ -244,6 +246,7 @@ struct Fact {
 inline constexpr Fact<&Family::position> position;
 inline constexpr Fact<&Family::differences> differences;
 inline constexpr Fact<&Family::read> read;
+inline constexpr Fact<&Family::refused> refused;
 inline constexpr Fact<&Family::read_attention> attention;
 inline constexpr Fact<&Family::head_dim> head_dim;
 inline constexpr Fact<&Family::key_heads> key_heads;
@@ -271,6 +274,7 @@ inline constexpr Fact<&Family::scale_key> scale_key;
 inline constexpr Fact<&Family::scalar_key> scalar_key;
 inline constexpr Fact<&Family::softcap> softcap;
 inline constexpr Fact<&Family::sinks> sinks;
+inline constexpr Fact<&Family::output_gate> output_gate;
 inline constexpr Fact<&Family::alibi_heads> alibi_heads;
 inline constexpr Fact<&Family::unsupported> unsupported;
 inline constexpr Fact<&Family::rows> rows;
@@ -373,6 +377,7 @@ constexpr Pairing halves = Pairing::halves, adjacent = Pairing::adjacent;
 constexpr NormKind rms = NormKind::rms, layer_norm = NormKind::layer;
 constexpr NormOrder before = NormOrder::before_rotation, after = NormOrder::after_rotation;
 constexpr Visibility bidirectional = Visibility::bidirectional, causal = Visibility::causal;
+constexpr OutputGate per_head = OutputGate::per_head, per_channel = OutputGate::per_channel;
 constexpr WeightLayout stacked{.fused = Fused::stacked}, grouped{.fused = Fused::grouped},
     quarters{.fused = Fused::quarters}, gated{.query = QueryRows::gated},
     transposed{.fused = Fused::stacked, .outputs = Outputs::columns};
@@ -389,6 +394,7 @@ const Family* find_row(std::string_view model_type);
 const Family* find_architecture(std::string_view architecture);
 
 // Each in a file of this name.
+void add_audio_encoder(Families& add);
 void add_bert(Families& add);
 void add_deepseek(Families& add);
 void add_encoder_decoder(Families& add);
@@ -400,6 +406,7 @@ void add_hybrid(Families& add);
 void add_llama(Families& add);
 void add_multimodal(Families& add);
 void add_qwen(Families& add);
+void add_refused(Families& add);
 void add_rotary_tower(Families& add);
 void add_sliding(Families& add);
 void add_speech(Families& add);

@@ -176,6 +176,11 @@ void add_gemma(Families& add) {
                    .size = by_file,
                    .base = SlidingBase::own,
                    .scaled = false}));
+  add(gemma4_unified_text, {"diffusion_gemma_text"}, length(131'072), window(by_type, 512),
+      key_heads(4), window_sides(WindowSides::halves),
+      note("these are the layers that read the prompt; those that denoise have the same "
+           "projections and attend to all tokens"));
+  add(gemma2, {"t5_gemma_module"}, visibility(bidirectional), window_sides(WindowSides::whole));
   add(gemma3_text, {"t5gemma2_text"}, visibility(bidirectional),
       window(by_type, 4096, "sssssf"), window_sides(WindowSides::one_less_before));
   add(gemma2, {"vaultgemma"});

@@ -207,6 +207,13 @@ void read_phimoe(Reading& r) {
              "transformers 5 uses short_factor at every length");
 }
 
+// `causal` is a key of the model. The table is stored, also if it began as sinusoids.
+void read_xlm(Reading& r) {
+  read_learned(r);
+  r.keys.find({"sinusoidal_embeddings"});
+  if (r.is_true("causal", false)) r.visibility = Visibility::causal;
+}
+
 }  // namespace
 
 void add_gpt(Families& add) {
@@ -301,6 +308,10 @@ void add_gpt(Families& add) {
                               length(1024), sizes(24, 8, 512));
   add(imagegpt, {"gpt_neo"}, length(2048), sizes(24, 16, 2048),
       window(by_type, 256, "fs", "window_size"), softmax_scale(1));
+  add(imagegpt, {"clvp_decoder"}, length(608), sizes(30, 16, 1024),
+      note("tables of text and speech are separate; this is that of speech"));
+  add(imagegpt, {"flaubert", "xlm"}, read(read_xlm), length(512), sizes(12, 16, 2048),
+      visibility(bidirectional));
   add(imagegpt, {"openai-gpt"}, length(512), sizes(12, 12, 768), weights(transposed));
   add(rotary, {"mpt"}, read(read_mpt), position("ALiBi"), sizes(24, 16, 2048), weights(stacked),
       gguf("mpt", RopeType::none),

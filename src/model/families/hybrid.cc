@@ -5,6 +5,8 @@
 namespace gnomon::model::internal {
 namespace {
 
+using changes::per_head;
+
 void read_falcon_h1(Reading& r) {
   prepare(r);
   r.softmax_scale = r.keys.positive({"key_multiplier"}).value_or(1) *
@@ -40,6 +42,34 @@ void read_lfm3(Reading& r) {
     return l % 4 == 2 ? full : l % 4 == 0 && l > 0 ? sliding : "conv";
   });
   read_rotary(r);
+}
+
+void read_lfm3_attention(Reading& r) {
+  if (!r.is_true("use_attention_gate", true)) return;
+  for (Layer& layer : r.layers) layer.attention.output_gate = per_head;
+}
+
+// Queries and keys get length sqrt(D), and keys a trained factor for each head.
+void read_zaya(Reading& r) {
+  prepare(r);
+  r.bases = {{"hybrid", 5'000'000}, {"hybrid_sliding", 10'000}};
+  type_layers(r, [](std::int64_t) { return "hybrid"; });
+  if (has_ropes_by_type(r))
+    read_ropes(r);
+  else
+    for (const auto& [type, base] : r.bases) r.ropes[type] = read_rope(r, {}, base, type);
+  put_ropes(r);
+  for (Layer& layer : r.layers) layer.type = layer.type == "hybrid" ? full : sliding;
+  r.note("queries, keys and values pass convolutions, which are not described");
+}
+
+void read_zaya_attention(Reading& r) {
+  LayerNorm norm{.norm = {.kind = NormKind::rms, .epsilon = 1e-24},
+                 .weights = NormWeights::none};
+  for (Layer& layer : r.layers) {
+    layer.attention.query_norm = layer.attention.key_norm = norm;
+    layer.attention.key_norm->weights = NormWeights::heads;
+  }
 }
 
 void read_minimax(Reading& r) {
@@ -153,7 +183,7 @@ void add_hybrid(Families& add) {
           differences("attention in some layers"), gguf("lfm2", RopeType::halves),
           gguf_window({.window = GgufWindow::causal, .base = SlidingBase::same}));
   add(lfm2, {"lfm2_moe"}, sizes(32, 32, 2048), gguf("lfm2moe", RopeType::halves));
-  add(rotary, {"lfm3"}, read(read_lfm3), base(1'000'000),
+  add(rotary, {"lfm3"}, read(read_lfm3), attention(read_lfm3_attention), base(1'000'000),
       rope(
           R"({"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
 "full_attention": {"rope_type": "proportional", "rope_theta": 1000000.0,
@@ -180,6 +210,9 @@ void add_hybrid(Families& add) {
   add(nemotron_h, {}, gguf("nemotron_h_moe", RopeType::none), gguf_attends_without_ffn(true));
   add(rotary, {}, norm(rms, before, head, 1e-6), gguf("plamo2", RopeType::halves),
       gguf_scaled_by_value_dim(true));
+  add(rotary, {"zaya"}, read(read_zaya), attention(read_zaya_attention), share(0.5, factor),
+      head_dim(128), length(131'072), sizes(40, 8, 2048), key_heads(2), window(by_type),
+      differences("one base per layer type"));
   add(rotary, {"zamba2"}, read(read_zamba2), length(4096), sizes(54, 32, 2560),
       differences("attention in some layers"));
 }

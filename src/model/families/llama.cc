@@ -27,6 +27,45 @@ void read_ministral3(Reading& r) {
   read_rotary(r);
 }
 
+// Rotates queries, keys and values. The rotated part is at least 32 elements of a head.
+void read_clvp_encoder(Reading& r) {
+  read_sizes_without_length(r);
+  read_layer_types(r);
+  const std::int64_t projected = r.size({"projection_dim"}, 768);
+  r.rotary_dim = std::max<std::int64_t>(projected / (2 * r.heads), 32);
+  if (r.keys.boolean({"use_rotary_embedding"}).value_or(true)) {
+    r.ropes.emplace("", read_rope(r, std::nullopt, 10'000));
+    r.unsupported = "rotated values";
+  } else {
+    for (Layer& layer : r.layers) layer.rotates = false;
+  }
+  put_ropes(r);
+}
+
+// With mrope_section, the two elements of a pair may use different axes.
+void read_hunyuan_vl(Reading& r) {
+  const auto given = r.keys.find({"rope_scaling", "rope_parameters"});
+  if (given && given->is(JsonType::object))
+    for (const char* name : {"mrope_section", "xdrope_section"})
+      if (Keys(*given).find({name})) {
+        r.unsupported = "positions on several axes for the two elements of a pair";
+        r.note("text has the same position on all axes, so its rotation is that of one axis");
+      }
+  read_rotary(r);
+}
+
+// Positions are those of patches of a time series.
+void read_timesfm(Reading& r) {
+  const std::int64_t patch = r.size({"patch_length"}, 32);
+  read_sizes_without_length(r);
+  r.out.length = std::max<std::int64_t>(r.size({"context_length"}, 512) / patch, 1);
+  if (!r.is_true("use_positional_embedding", false)) return read_layer_types(r);
+  if (r.size({"min_timescale"}, 1) != 1 || r.size({"max_timescale"}, 10'000) != 10'000)
+    r.fail_at({"min_timescale", "max_timescale"},
+              "min_timescale must be 1 and max_timescale 10000");
+  put_sinusoidal(r, SinusoidalRecipe::tensor2tensor, 0, all_layers(r));
+}
+
 }  // namespace
 
 void add_llama(Families& add) {
@@ -138,6 +177,8 @@ void add_llama(Families& add) {
 "llama3"})"),
       head_dim(128), length(131'072), sizes(64, 48, 6144), key_heads(8),
       window(by_type, 8192, "fsss"));
+  add(rotary, {"clvp_encoder"}, read(read_clvp_encoder), sizes(20, 12, 768),
+      visibility(bidirectional));
   add(rotary, {"diffllama"}, sizes(16, 32, 2048),
       unsupported("the difference of two softmaxes"));
   add(rotary, {"doge"}, sizes(32, 8, 1024), norm(rms, before, head, 1e-6),
@@ -150,16 +191,25 @@ void add_llama(Families& add) {
       norm(rms, before, all_heads, 1e-6));
   add(rotary, {"helium"}, pairing(adjacent), base(100'000), head_dim(128), length(4096),
       sizes(24, 20, 2560), key_heads(20));
-  add(rotary, {"hrm_text"}, head_dim(128), sizes(128, 12, 1536),
+  add(rotary, {"higgs_audio_v2"}, base(500'000),
+      rope(
+          R"({"rope_type": "llama3", "rope_theta": 500000.0, "factor": 32.0,
+"original_max_position_embeddings": 1024, "low_freq_factor": 0.125,
+"high_freq_factor": 0.5})"),
+      head_dim(128), sizes(28, 24, 3072), key_heads(8));
+  add(rotary, {"hrm_text"}, output_gate(per_channel), head_dim(128), sizes(128, 12, 1536),
       gguf("hrm_text", RopeType::halves));
   const Family hunyuan_v1_dense =
       add(rotary, {"hunyuan_v1_dense"}, sizes(32, 32, 4096), norm(rms, after, head, 1e-5),
           gguf("hunyuan-dense", RopeType::halves), gguf_keys("rope.scaling.alpha"));
   add(hunyuan_v1_dense, {}, gguf("hunyuan_vl", RopeType::halves),
       gguf_keys("rope.scaling.alpha", "rope.dimension_sections"));
+  add(hunyuan_v1_dense, {"hunyuan_vl_text"}, read(read_hunyuan_vl));
   add(hunyuan_v1_dense, {"hunyuan_v1_moe"}, gguf("hunyuan-moe", RopeType::halves));
   add(rotary, {"hy_v3"}, base(11'158'840), head_dim(128), length(131'072), sizes(80, 64, 4096),
       key_heads(8), norm(rms, before, head, 1e-5), gguf("hy_v3", RopeType::halves));
+  add(rotary, {"idefics"}, key_heads(by_heads), sizes(32, 32, 4096),
+      note("gated attention to an image, without position, stands between the layers"));
   add(rotary, {"internlm2"}, share(1, any), weights(grouped),
       gguf("internlm2", RopeType::adjacent));
   add(rotary, {"internlm3"}, head_dim(128), length(32'768), sizes(48, 32, 4096), key_heads(2));
@@ -167,6 +217,8 @@ void add_llama(Families& add) {
       key_heads(8));
   add(rotary, {"jais2"}, length(8192), sizes(32, 26, 3328), gguf("jais2", RopeType::halves));
   add(rotary, {"jetmoe"}, head_dim(128), length(4096), sizes(12, 32, 2048), key_heads(16));
+  add(rotary, {"kyutai_speech_to_text"}, length(750), sizes(48, 32, 2048), window(all, 375),
+      unsupported("attention that was not compared with the model's own code"));
   add(rotary, {"mellum"}, base(500'000), share(1, factor),
       rope(
           R"({"full_attention": {"rope_type": "default", "rope_theta": 500000.0},
@@ -210,6 +262,12 @@ void add_llama(Families& add) {
       sizes(48, 64, 4096), key_heads(8));
   add(rotary, {"starcoder2"}, length(4096), sizes(30, 24, 3072), key_heads(2), window(all),
       gguf("starcoder2", RopeType::halves), to_gguf(starcoder2_weights));
+  const char* const scaled_queries = "a trained scale for each element of the queries";
+  add(rotary, {"timesfm"}, read(read_timesfm), position("none, or sinusoidal"), length(512),
+      head_dim(80), sizes(50, 16, 1280), softmax_scale(1), unsupported(scaled_queries));
+  add(rotary, {"timesfm2_5"}, length(16'384), head_dim(80), sizes(20, 16, 1280), key_heads(16),
+      norm(rms, after, head, 1e-6), softmax_scale(1), unsupported(scaled_queries),
+      note("positions count from the first point that is not masked"));
   add(rotary, {"unlimited_ocr_text"}, head_dim(by_heads), length(32'768), sizes(12, 10, 1280),
       key_heads(10), unsupported("windows and a reference image"));
   add(rotary, {"xverse"}, share(1, any), gguf("xverse", RopeType::adjacent));

@@ -84,7 +84,7 @@ void add_qwen(Families& add) {
           window(none));
   add(qwen3_omni_moe_talker_code_predictor, {"qwen3_next"}, read(read_qwen3_next),
       share(0.25, factor), odd_share(true), head_dim(256), sizes(48, 16, 2048), key_heads(2),
-      norm(rms, before, head, 1e-6, 1), weights(gated),
+      norm(rms, before, head, 1e-6, 1), weights(gated), output_gate(per_channel),
       differences("attention in one layer of four"), gguf("qwen3next", RopeType::halves),
       gguf_attention_every(4));
   const Family qwen3_omni_moe_talker_text =
@@ -95,7 +95,7 @@ void add_qwen(Families& add) {
       add(qwen3_omni_moe_talker_text, {"qwen3_5_moe_text"}, read(read_qwen3_next),
           share(0.25, factor), mrope(MRopeOrder::interleaved, {11, 11, 10}), head_dim(256),
           sizes(40, 16, 2048), norm(rms, before, head, 1e-6, 1), weights(gated),
-          differences("attention in one layer of four"),
+          output_gate(per_channel), differences("attention in one layer of four"),
           gguf("qwen35moe", RopeType::interleaved_sections), gguf_attention_every(4));
   add(qwen3_5_moe_text, {"qwen3_5_text"}, sizes(32, 16, 4096), key_heads(4),
       gguf("qwen35", RopeType::interleaved_sections), gguf_attention_every(4));
@@ -108,6 +108,8 @@ void add_qwen(Families& add) {
       add(qwen3_vl_moe_text, {"qwen3_vl_text"}, head_dim(128), sizes(32, 32, 4096),
           key_heads(32), gguf("qwen3vl", RopeType::interleaved_sections));
   add(qwen3_vl_text, {}, gguf("qwen3tts", RopeType::interleaved_sections));
+  add(qwen3_5_moe_text, {"qwen4_exp_text"}, share(1, factor), length(32'768),
+      unsupported("an indexer that selects the keys of each query"));
   add(qwen3_5_moe_text, {}, unsupported("an indexer that selects the keys of each query"),
       gguf("qwen4exp", RopeType::interleaved_sections), gguf_attention_every(4),
       gguf_unsupported_by("attention.compress_ratios"));

@@ -1,11 +1,14 @@
 // Full attention in some layers, a sliding window or chunks in the others. Source: the code of
 // each family.
 #include <cmath>
+#include <cstdlib>
 
 #include "src/model/families/rules.h"
 
 namespace gnomon::model::internal {
 namespace {
+
+using changes::per_channel, changes::per_head;
 
 constexpr GgufKey logit_scale[] = {{"logit_scale", "logit_scale"}};
 
@@ -17,6 +20,62 @@ void read_nope_full_layers(Reading& r) {
                                 r.family.full_every));
   set_nope_layers(r, full);
   read_rotary(r);
+}
+
+// Full layers do not rotate, and have a query temperature.
+void read_beam(Reading& r) {
+  prepare(r);
+  type_layers(r, [&](std::int64_t l) {
+    return (l + 1) % 6 == 0 || l + 1 == r.out.layers ? full : sliding;
+  });
+  set_nope_layers(r, full);
+  read_rotary(r);
+}
+
+void read_beam_attention(Reading& r) {
+  for (Layer& layer : r.layers)
+    if (!layer.rotates) layer.attention.query_scale = beam_temperature();
+}
+
+// Row and column alternate over the pairs of a patch. Some sliding layers have a wider window.
+void read_neomme(Reading& r) {
+  prepare(r);
+  r.bases = {{full, 1'000'000}, {sliding, 10'000}};
+  type_layers(r, [&](std::int64_t l) {
+    return (l + 1) % 6 == 0 || l + 1 == r.out.layers ? full : sliding;
+  });
+  if (has_ropes_by_type(r))
+    read_ropes(r);
+  else
+    for (const auto& [type, base] : r.bases) r.ropes[type] = read_rope(r, {}, base, type);
+  for (auto& [type, rope] : r.ropes)
+    for (std::int64_t pair = 0; pair < rope.rotary.rotary_dim / 2; ++pair)
+      rope.axes.push_back(static_cast<std::int32_t>(pair % 2));
+  put_ropes(r);
+  r.note(
+      "positions of a patch are its row and column, of a text token twice its index; the "
+      "caller subtracts tanh(alpha) of the output's part along the query's own value");
+}
+
+void read_neomme_attention(Reading& r) {
+  const auto all = r.keys.object_in("per_layer_config");
+  if (!all) return;
+  all->for_each_member([&](const std::string& number, Json value) {
+    const auto size = Keys(value).size({"sliding_window"}, max_number);
+    for (Layer& layer : r.layers)
+      if (size && layer.type == sliding &&
+          std::strtoll(number.c_str(), nullptr, 10) == layer.number)
+        layer.attention.left = layer.attention.right = *size;
+  });
+}
+
+void read_ultrabert(Reading& r) {
+  prepare(r);
+  type_layers(r, [](std::int64_t l) { return l % 3 == 2 ? full : sliding; });
+  r.bases = {{full, 2'560'000}, {sliding, 10'000}};
+  if (has_ropes_by_type(r)) return read_rotary(r);
+  for (const auto& [type, base] : r.bases) r.ropes[type] = read_rope(r, {}, base, type);
+  put_ropes(r);
 }
 
 void read_exaone4(Reading& r) {
@@ -40,6 +99,15 @@ void read_laguna(Reading& r) {
   prepare(r);
   read_heads(r);
   read_rotary(r);
+}
+
+// gating: true, false, "per-head" or "per-element".
+void read_laguna_attention(Reading& r) {
+  const auto gating = r.keys.find({"gating"});
+  if (!gating || (gating->is(JsonType::boolean) && !gating->boolean("gating"))) return;
+  const bool by_head = gating->is(JsonType::boolean) || gating->string("gating") == "per-head";
+  for (Layer& layer : r.layers) layer.attention.output_gate = by_head ? per_head : per_channel;
+  r.note("the gate of the output is a softplus");
 }
 
 void read_llama4(Reading& r) {
@@ -228,6 +296,20 @@ void add_sliding(Families& add) {
                                                 separate_qkv, feed_forward_norm, gated_layer},
                                     .keys = {rms_norm_key},
                                     .fixed = {silu}};
+  add(rotary, {"beam"}, read(read_beam), attention(read_beam_attention), head_dim(128),
+      length(8192), sizes(52, 48, 5120), key_heads(8), window(by_type, 512),
+      norm(rms, before, head, 1e-6), output_gate(per_channel),
+      differences("sliding layers rotate, full layers have a query temperature"));
+  add(rotary, {"cohere_compass_text"}, mrope(MRopeOrder::interleaved, {24, 20, 20}),
+      head_dim(by_heads), length(8192), sizes(40, 64, 8192), window(by_type, 4096));
+  add(rotary, {"neomme"}, read(read_neomme), attention(read_neomme_attention), share(1, factor),
+      head_dim(64), length(16'384), sizes(17, 16, 1024), key_heads(4),
+      visibility(bidirectional), window(by_type, 256), window_sides(WindowSides::whole),
+      norm(rms, before, head, 1e-6, 0, {}, true, false, false), output_gate(per_channel),
+      differences("base, share and window by layer type; some windows are wider"));
+  add(rotary, {"ultrabert"}, read(read_ultrabert), length(32'768), sizes(32, 32, 4096),
+      visibility(bidirectional), window(by_type, 128), window_sides(WindowSides::whole),
+      differences("one base per layer type"));
   add(rotary, {"cohere"}, pairing(adjacent), base(500'000), length(8192), sizes(40, 64, 8192),
       norm(layer_norm, before, head, 1e-5, 0, "use_qk_norm", false),
       gguf("command-r", RopeType::adjacent), to_gguf(cohere_weights));
@@ -249,12 +331,13 @@ void add_sliding(Families& add) {
                        .full_first = true,
                        .size = by_file,
                        .base = SlidingBase::same}));
-  const Family afmoe = add(
-      cohere2_moe, {"afmoe"}, pairing(halves), length(16'384), sizes(32, 16, 2048),
-      window(by_type, 1024), norm(rms, before, head, 1e-5), nope_every(4),
-      gguf("afmoe", RopeType::halves), gguf_window({.window = GgufWindow::causal, .every = 4}));
-  add(afmoe, {"flint"}, length(262'144), sizes(49, 32, 2048), key_heads(4),
-      window(by_type, 513), norm(rms, before, head, 1e-6), sinks(true));
+  const Family afmoe =
+      add(cohere2_moe, {"afmoe"}, pairing(halves), length(16'384), sizes(32, 16, 2048),
+          window(by_type, 1024), norm(rms, before, head, 1e-5), nope_every(4),
+          output_gate(per_channel), gguf("afmoe", RopeType::halves),
+          gguf_window({.window = GgufWindow::causal, .every = 4}));
+  add(afmoe, {"flint"}, output_gate(OutputGate::none), length(262'144), sizes(49, 32, 2048),
+      key_heads(4), window(by_type, 513), norm(rms, before, head, 1e-6), sinks(true));
   add(rotary, {"exaone"}, base(500'000), length(4096), sizes(32, 32, 4096),
       gguf("exaone", RopeType::halves));
   const Family exaone_moe = add(
@@ -274,7 +357,8 @@ void add_sliding(Families& add) {
                    .base = SlidingBase::same}));
   add(exaone_moe, {"kolibri1"}, head_dim(128), length(262'144), sizes(50, 48, 2560),
       key_heads(4), window(by_type, 513), norm(rms, before, head, 1e-6));
-  add(rotary, {"laguna"}, read(read_laguna), base(500'000), share(1, factor),
+  add(rotary, {"laguna"}, read(read_laguna), attention(read_laguna_attention), base(500'000),
+      share(1, factor),
       rope(
           R"({"full_attention": {"rope_type": "default", "rope_theta": 500000.0,
 "partial_rotary_factor": 0.5}, "sliding_attention": {"rope_type": "default",
@@ -319,13 +403,14 @@ void add_sliding(Families& add) {
                    .full_first = true,
                    .base = SlidingBase::own,
                    .scaled = false}));
-  const Family muse_glimmer_text = add(
-      rotary, {"muse_glimmer_text"}, read(read_muse_glimmer), head_dim(128), length(131'072),
-      sizes(52, 32, 6656), key_heads(2), window(by_type, 2048), norm(rms, before, head, 1e-5),
-      differences("one layer in four is full and does not rotate"),
-      nope_layers(NopeLayers::full), gguf("muse-glimmer", RopeType::adjacent),
-      gguf_window(
-          {.window = GgufWindow::causal, .every = 4, .size = by_file, .scaled = false}));
+  const Family muse_glimmer_text =
+      add(rotary, {"muse_glimmer_text"}, read(read_muse_glimmer), output_gate(per_channel),
+          head_dim(128), length(131'072), sizes(52, 32, 6656), key_heads(2),
+          window(by_type, 2048), norm(rms, before, head, 1e-5),
+          differences("one layer in four is full and does not rotate"),
+          nope_layers(NopeLayers::full), gguf("muse-glimmer", RopeType::adjacent),
+          gguf_window(
+              {.window = GgufWindow::causal, .every = 4, .size = by_file, .scaled = false}));
   add(muse_glimmer_text, {"muse_spark_text"}, read(read_muse_spark), base(500'000),
       rope(R"({"rope_type": "default", "rope_theta": 500000.0})"), head_dim(64),
       length(1'048'576), sizes(62, 128, 8192), key_heads(16));
@@ -336,9 +421,9 @@ void add_sliding(Families& add) {
       sizes(36, 16, 2048), key_heads(4), window(unrotated), nope_every(4),
       differences("one layer in four does not rotate"), gguf("smollm3", RopeType::adjacent),
       to_gguf(smollm3_weights));
-  add(rotary, {"step3p5"}, read(read_step3), scalar_key("query_pre_attn_scalar"),
-      share(1, factor), head_dim(128), length(128'000), sizes(45, 64, 4096), key_heads(8),
-      window(by_type), norm(rms, before, head, 1e-5, 1),
+  add(rotary, {"step3p5"}, read(read_step3), output_gate(per_head),
+      scalar_key("query_pre_attn_scalar"), share(1, factor), head_dim(128), length(128'000),
+      sizes(45, 64, 4096), key_heads(8), window(by_type), norm(rms, before, head, 1e-5, 1),
       differences("base and rotated share per layer"), gguf("step35", RopeType::halves),
       gguf_keys("rope.dimension_count_swa"), gguf_half_rotated(true),
       gguf_window({.window = GgufWindow::causal,

@@ -148,6 +148,16 @@ void read_videomae(Reading& r) {
   r.image.frames = true;
 }
 
+// The heads are hidden_size / 64.
+void read_bridgetower(Reading& r) {
+  const std::int64_t width = read_tower_sizes(r);
+  if (r.head_dim == 0 || width % r.head_dim != 0)
+    r.fail("hidden_size must be a multiple of the head dimension " +
+           std::to_string(r.head_dim) + ", got " + std::to_string(width));
+  r.heads = width / r.head_dim;
+  put_image_grid(r, width, r.family.rows);
+}
+
 void read_mae(Reading& r) {
   const std::int64_t width = read_tower_sizes(r);
   put_grid_sinusoids(r, width);
@@ -197,6 +207,10 @@ void add_vit(Families& add) {
       sizes(39, 16, 1408), weights(stacked));
   add(dinov2, {"dinov2_with_registers"}, read(read_dinov2_with_registers), image(224, 16));
   add(dinov2, {"kosmos_2_vision_model", "unlimited_ocr_vision_encoder"}, sizes(24, 16, 1024));
+  add(flava_image_model, {"bridgetower_vision_model"}, read(read_bridgetower), head_dim(64),
+      image(288, 16));
+  add(flava_image_model, {"idefics_vision"}, size_names(embed), sizes(32, 16, 768),
+      image(224, 14));
   add(flava_image_model, {"owlv2_vision_model"}, image(768, 16));
   add(flava_image_model, {"owlvit_vision_model"}, image(768, 32));
   add(flava_image_model, {"timesformer"},

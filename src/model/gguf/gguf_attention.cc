@@ -44,9 +44,10 @@ void read_norms(GgufDraft& r) {
   }
   // Norms without weights have no tensor in the file.
   const Norm& facts = r.row->norm;
-  r.trained_norms = facts.trained;
   if (!weight && facts.trained) return;
-  LayerNorm norm{.norm = {.kind = NormKind::rms, .epsilon = 1e-6}, .order = facts.order};
+  LayerNorm norm{.norm = {.kind = NormKind::rms, .epsilon = 1e-6},
+                 .order = facts.order,
+                 .weights = facts.trained ? NormWeights::elements : NormWeights::none};
   if (weight) {
     const std::string name(weight->name);
     const std::string bias = name.substr(0, name.rfind('.')) + ".bias";

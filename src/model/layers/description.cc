@@ -44,16 +44,34 @@ OrderedJson or_null(const std::optional<T>& value) {
   return value ? OrderedJson(*value) : OrderedJson();
 }
 
+OrderedJson scale_json(const std::optional<QueryTemperature>& scale) {
+  if (!scale) return {{"type", "none"}};
+  if (scale->form == TemperatureForm::head_log)
+    return {{"type", "head_log"}, {"shift", scale->shift}};
+  const char* const type = scale->form == TemperatureForm::floored_log   ? "temperature"
+                           : scale->form == TemperatureForm::clipped_log ? "clipped_log"
+                                                                         : "power";
+  return {{"type", type},
+          {"beta", scale->beta},
+          {"length", scale->length},
+          {"shift", scale->shift}};
+}
+
+// Puts the facts that few layers have.
+void put_rare(const LayerAttention& attention, OrderedJson& json) {
+  if (attention.value_scale != 1) json["value_scale"] = attention.value_scale;
+  if (attention.output_gate != OutputGate::none)
+    json["output_gate"] =
+        attention.output_gate == OutputGate::per_head ? "per_head" : "per_channel";
+  if (attention.frequency_scale == FrequencyScale::learned) json["frequency_scale"] = "learned";
+  if (attention.head_pairs == HeadPairs::differential) json["head_pairs"] = "differential";
+  if (attention.indexed_keys) json["indexed_keys"] = *attention.indexed_keys;
+}
+
 // Puts the keys of the attention of a group.
 void put_attention(const LayerGroup& group, std::int64_t length, OrderedJson& json) {
   const LayerAttention& attention = group.attention;
-  if (attention.query_scale)
-    json["query_scale"] = {{"type", "temperature"},
-                           {"beta", attention.query_scale->beta},
-                           {"length", attention.query_scale->length},
-                           {"shift", attention.query_scale->shift}};
-  else
-    json["query_scale"] = {{"type", "none"}};
+  json["query_scale"] = scale_json(attention.query_scale);
   if (group.head_dim == 0) return;
   double scale = attention.softmax_scale;
   for (const Encoding& one : group.position) scale *= softmax_factor(one, length);
@@ -71,7 +89,17 @@ void put_attention(const LayerGroup& group, std::int64_t length, OrderedJson& js
                          {"shift", attention.partition->shift}};
   json["softcap"] = or_null(attention.softcap);
   json["sinks"] = attention.sinks == Sinks::per_head ? "per_head" : "none";
-  if (attention.value_scale != 1) json["value_scale"] = attention.value_scale;
+  if (attention.values == ValueSource::keys) json["values"] = "keys";
+  if (attention.output == OutputRotation::inverse) json["output_rotation"] = "inverse";
+  if (attention.compression) {
+    const auto& [keys, index_heads, index_dim, selected] = *attention.compression;
+    OrderedJson& compression = json["compression"];
+    compression = {{"rate", keys.rate}, {"series", keys.series}, {"epsilon", keys.epsilon}};
+    compression["index_heads"] = index_heads;
+    if (index_heads > 0)
+      compression["index_dim"] = index_dim, compression["selected"] = selected;
+  }
+  put_rare(attention, json);
   json["qk_norm"] = norm_json(attention.query_norm ? attention.query_norm : attention.key_norm);
   if (!json.contains("heads")) json["heads"] = group.heads;
   json["key_heads"] = group.key_heads;

@@ -133,6 +133,14 @@ Call TokensOfLayer::call() const {
   return call;
 }
 
+std::int64_t TokensOfLayer::first_position() const {
+  const Positions& queries = query_axes_.front();
+  const std::int64_t first = queries.ids.empty() ? 0 : queries.ids.front();
+  if (first < 0 || !is_consecutive(queries, first))
+    refuse("model", "compressed keys require consecutive positions without padding", "others");
+  return first;
+}
+
 Call TokensOfLayer::call_of(const LayerAttention& attention) const {
   if (!is_image() || !attention.partition) return call();
   const auto [height, width, shift] = *attention.partition;
@@ -144,10 +152,14 @@ Call TokensOfLayer::call_of(const LayerAttention& attention) const {
   return window;
 }
 
+std::int64_t TokensOfLayer::keys() const {
+  return key_axes_.empty() ? query_axes_.front().tokens + tokens_.cached
+                           : key_axes_.front().tokens;
+}
+
 void TokensOfLayer::put_mask(const LayerAttention& attention, LayerPlan& lowered) const {
   const Positions& queries = query_axes_.front();
-  const std::int64_t keys =
-      key_axes_.empty() ? queries.tokens + tokens_.cached : key_axes_.front().tokens;
+  const std::int64_t keys = this->keys();
   lowered.mask = {.visibility = attention.visibility,
                   .offset = keys - queries.tokens,
                   .left = attention.left,

@@ -22,8 +22,12 @@ class TokensOfLayer {
   Call call_of(const LayerAttention& attention) const;
   // Sets the mask, and the positions of queries and keys if rows do not define the mask.
   void put_mask(const LayerAttention& attention, LayerPlan& lowered) const;
+  // The position of the first query, if positions are consecutive and without padding. Throws
+  // std::invalid_argument if they are not: compressed keys are counted from position 0.
+  std::int64_t first_position() const;
   Distances distances() const { return call().distances(); }
   std::int64_t length() const noexcept { return length_; }
+  std::int64_t keys() const;  // S
 
  private:
   void place_image(const ModelDescription& model, const ImagePatches& image);
@@ -40,6 +44,9 @@ class TokensOfLayer {
 
 // Throws std::invalid_argument with `unsupported` if the group is unsupported.
 void refuse_unsupported(const ModelDescription& model, const LayerGroup& group);
+// Throws std::invalid_argument if an indexer selects among the keys.
+void refuse_selection(const ModelDescription& model, const LayerGroup& group,
+                      const TokensOfLayer& tokens);
 // Sets the mask and positions of a plan whose tables are reused.
 void put_tokens(const LayerGroup& group, const TokensOfLayer& tokens, LayerPlan& lowered);
 // put_tokens, and the rules and values of attention, for a plan of a group with the same

@@ -218,6 +218,7 @@ void ModelPlan::set_tokens(const LayerTokens& tokens) {
     if (!shared || shared->current || !shared->group->unsupported.empty()) continue;
     Kept& kept = *shared;
     kept.current = true;
+    internal::refuse_selection(model_, *kept.group, resolved);
     const Mixture& mixture = kept.group->position;
     const bool by_distance = includes(enters(mixture), Place::scores) ||
                              includes(enters(mixture), Place::keys_and_values);

@@ -164,8 +164,8 @@ def test_gates_of_wavlm_multiply_the_bias(rng: np.random.Generator) -> None:
     bias = oracle.t5(values[0].astype(float), at(6), 20, True)
     sees = oracle.visible(6, 6, visibility="bidirectional")
     want, _ = oracle.attention(q, k, v, sees=sees, bias=bias, gates=gates)
-    np.testing.assert_allclose(gnomon.attention(q, k, v, plan, gates=gates), want, 0, 1e-12)
-    shared = gnomon.attention(q, k, v, plan, gates=gates[:1])
+    np.testing.assert_allclose(gnomon.attention(q, k, v, plan, terms={"gates": gates}), want, 0, 1e-12)
+    shared = gnomon.attention(q, k, v, plan, terms={"gates": gates[:1]})
     want, _ = oracle.attention(q, k, v, sees=sees, bias=bias, gates=gates[:1])
     np.testing.assert_allclose(shared, want, 0, 1e-12)
     with pytest.raises(ValueError, match="gates"):

@@ -112,7 +112,7 @@ ARGUMENTS = {
     "attention lse": Argument("lse", changed(lambda x: gnomon.attention(
         heads(1), heads(2), heads(3), PLAN, lse=x)), (1, 2, 3), changed=True),
     "attention gates": Argument("gates", lambda x: gnomon.attention(
-        heads(1), heads(2), heads(3), gated(), gates=x), (1, 2, 3)),
+        heads(1), heads(2), heads(3), gated(), terms={"gates": x}), (1, 2, 3)),
     "attention bias": Argument("bias", lambda x: gnomon.attention(
         heads(1), heads(2), heads(3), PLAN, bias=x), (1, 2, 3, 3)),
     **{f"attention_backward {name}": Argument(

@@ -124,7 +124,7 @@ def test_gradients_of_sinks_and_gates() -> None:
             return (jnp.concatenate(rows) ** 2).sum()
 
         def ours(sinks: Any, gates: Any) -> Any:
-            return (gnomon.jax.attention(q, k, v, slopes, sinks=sinks, gates=gates) ** 2).sum()
+            return (gnomon.jax.attention(q, k, v, slopes, sinks=sinks, terms={"gates": gates}) ** 2).sum()
 
         want = jax.grad(dense, (0, 1))(sinks.astype(float), gates.astype(float))
         for one, other in zip(jax.grad(ours, (0, 1))(sinks, gates), want):
@@ -181,15 +181,16 @@ NAMES = [one.name for one in gnomon.encodings()]
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_every_encoding_equals_gnomon_attention(name: str) -> None:
+def test_every_encoding_equals_gnomon_attention(name: str, random_terms: Any) -> None:
     spec, parameters = encoding_of(name)
     q, k, v = (single(2, LENGTH, HEADS, WIDTH // HEADS, seed=i) for i in range(3))
-    plan = gnomon.lower(spec, LENGTH, parameters=parameters, visibility="bidirectional")
-    gates = np.ones((1, HEADS, LENGTH), np.float32) if plan.gated else None
-    want = gnomon.attention(q, k, v, plan, gates=gates)
+    reads: Any = "causal" if gnomon.find_encoding(name).causal else "bidirectional"
+    plan = gnomon.lower(spec, LENGTH, parameters=parameters, visibility=reads)
+    terms = random_terms(spec, 2, LENGTH)
+    want = gnomon.attention(q, k, v, plan, terms=terms)
 
     def ours(q: Any, k: Any, v: Any, p: Any) -> Any:
-        return gnomon.jax.attention(q, k, v, spec, p, visibility="bidirectional", gates=gates)
+        return gnomon.jax.attention(q, k, v, spec, p, visibility=reads, terms=terms)
 
     assert np.array_equal(ours(q, k, v, parameters), want)
     assert np.array_equal(jax.jit(ours)(q, k, v, parameters), want)
@@ -197,21 +198,24 @@ def test_every_encoding_equals_gnomon_attention(name: str) -> None:
         *(one.transpose(0, 2, 1, 3) for one in (q, k, v)),
         spec,
         parameters,
-        visibility="bidirectional",
-        gates=gates,
+        visibility=reads,
+        terms=terms,
         layout="heads_tokens",
     )
     assert np.array_equal(turned.transpose(0, 2, 1, 3), want)
 
 
-@pytest.mark.parametrize("name", [one for one in NAMES if encoding_of(one)[1]])
-def test_gradients_of_parameters_against_differences(name: str) -> None:
+# The parameters of encodings that depend on tokens enter through the terms alone.
+@pytest.mark.parametrize("name", [one for one in NAMES if encoding_of(one)[1]
+                                  and not gnomon.find_encoding(one).causal])
+def test_gradients_of_parameters_against_differences(name: str, random_terms: Any) -> None:
     spec, parameters = encoding_of(name)
     # Away from kinks: FIRE's threshold starts at a position.
     parameters = [one + np.float32(0.03) for one in parameters]
     q, k, v, weight = (random(2, LENGTH, HEADS, WIDTH // HEADS, seed=i) for i in range(4))
     into_table = "embeddings" in spec.enters
-    gates = np.ones((1, HEADS, LENGTH), np.float32) if name == "wavlm" else None
+    reads: Any = "causal" if gnomon.find_encoding(name).causal else "bidirectional"
+    terms = random_terms(spec, 2, LENGTH)
     # Tables are float32. The others have a small step, because some have a ReLU.
     step = 2.0**-10 if into_table else 2.0**-16
     with jax.enable_x64(True):
@@ -221,8 +225,7 @@ def test_gradients_of_parameters_against_differences(name: str) -> None:
             if into_table:
                 return (gnomon.jax.table(spec, LENGTH, p) * random(LENGTH, WIDTH)).sum()
             return (
-                gnomon.jax.attention(q, k, v, spec, p, visibility="bidirectional", gates=gates)
-                * weight
+                gnomon.jax.attention(q, k, v, spec, p, visibility=reads, terms=terms) * weight
             ).sum()
 
         grads = jax.grad(loss)(parameters)

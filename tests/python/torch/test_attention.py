@@ -150,7 +150,7 @@ def test_attention_gates():
     bias = torch.from_numpy(gnomon.lower(spec, 7, parameters=parameters,
                                          visibility="bidirectional").bias())
     want = expected(q, k, v, gates.double()[..., None] * bias)
-    out = gt.attention(q, k, v, spec, parameters, visibility="bidirectional", gates=gates)
+    out = gt.attention(q, k, v, spec, parameters, visibility="bidirectional", terms={"gates": gates})
     torch.testing.assert_close(out.double(), want, atol=1e-5, rtol=0)
     grad = torch.randn_like(out)
     torch.testing.assert_close(torch.autograd.grad(out, gates, grad)[0],
@@ -176,14 +176,15 @@ def test_attention_gradients_have_the_same_bits_for_any_threads():
 
 
 @pytest.mark.parametrize("name", [one.name for one in gnomon.encodings()])
-def test_all_encodings_of_the_list(name):
+def test_all_encodings_of_the_list(name, random_terms):
     """The results of the plan, and gradients with the same bits for any number of threads."""
+    visibility = "causal" if gnomon.find_encoding(name).causal else "bidirectional"
     spec = gnomon.usual(name, width=32, heads=4, length=16)
     parameters = [leaf.requires_grad_() for leaf in
                   (one.initial_mean + 0.5 * torch.randn(one.rows, one.columns)
                    for one in spec.parameters())]
     plan = gnomon.lower(spec, 16, parameters=[one.detach() for one in parameters],
-                        visibility="bidirectional")
+                        visibility=visibility)
     if "embeddings" in spec.enters:
         x = torch.randn(2, 16, 32, requires_grad=True)
         rows = torch.from_numpy(plan.table)
@@ -192,13 +193,14 @@ def test_all_encodings_of_the_list(name):
         leaves = [x, *parameters]
     else:
         q, k, v = (torch.randn(2, 16, 4, 8, requires_grad=True) for _ in range(3))
-        gates = torch.rand(2, 4, 16, requires_grad=True) if plan.gated else None
-        run = lambda: gt.attention(q, k, v, spec, parameters, gates=gates,  # noqa: E731
-                                   layout="tokens_heads", visibility="bidirectional")
+        terms = {key: torch.from_numpy(one).requires_grad_()
+                 for key, one in random_terms(spec, 2, 16).items()}
+        run = lambda: gt.attention(q, k, v, spec, parameters, terms=terms,  # noqa: E731
+                                   layout="tokens_heads", visibility=visibility)
         want = gnomon.attention(q.detach(), k.detach(), v.detach(), plan,
-                                gates=None if gates is None else gates.detach())
+                                terms={key: one.detach() for key, one in terms.items()})
         assert torch.equal(run(), torch.from_numpy(want))
-        leaves = [q, k, v, *parameters, *([] if gates is None else [gates])]
+        leaves = [q, k, v, *parameters, *terms.values()]
     results, most = [], gnomon.threads()
     try:
         for count in (1, 2):

@@ -79,7 +79,7 @@ def test_a_bias_of_zero_changes_nothing(name):
     leaves = [*(leaf(2, 4, 16, 8, dtype=torch.float32) for _ in range(3)), *parameters]
     gates = torch.rand(2, 4, 16, requires_grad=True) if name == "wavlm" else None
     leaves += [] if gates is None else [gates]
-    options = {"visibility": "bidirectional", "gates": gates}
+    options = {"visibility": "bidirectional", "terms": {"gates": gates}}
     want = gt.attention(*leaves[:3], spec, parameters, **options)
     got = gt.attention(*leaves[:3], spec, parameters, **options, bias=torch.zeros(16, 16))
     torch.testing.assert_close(got, want, atol=1e-5, rtol=0)
@@ -134,19 +134,22 @@ def test_dropout_is_that_of_pytorch():
 ])
 @pytest.mark.parametrize("name", ["none", "rotary", "mrope", "xpos", "vjepa2", "rotary-axial",
                                   "alibi", "t5", "fire", "kerple", "swin", "swin-v2", "wavlm",
-                                  "layout"])
-def test_operators_of_pytorch_agree_with_the_kernels(name, options):
+                                  "layout", "fox", "cable"])
+def test_operators_of_pytorch_agree_with_the_kernels(name, options, random_terms):
     """The path of dropout and float64 parameters, against the kernels."""
+    if name != "none" and gnomon.find_encoding(name).causal and "visibility" in options:
+        options = options | {"visibility": "causal"}
     reads = "bidirectional" if "visibility" in options else "causal"
     specs = [gnomon.usual(name, width=32, heads=4, length=16, reads=reads)][:name != "none"]
     parameters = [one.initial_mean + 0.3 * torch.randn(one.rows, one.columns)
                   for spec in specs for one in spec.parameters()]
     q, k, v = (one.transpose(1, 2) if "layout" in options else one
                for one in (torch.randn(2, 4, 7, 8, dtype=torch.float64) for _ in range(3)))
-    gates = torch.rand(2, 4, 7) if name == "wavlm" else None
-    want = gt.attention(q, k, v, specs, parameters, gates=gates, **options)
-    got = gt.attention(q, k, v, specs, [one.double() for one in parameters], gates=gates, **options,
-                       bias=torch.zeros(1, dtype=torch.float64))
+    terms = {key: torch.from_numpy(one) for spec in specs
+             for key, one in random_terms(spec, 2, 7).items()}
+    want = gt.attention(q, k, v, specs, parameters, terms=terms, **options)
+    got = gt.attention(q, k, v, specs, [one.double() for one in parameters], terms=terms,
+                       **options, bias=torch.zeros(1, dtype=torch.float64))
     torch.testing.assert_close(got, want, atol=5e-6, rtol=0)
 
 
@@ -163,7 +166,7 @@ def test_gradcheck_of_parameters(name):
 
     def run(q, *given):
         return gt.attention(q, k, v, spec, given[:len(parameters)], visibility="bidirectional",
-                            gates=gates if gates is None else given[-1])
+                            terms=None if gates is None else {"gates": given[-1]})
 
     assert torch.autograd.gradcheck(run, (q, *given), fast_mode=True)
 

@@ -33,13 +33,15 @@ def texts(*specs):
     return "[" + ",".join(one.to_json() for one in specs) + "]"
 
 
-def attention_inputs(parameters=(), specs=(ROPE,), sinks=None, gates=None, positions=None,
+def attention_inputs(parameters=(), specs=(ROPE,), sinks=None, terms=None, positions=None,
                      sequences=None, heads_tokens=True, left=None, bias=None):
     q, k, v = leaf(2, 4, 5, 8), leaf(2, 2, 7, 8), leaf(2, 2, 7, 6)
     if not heads_tokens:
         q, k, v = (one.detach().transpose(1, 2).requires_grad_() for one in (q, k, v))
-    return (q, k, v, list(parameters), sinks, gates, bias, None, positions, None, sequences,
-            texts(*specs), heads_tokens, "causal", left, None, None, None, 0)
+    terms = terms or {}
+    return (q, k, v, list(parameters), sinks, list(terms.values()), bias, None, positions, None,
+            sequences, texts(*specs), heads_tokens, "causal", left, None, None, None, 0,
+            ",".join(terms))
 
 
 WAVLM = gnomon.WavLm(heads=4, direction="causal", buckets=8, max_distance=16, head_dim=8)
@@ -77,7 +79,7 @@ SAMPLES = {
         lambda: attention_inputs(),
         lambda: attention_inputs(heads_tokens=False, left=2),
         lambda: attention_inputs(trained(T5), (ROPE, T5), leaf(4)),
-        lambda: attention_inputs(trained(WAVLM), (WAVLM,), None, leaf(1, 4, 5)),
+        lambda: attention_inputs(trained(WAVLM), (WAVLM,), None, {"gates": leaf(1, 4, 5)}),
         lambda: attention_inputs(positions=torch.arange(7), sequences=torch.tensor(
             [[-1, 0, 0, 0, 0, 0, 0], [0, 0, 0, 0, 1, 1, 1]])),
         lambda: attention_inputs(bias=leaf(1, 4, 5, 7)),
@@ -96,9 +98,9 @@ SAMPLES = {
 
 
 def backward_sample(sample):
-    q, k, v, parameters, sinks, gates, bias, *rest = sample
+    q, k, v, parameters, sinks, terms, bias, *rest = sample
     args = [one.detach() if isinstance(one, torch.Tensor) else one
-            for one in (q, k, v, [one.detach() for one in parameters], sinks, gates, bias)]
+            for one in (q, k, v, [one.detach() for one in parameters], sinks, terms, bias)]
     out, lse = OPS.attention(*args, *rest)
     return torch.randn_like(out), *args, out, lse, bias is not None, *rest
 

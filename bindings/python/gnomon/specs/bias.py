@@ -15,6 +15,7 @@ __all__ = [
     "ClippedBias",
     "DynamicBias",
     "Fire",
+    "Fox",
     "Graphormer",
     "Kerple",
     "LayoutBias",
@@ -219,6 +220,27 @@ class WavLm(Encoding):
     buckets: int = 320
     max_distance: int = 800
     head_dim: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Fox(Encoding):
+    """Forget gates (FoX): each token multiplies the weights of all earlier tokens by a gate
+    computed from it.
+
+    Source: Lin et al. 2025, arXiv:2503.02130.
+
+    heads: H; at least 1
+    width: C; at least 1
+    head_dim: D; required by CABLE
+    lost_weight: cumulativeBias::lost_weight. e^-10 in the paper on pruning.
+    """
+
+    kind = "fox"
+    heads: int
+    width: int
+    recipe: Literal["fox", "cable"] = "fox"
+    head_dim: int = 0
+    lost_weight: float = 0.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -7,7 +7,7 @@ computed by operators of PyTorch (_composed.py).
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -33,25 +33,30 @@ from ._registry import call
 class _Attention(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, rest: AttentionArguments, q: Tensor, k: Tensor, v: Tensor,
-                sinks: Tensor | None, gates: Tensor | None, bias: Tensor | None,
-                *parameters: Tensor) -> Tensor:
-        plan = rest.plan(q, k, parameters, sinks)
-        out, lse = _kernels.attend(plan, rest.heads_tokens, q, k, v, gates, bias)
-        ctx.save_for_backward(q, k, v, sinks, gates, bias, out, lse, *parameters)
-        ctx.rest, ctx.plan = rest, plan
+                sinks: Tensor | None, bias: Tensor | None, count: int,
+                *others: Tensor) -> Tensor:  # `count` terms, then the parameters
+        plan = rest.plan(q, k, others[count:], sinks)
+        out, lse = _kernels.attend(plan, rest.heads_tokens, q, k, v, rest.named(others[:count]),
+                                   bias)
+        ctx.save_for_backward(q, k, v, sinks, bias, out, lse, *others)
+        ctx.rest, ctx.plan, ctx.count = rest, plan, count
         return out
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        q, k, v, sinks, gates, bias, out, lse, *parameters = ctx.saved_tensors
-        wanted = ctx.needs_input_grad[6]
-        given = grad, q, k, v, parameters, sinks, gates, bias, out, lse, wanted
+        q, k, v, sinks, bias, out, lse, *others = ctx.saved_tensors
+        wanted, count = ctx.needs_input_grad[5], ctx.count
+        terms, parameters = others[:count], others[count:]
         if _with_gradients() or not _direct(grad):
-            results = call("attention_backward", *given, *ctx.rest)
+            results = call("attention_backward", grad, q, k, v, parameters, sinks, terms, bias, out,
+                           lse, wanted, *ctx.rest)
         else:
-            results = _kernels.attend_backward(ctx.plan, ctx.rest.heads_tokens, *given)
-        dq, dk, dv, others, *rest = _kernels.split_gradients(results, sinks, gates, wanted)
-        return None, dq, dk, dv, *rest, *others
+            results = _kernels.attend_backward(
+                ctx.plan, ctx.rest.heads_tokens, grad, q, k, v, parameters, sinks,
+                ctx.rest.named(terms), bias, out, lse, wanted)
+        dq, dk, dv, others, sinks_grad, term_grads, bias_grad = _kernels.split_gradients(
+            results, sinks, count, wanted)
+        return None, dq, dk, dv, sinks_grad, bias_grad, None, *term_grads, *others
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor,
@@ -62,7 +67,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
               cap: float | None = None, sinks: Tensor | None = None,
               positions: Tensor | None = None, query_positions: Tensor | None = None,
               sequences: Tensor | None = None, query_sequences: Tensor | None = None,
-              gates: Tensor | None = None, attn_mask: Tensor | None = None,
+              terms: Mapping[str, Tensor] | None = None, attn_mask: Tensor | None = None,
               bias: Tensor | None = None,
               dropout: float = 0,  # not 0.0, which torch.compile would make symbolic
               cu_seqlens_q: Tensor | None = None, cu_seqlens_k: Tensor | None = None,
@@ -85,7 +90,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
     query_positions: integers [T] or [B, T]; default: the last T of positions.
     sequences: integers, [S] or [B, S]: a query sees keys of its own sequence (packing); -1 is
         padding. query_sequences: default: the last T of sequences.
-    gates: factors on the bias of the encoding, [B or 1, H, T] (WavLM).
+    terms: inputs that depend on the tokens, by name, as gnomon.token_terms: gates, factors on
+        the bias of the encoding [B or 1, H, T] (WavLM); log_gates [B, H, S] (FoX).
     attn_mask: bool (True: visible) or added to the scores; broadcasts to [B, H, T, S] in every
         layout. Combined with visibility, whose default is 'causal'.
     bias: added to the scores, broadcasts to [B, H, T, S]; differentiable.
@@ -96,7 +102,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
 
     Returns the shape of q with Dv in place of D; in memory [B, T, H, Dv]. A query that sees no
-    key gives zeros. Differentiable once, in q, k, v, parameters, sinks, gates, attn_mask and bias;
+    key gives zeros. Differentiable once, in q, k, v, parameters, sinks, terms, attn_mask and bias;
     gradients have the same bits for any number of threads. CPU only: on a GPU use
     gnomon.torch.flex. Memory beyond the arguments grows with T + S. Cost: D + Dv multiply-adds
     for each visible score. An encoding without parameters is lowered once for the same tokens.
@@ -112,9 +118,11 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
     if cu_seqlens_q is not None or cu_seqlens_k is not None:
         return _packed(q, k, v, cu_seqlens_q, cu_seqlens_k, _given(locals()))
     by_heads = layout == "heads_tokens" or heads_tokens(layout)
+    named = {name: one for name, one in (terms or {}).items() if one is not None}
     rest = AttentionArguments(query_positions, positions, query_sequences, sequences,
                               _plans.texts_of(encoding), by_heads, visibility, left, right,
-                              softmax_scale, cap, length)
+                              softmax_scale, cap, length, ",".join(named))
+    given = list(named.values())
     if attn_mask is not None or bias is not None:
         _check_heads(q, k, v)
         bias = _sum_of(_mask(attn_mask, q, k, by_heads), _bias("bias", bias, q, k, by_heads))
@@ -123,17 +131,17 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
         if not 0 <= dropout < 1:
             raise ValueError(f"[attention] dropout must be at least 0 and below 1, got {dropout}")
         _check_heads(q, k, v)
-        return _composed.attention(q, k, v, parameters, sinks, gates, bias, *rest, replaces=False,
+        return _composed.attention(q, k, v, parameters, sinks, given, bias, *rest, replaces=False,
                                    dropout=dropout)[0]
     if bias is not None:
-        bias, gates = _composed.with_own(rest, q, k, parameters, gates, bias)
-    if _compiling() or not _all_direct(q, k, v, sinks, gates, bias, *parameters):
-        _refuse_tangents("attention", q, k, v, sinks, gates, bias, *parameters)
-        return call("attention", q, k, v, list(parameters), sinks, gates, bias, *rest)[0]
-    if _with_gradients() and torch._C._any_requires_grad(q, k, v, sinks, gates, bias, *parameters):
-        return _Attention.apply(rest, q, k, v, sinks, gates, bias, *parameters)
+        bias, rest, given = _composed.with_own(rest, q, k, parameters, given, bias)
+    if _compiling() or not _all_direct(q, k, v, sinks, bias, *given, *parameters):
+        _refuse_tangents("attention", q, k, v, sinks, bias, *given, *parameters)
+        return call("attention", q, k, v, list(parameters), sinks, given, bias, *rest)[0]
+    if _with_gradients() and torch._C._any_requires_grad(q, k, v, sinks, bias, *given, *parameters):
+        return _Attention.apply(rest, q, k, v, sinks, bias, len(given), *given, *parameters)
     plan = rest.plan(q, k, parameters, sinks)
-    return _kernels.attended(plan, rest.heads_tokens, q, k, v, gates, bias)
+    return _kernels.attended(plan, rest.heads_tokens, q, k, v, rest.named(given), bias)
 
 
 def _given(values: dict[str, Any]) -> dict[str, Any]:
@@ -202,10 +210,10 @@ def _packed(q: Tensor, k: Tensor, v: Tensor, of_queries: Tensor | None, of_keys:
     if of_queries is None:
         raise ValueError("[attention] cu_seqlens_q must be given with cu_seqlens_k, got None")
     refused = [name for name in ("positions", "query_positions", "sequences", "query_sequences",
-                                 "gates", "attn_mask", "bias") if options.pop(name) is not None]
+                                 "terms", "attn_mask", "bias") if options.pop(name) is not None]
     if refused:
         raise ValueError("[attention] cu_seqlens_q must be given without positions, sequences, "
-                         f"masks, biases and gates, got {', '.join(refused)}")
+                         f"masks, biases and terms, got {', '.join(refused)}")
     options.pop("layout")
     starts = [boundaries("attention", name, one, x.shape[0]) for name, one, x in (
         ("cu_seqlens_q", of_queries, q),

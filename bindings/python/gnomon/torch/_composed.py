@@ -20,6 +20,7 @@ from . import _kernels, _plans
 from ._lowering import bias_form, dense, frozen
 from ._registry import call
 from ._rotation import rotary_plan, rotated, rotations
+from ._terms import has_form, scale_factor
 
 _compiling = torch.compiler.is_dynamo_compiling
 
@@ -195,6 +196,7 @@ def prepared(q: Tensor, k: Tensor, mixture: Sequence[Encoding], parameters: Sequ
     first = 0
     for one in mixture:
         count = len(one.parameters())
+        scale *= scale_factor(one)
         if isinstance(one, specs.SwinV2):
             logits = parameters[first + 3].to(device=q.device, dtype=kind)
             heads = logits.clamp(max=math.log(100)).exp().view(-1, 1, 1)
@@ -210,8 +212,7 @@ def bias_of(mixture: Sequence[Encoding], parameters: Sequence[Tensor], query_at:
 
     plain: the positions are consecutive, and the queries are the last T of the keys.
     """
-    places = [one.enters for one in mixture]
-    if not any("scores" in one for one in places):
+    if not any(map(has_form, mixture)):
         return None
     if any(isinstance(one, specs.Alibi) for one in mixture):
         tokens: Any = 1, 1  # the slopes do not depend on the tokens
@@ -240,28 +241,30 @@ def _positions(a: _kernels.AttentionArguments, queries: int, keys: int,
 
 
 def with_own(a: _kernels.AttentionArguments, q: Tensor, k: Tensor, parameters: Sequence[Tensor],
-             gates: Tensor | None, bias: Tensor) -> tuple[Tensor, Tensor | None]:
-    """Returns a bias plus that of the encoding, and the gates of the call, which it contains."""
+             terms: list[Tensor], bias: Tensor,
+             ) -> tuple[Tensor, _kernels.AttentionArguments, list[Tensor]]:
+    """Returns a bias plus that of the encoding, and the call without the gates that it contains."""
     axis = 2 if a.heads_tokens else 1
     queries, keys = q.shape[axis], k.shape[axis]
     a.check(q.shape[0], queries, keys)
     query_at, at, _, _, plain = _positions(a, queries, keys, q.device)
     if not has_bias(a.encoding):
-        return bias, gates
-    given = list(parameters), gates, query_at, at, a.encoding, plain
+        return bias, a, terms
+    named = a.named(terms)
+    given = list(parameters), named.pop("gates", None), query_at, at, a.encoding, plain
     own = call("encoding_bias", *given) if _compiling() else encoding_bias(*given)
-    return own + bias.float(), None
+    return own + bias.float(), a._replace(term_names=",".join(named)), list(named.values())
 
 
 @_plans.constant
 def has_bias(texts: str) -> bool:
-    return any("scores" in one.enters for one in mixture_of(texts))
+    return any(has_form(one) for one in mixture_of(texts))
 
 
 @_plans.constant
 def heads_of(texts: str) -> int:
     return next(one.heads for one in mixture_of(texts)  # type: ignore[attr-defined]
-                if "scores" in one.enters)
+                if has_form(one))
 
 
 def encoding_bias(parameters: Sequence[Tensor], gates: Tensor | None, query_at: Tensor, at: Tensor,
@@ -280,7 +283,7 @@ def encoding_bias(parameters: Sequence[Tensor], gates: Tensor | None, query_at: 
 
 
 def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
-              sinks: Tensor | None, gates: Tensor | None, bias: Tensor | None, *rest: Any,
+              sinks: Tensor | None, terms: Sequence[Tensor], bias: Tensor | None, *rest: Any,
               replaces: bool = True, dropout: float = 0.0) -> tuple[Tensor, Tensor]:
     """The operator `attention`. replaces: the bias is in place of that of the encoding."""
     a = _kernels.AttentionArguments(*rest)
@@ -296,8 +299,13 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     kind = torch.float64 if q.dtype == torch.float64 else torch.float32
     queries, keys = q.shape[2], k.shape[2]
     query_at, at, query_of, of, plain = _positions(a, queries, keys, q.device)
+    named = a.named(terms)
+    unknown = set(named) - {"gates", "log_gates"}
+    if unknown:
+        raise ValueError("[attention] these terms of the tokens have no dropout, no float64 "
+                         f"parameters and no export to ONNX: {', '.join(unknown)}")
     if bias is None or not replaces:
-        own = bias_of(mixture, parameters, query_at, at, gates, plain, kind)
+        own = bias_of(mixture, parameters, query_at, at, named.get("gates"), plain, kind)
         bias = own if bias is None else bias if own is None else own + bias
     _check_walk(a, mixture, sinks, bias)
     q, k, scale = prepared(q, k, mixture, parameters, query_at, at, a.softmax_scale, a.length)
@@ -309,6 +317,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
         scores = a.cap * torch.tanh(scores / a.cap)
     if bias is not None:
         scores = scores + bias.to(kind)
+    if "log_gates" in named:
+        scores = scores + cumulative_bias(named["log_gates"].to(kind), queries)
     seen = visible(queries, keys, a.visibility, a.left, a.right, query_of, of, q.device)
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
@@ -325,6 +335,16 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
         out, lse = _softmax(scores, v.to(kind), sinks, dropout)
     out = out.to(q.dtype)
     return (out if a.heads_tokens else out.transpose(1, 2)), lse
+
+
+def cumulative_bias(log_gates: Tensor, queries: int) -> Tensor:
+    """Returns the differences of cumulative log gates [B, H, S]: [B, H, T, S].
+
+    The rows of a sequence must be adjacent, since gates of all rows between two are summed. A gate
+    of -32768 hides all earlier keys; -infinity would give NaN.
+    """
+    sums = log_gates.clamp_min(-32768).cumsum(-1)
+    return sums[..., sums.shape[-1] - queries:, None] - sums[..., None, :]
 
 
 def _softmax(scores: Tensor, v: Tensor, sinks: Tensor | None,

@@ -179,6 +179,11 @@ class AttentionArguments(NamedTuple):
     softmax_scale: float | None
     cap: float | None
     length: int
+    term_names: str = ""  # joined by ","
+
+    def named(self, terms: Sequence[Tensor]) -> dict[str, Tensor]:
+        """Returns the terms of the tokens by name."""
+        return dict(zip(self.term_names.split(","), terms, strict=True)) if terms else {}
 
     @property
     def unordered(self) -> bool:
@@ -255,30 +260,31 @@ def result_of(q: Tensor, v: Tensor, heads_tokens: bool) -> tuple[Tensor, Tensor]
 
 
 def attend(plan: Plan, heads_tokens: bool, q: Tensor, k: Tensor, v: Tensor,
-           gates: Tensor | None, bias: Tensor | None) -> tuple[Tensor, Tensor]:
+           terms: dict[str, Tensor], bias: Tensor | None) -> tuple[Tensor, Tensor]:
     """Returns the attention of a plan, and the log-sum-exp of the scores."""
     out, lse = result_of(q, v, heads_tokens)
-    attend_into(out, lse, plan, heads_tokens, q, k, v, gates, bias)
+    attend_into(out, lse, plan, heads_tokens, q, k, v, terms, bias)
     return out, lse
 
 
 def attended(plan: Plan, heads_tokens: bool, q: Tensor, k: Tensor, v: Tensor,
-             gates: Tensor | None, bias: Tensor | None) -> Tensor:
+             terms: dict[str, Tensor], bias: Tensor | None) -> Tensor:
     """Returns the attention of a plan."""
     batch, heads, count, _ = q.shape
     if heads_tokens:
         out = q.new_empty((batch, count, heads, v.size(3))).transpose(1, 2)
     else:
         out = q.new_empty((batch, heads, count, v.size(3)))
-    attend_into(out, None, plan, heads_tokens, q, k, v, gates, bias)
+    attend_into(out, None, plan, heads_tokens, q, k, v, terms, bias)
     return out
 
 
 def attend_into(out: Tensor, lse: Tensor | None, plan: Plan, heads_tokens: bool, q: Tensor,
-                k: Tensor, v: Tensor, gates: Tensor | None, bias: Tensor | None) -> None:
-    factors = None if gates is None else gates.detach().float()
+                k: Tensor, v: Tensor, terms: dict[str, Tensor],
+                bias: Tensor | None) -> None:
+    given = {name: one.detach().float() for name, one in terms.items()}
     layout = "heads_tokens" if heads_tokens else "tokens_heads"
-    _core.attention(readable(q), readable(k), readable(v), plan, out=out, lse=lse, gates=factors,
+    _core.attention(readable(q), readable(k), readable(v), plan, out=out, lse=lse, terms=given,
                     layout=layout, bias=_dense(bias, q, k, heads_tokens))
 
 
@@ -292,22 +298,22 @@ def _dense(bias: Tensor | None, q: Tensor, k: Tensor, heads_tokens: bool) -> Ten
 
 
 def empty_gradients(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
-                    sinks: Tensor | None, gates: Tensor | None,
+                    sinks: Tensor | None, terms: Sequence[Tensor],
                     bias: Tensor | None) -> list[Tensor]:
     """Returns tensors for the gradients of q, k, v, parameters, then the others that are given."""
-    others = [*parameters, *(one for one in (sinks, gates, bias) if one is not None)]
+    others = [*parameters, *(one for one in (sinks, *terms, bias) if one is not None)]
     return [like(q), like(k), like(v),
             *(torch.empty_like(one, memory_format=torch.contiguous_format) for one in others)]
 
 
-def split_gradients(results: Sequence[Tensor], sinks: Tensor | None, gates: Tensor | None,
+def split_gradients(results: Sequence[Tensor], sinks: Tensor | None, terms: int,
                     bias_wanted: bool) -> tuple[Any, ...]:
-    """Returns the gradients of q, k, v, [parameters], sinks, gates, bias from empty_gradients."""
+    """Returns the gradients of q, k, v, [parameters], sinks, [terms], bias from empty_gradients."""
     dq, dk, dv, *others = results
     bias_grad = others.pop() if bias_wanted else None
-    gates_grad = others.pop() if gates is not None else None
+    term_grads = [others.pop() for _ in range(terms)][::-1]
     sinks_grad = others.pop() if sinks is not None else None
-    return dq, dk, dv, others, sinks_grad, gates_grad, bias_grad
+    return dq, dk, dv, others, sinks_grad, term_grads, bias_grad
 
 
 def _zeros(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
@@ -316,25 +322,28 @@ def _zeros(shape: Sequence[int], dtype: torch.dtype = torch.float32) -> Tensor:
 
 
 def attend_backward(plan: Plan, heads_tokens: bool, grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
-                    parameters: Sequence[Tensor], sinks: Tensor | None, gates: Tensor | None,
+                    parameters: Sequence[Tensor], sinks: Tensor | None, terms: dict[str, Tensor],
                     bias: Tensor | None, out: Tensor, lse: Tensor,
                     bias_wanted: bool) -> list[Tensor]:
     """Returns the gradients of attend, in the order of empty_gradients."""
-    results = empty_gradients(q, k, v, parameters, sinks, gates, bias if bias_wanted else None)
+    results = empty_gradients(q, k, v, parameters, sinks, list(terms.values()),
+                              bias if bias_wanted else None)
     sums = [_zeros(one.shape) for one in parameters]
     sinks_grad = None if sinks is None else _zeros(sinks.shape, torch.float64)
-    factors = None if gates is None else gates.detach().float()
-    gates_grad = None if gates is None else _zeros(lse.shape)
+    factors = {name: one.detach().float() for name, one in terms.items()}
+    term_grads = {name: _zeros((q.shape[0], *one.shape[1:])) for name, one in terms.items()}
     inputs = [readable(_tokens_first(one, heads_tokens)) for one in (q, k, v, out, grad)]
     dq, dk, dv = (_tokens_first(one, heads_tokens) for one in results[:3])
     given = _dense(bias, q, k, heads_tokens)
     bias_grad = _zeros(given.shape) if given is not None and bias_wanted else None
     _core.attention_backward(*inputs[:3], plan, inputs[3], lse, inputs[4], q_grad=dq, k_grad=dk,
-                             v_grad=dv, gates=factors, gates_grad=gates_grad, sinks_grad=sinks_grad,
+                             v_grad=dv, terms=factors, term_grads=term_grads,
+                             sinks_grad=sinks_grad,
                              parameter_grads=sums, bias=given, bias_grad=bias_grad)
     others = [*sums, *([] if sinks_grad is None else [sinks_grad])]
-    if gates is not None:  # [1, H, T]: shared by the rows of the batch
-        others.append(gates_grad if gates.shape[0] == lse.shape[0] else gates_grad.sum(0, True))
+    for name, one in terms.items():  # [1, H, T]: shared by the rows of the batch
+        given_grad = term_grads[name]
+        others.append(given_grad if one.shape[0] == q.shape[0] else given_grad.sum(0, True))
     if bias is not None and bias_grad is not None:
         others.append(bias_grad.sum_to_size(bias.shape))
     for to, one in zip(results[3:], others):

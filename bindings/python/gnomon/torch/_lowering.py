@@ -20,6 +20,7 @@ from torch import Tensor
 from .. import _core, specs
 from .._spec import Encoding
 from ._plans import kept, numbers
+from ._terms import has_form
 
 
 class Form(Protocol):
@@ -187,7 +188,7 @@ def bias_form(mixture: Sequence[Encoding], parameters: Sequence[Tensor], queries
         if "weights" in places:
             raise ValueError("[bias] the weights must be those of a softmax, got "
                              f"{one.kind}; use gnomon.torch.attention")
-        if "scores" in places:
+        if has_form(one):
             key = (one, frozen(queries), frozen(keys))
             return _form_of(one, mine, key, device, dtype)
     return None
@@ -418,15 +419,3 @@ def _form(form: dict[str, Any], values: list[Tensor], device: torch.device,
     strips = tuple(Strip(value, one["min_distance"])
                    for value, one in zip(values, form["axes"], strict=True))
     return Axes(strips, coordinates)
-
-
-def gates_of(spec: specs.WavLm, parameters: Sequence[Tensor], hidden: Tensor) -> Tensor:
-    """Returns the factors on the bias of WavLM, [B, H, T], from the input of the layer [B, T, C].
-
-    Source: Chen et al. 2021, arXiv:2110.13900, section III-B.
-    """
-    _, weight, bias, constant = parameters
-    x = hidden.unflatten(-1, (spec.heads, spec.head_dim)).transpose(1, 2).to(weight.dtype)
-    z = torch.nn.functional.linear(x, weight, bias[:, 0]).unflatten(-1, (2, 4)).sum(-1)
-    a, b = torch.sigmoid(z).unbind(-1)
-    return a * (b * constant.view(1, -1, 1) - 1) + 2

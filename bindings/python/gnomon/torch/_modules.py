@@ -14,9 +14,10 @@ from .._spec import Encoding, usual
 from . import _functions, _kernels
 from ._attention import attention
 from ._functions import Layout, Visibility
-from ._lowering import bias_form, dense, frozen, gates_of, mixture_of, thawed
+from ._lowering import bias_form, dense, frozen, mixture_of, thawed
 from ._names import Stored, stored
 from ._rotation import rotary_plan, rotated, rotations
+from ._terms import terms_of
 
 
 class Matrices(nn.Module):
@@ -195,7 +196,8 @@ class PositionEncoding(Matrices):
 
         q: [B, H, T, D]; k: [B, Hk, S, D]; v: [B, Hk, S, Dv]; returns [B, H, T, Dv]; keys are not
             rotated. Arguments as gnomon.torch.attention.
-        hidden: the input of the layer, [B, T, C]; required by WavLM, whose gates depend on it.
+        hidden: the input of the layer, for encodings with terms of the tokens
+            (gnomon.token_terms): [B, T, C] for WavLM, [B, S, C] for FoX, with a row for each key.
 
         On the CPU, and with attn_mask, bias or dropout: gnomon.torch.attention. On other devices:
         gnomon.torch.flex.attend.
@@ -215,7 +217,7 @@ class PositionEncoding(Matrices):
                    visibility=visibility, left=left, right=right, softmax_scale=softmax_scale,
                    cap=cap, sinks=sinks, positions=positions, query_positions=query_positions,
                    sequences=sequences, query_sequences=query_sequences,
-                   gates=self._gates(hidden), length=length, **masks)
+                   terms=self._terms(hidden, q, k, layout), length=length, **masks)
 
     def bias(self, queries: Any, keys: Any = None, *, device: Any = None,
              dtype: torch.dtype = torch.float32) -> Tensor:
@@ -283,13 +285,14 @@ class PositionEncoding(Matrices):
                 found.append(matrix if matrix.dtype == torch.float64 else matrix.float())
         return found
 
-    def _gates(self, hidden: Tensor | None) -> Tensor | None:
-        for spec in self.mixture:
-            if isinstance(spec, specs.WavLm):
-                if hidden is None:
-                    raise ValueError("[attention] hidden must be given for wavlm, got None")
-                return gates_of(spec, self._matrices((spec,)), hidden)
-        return None
+    def _terms(self, hidden: Tensor | None, q: Tensor, k: Tensor,
+               layout: Layout) -> dict[str, Tensor]:
+        axis = 2 if layout == "heads_tokens" else 1
+        all_terms: dict[str, Tensor] = {}
+        for spec in self._parts["attention"][0]:
+            all_terms |= terms_of(spec, self._matrices((spec,)), hidden, q.shape[axis],
+                                  k.shape[axis])
+        return all_terms
 
 
 class Part(NamedTuple):

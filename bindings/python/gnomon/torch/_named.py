@@ -164,6 +164,10 @@ class LayoutBias(Named):
     spec_type = specs.LayoutBias
 
 
+class Fox(Named):
+    spec_type = specs.Fox
+
+
 class Graphormer(Named):
     spec_type = specs.Graphormer
 
@@ -201,6 +205,7 @@ __all__ = [
     "DynamicBias",
     "Fire",
     "FourierLine",
+    "Fox",
     "Graphormer",
     "Index",
     "Kerple",

@@ -94,51 +94,51 @@ register(Operator(f"rotate_with_(Tensor(a!) x, {_WITH}) -> ()", kernel=_rotate_w
 
 
 def _attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
-               sinks: Tensor | None, gates: Tensor | None, bias: Tensor | None,
+               sinks: Tensor | None, terms: Sequence[Tensor], bias: Tensor | None,
                *rest: Any) -> tuple[Tensor, Tensor]:
     arguments = AttentionArguments(*rest)
     plan = arguments.plan(q, k, parameters, sinks)
-    return _kernels.attend(plan, arguments.heads_tokens, q, k, v, gates, bias)
+    return _kernels.attend(plan, arguments.heads_tokens, q, k, v, arguments.named(terms), bias)
 
 
 def _fake_attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
-                    sinks: Tensor | None, gates: Tensor | None, bias: Tensor | None,
+                    sinks: Tensor | None, terms: Sequence[Tensor], bias: Tensor | None,
                     *rest: Any) -> tuple[Tensor, Tensor]:
     return _kernels.result_of(q, v, AttentionArguments(*rest).heads_tokens)
 
 
 def _attention_backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
                         parameters: Sequence[Tensor], sinks: Tensor | None,
-                        gates: Tensor | None, bias: Tensor | None, out: Tensor, lse: Tensor,
+                        terms: Sequence[Tensor], bias: Tensor | None, out: Tensor, lse: Tensor,
                         bias_wanted: bool, *rest: Any) -> list[Tensor]:
     arguments = AttentionArguments(*rest)
     plan = arguments.plan(q, k, parameters, sinks)
     return _kernels.attend_backward(plan, arguments.heads_tokens, grad, q, k, v, parameters, sinks,
-                                    gates, bias, out, lse, bias_wanted)
+                                    arguments.named(terms), bias, out, lse, bias_wanted)
 
 
 def _fake_attention_backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor,
                              parameters: Sequence[Tensor], sinks: Tensor | None,
-                             gates: Tensor | None, bias: Tensor | None, out: Tensor,
+                             terms: Sequence[Tensor], bias: Tensor | None, out: Tensor,
                              lse: Tensor, bias_wanted: bool, *_: Any) -> list[Tensor]:
-    return _kernels.empty_gradients(q, k, v, parameters, sinks, gates,
+    return _kernels.empty_gradients(q, k, v, parameters, sinks, terms,
                                     bias if bias_wanted else None)
 
 
 def _save_attention(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, parameters, sinks, gates, bias, *rest = inputs
+    q, k, v, parameters, sinks, terms, bias, *rest = inputs
     ctx.mark_non_differentiable(output[1])
-    ctx.save_for_backward(q, k, v, sinks, gates, bias, *output, *rest[:4], *parameters)
-    ctx.rest = rest[4:]
+    ctx.save_for_backward(q, k, v, sinks, bias, *output, *rest[:4], *terms, *parameters)
+    ctx.rest, ctx.terms = rest[4:], len(terms)
     ctx.bias_wanted = bias is not None and bias.requires_grad
 
 
 def _attention_gradients(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
-    q, k, v, sinks, gates, bias, out, lse, *positions = ctx.saved_tensors
-    positions, parameters = positions[:4], positions[4:]
-    results = call("attention_backward", grad, q, k, v, parameters, sinks, gates, bias, out, lse,
+    q, k, v, sinks, bias, out, lse, *others = ctx.saved_tensors
+    positions, terms, parameters = others[:4], others[4:4 + ctx.terms], others[4 + ctx.terms:]
+    results = call("attention_backward", grad, q, k, v, parameters, sinks, terms, bias, out, lse,
                    ctx.bias_wanted, *positions, *ctx.rest)
-    return *_kernels.split_gradients(results, sinks, gates, ctx.bias_wanted), *([None] * 12)
+    return *_kernels.split_gradients(results, sinks, ctx.terms, ctx.bias_wanted), *([None] * 13)
 
 
 def _refuse_second(operation: str) -> Callable[..., Any]:
@@ -153,8 +153,8 @@ def _refuse_second(operation: str) -> Callable[..., Any]:
 
 _CALL = ("Tensor? query_positions, Tensor? positions, Tensor? query_sequences, "
          "Tensor? sequences, str encoding, bool heads_tokens, str visibility, int? left, "
-         "int? right, float? softmax_scale, float? cap, int length")
-_INPUTS = ("Tensor q, Tensor k, Tensor v, Tensor[] parameters, Tensor? sinks, Tensor? gates, "
+         "int? right, float? softmax_scale, float? cap, int length, str term_names")
+_INPUTS = ("Tensor q, Tensor k, Tensor v, Tensor[] parameters, Tensor? sinks, Tensor[] terms, "
            "Tensor? bias")
 
 register(Operator(

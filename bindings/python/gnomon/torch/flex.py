@@ -24,7 +24,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -43,6 +43,7 @@ from ._functions import Layout, Visibility
 from ._kernels import AttentionArguments
 from ._lowering import Form, bias_form, form_of_numbers, frozen, mixture_of
 from ._rotation import rotary_plan, rotated, rotations
+from ._terms import scale_factor
 
 __all__ = ["attend", "block_mask", "mask_mod", "score_mod"]
 
@@ -230,8 +231,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
            visibility: Visibility = "causal", left: int | None = None, right: int | None = None,
            softmax_scale: float | None = None, cap: float | None = None,
            sinks: Tensor | None = None, positions: Any = None, query_positions: Any = None,
-           sequences: Any = None, query_sequences: Any = None, gates: Tensor | None = None,
-           length: int = 0, mask: BlockMask | None = None, kernel: Any = None) -> Tensor:
+           sequences: Any = None, query_sequences: Any = None,
+           terms: Mapping[str, Tensor] | None = None, length: int = 0, mask: BlockMask | None = None, kernel: Any = None) -> Tensor:
     """Attention with position on any device, by flex_attention. As gnomon.torch.attention.
 
     q: [B, H, T, D]; k: [B, Hk, S, D]; v: [B, Hk, S, Dv] (layout 'heads_tokens'), or [B, T, H, D],
@@ -241,17 +242,23 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
         default: the last T of positions.
     sequences: the sequence of each key, [S] or [B, S]; -1 is padding. query_sequences: default:
         the last T of sequences.
-    sinks: one score for each head, [H] (gpt-oss). gates: [B or 1, H, T] (WavLM).
+    sinks: one score for each head, [H] (gpt-oss). terms: inputs that
+        depend on the tokens, by name: gates [B or 1, H, T] (WavLM), log_gates [B, H, S] (FoX).
     mask: a BlockMask of `block_mask`, in place of one made from visibility, left, right and
         sequences.
     kernel: default: flex_attention on the CPU, compiled flex_attention on other devices.
 
     q and k are rotated by operators of PyTorch with Gnomon's tables, which are computed in double
-    on the CPU and kept for each device. Differentiable in q, k, v, parameters, sinks and gates
+    on the CPU and kept for each device. Differentiable in q, k, v, parameters, sinks and terms
     where FlexAttention is: not in q, k, v on the CPU. Raises ValueError for relative vectors, and,
     on a GPU, for head dimensions below 16, for which FlexAttention has no kernel.
     """
     _check(q, k, v, kernel)
+    terms = dict(terms or {})
+    gates, log_gates = terms.pop("gates", None), terms.pop("log_gates", None)
+    if terms:
+        raise ValueError("[flex] terms must be gates or log_gates, which a score_mod can add, got "
+                         f"{', '.join(terms)}")
     least = min(q.shape[-1], v.shape[-1])
     if kernel is None and q.is_cuda and least < 16:
         raise ValueError(f"[flex] head dimensions must be at least 16 on a GPU, got {least}")
@@ -295,6 +302,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     first = 0
     for one in mixture:
         count = len(one.parameters())
+        scale *= scale_factor(one)
         if isinstance(one, specs.SwinV2):
             logits = parameters[first + 3].to(device=device, dtype=kind)
             factors = logits.clamp(max=math.log(100)).exp().view(-1, 1, 1)
@@ -305,7 +313,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     # A gradient of the bias by the library's kernel, where there is one for all of the call.
     form = None
     plain = isinstance(queries, int) and isinstance(keys, int) and sequences is None
-    if plain and gates is None and sinks is None and mask is None:
+    if plain and gates is None and log_gates is None and sinks is None and mask is None:
         form = bias_form(mixture, parameters, T, S, device=device, dtype=kind)
         form = form if _bias_gradient.available(form, q, v) else None
     if form is not None:
@@ -314,6 +322,8 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     else:
         modify = _score_mod(mixture, queries, keys, parameters=parameters, cap=cap, gates=gates,
                            device=device, dtype=kind)
+    if log_gates is not None:
+        modify = _with_log_gates(modify, log_gates.to(device, kind), T)
     if mask is None:
         mask = block_mask(T, S, visibility=visibility, left=left, right=right,
                           sequences=sequences, query_sequences=of_queries, device=device)
@@ -329,6 +339,18 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
     else:
         out = run(q, k, v, **given)
     return out.transpose(1, 2) if layout == "tokens_heads" else out
+
+
+def _with_log_gates(modify: ScoreMod | None, log_gates: Tensor, queries: int) -> ScoreMod:
+    """Adds the differences of cumulative log gates [B, H, S], as _composed.cumulative_bias."""
+    sums = log_gates.clamp_min(-32768).cumsum(-1)
+    offset = sums.shape[-1] - queries
+
+    def modified(score: Tensor, b: Tensor, h: Tensor, q: Tensor, k: Tensor) -> Tensor:
+        score = score if modify is None else modify(score, b, h, q, k)
+        return score + (sums[b, h, q + offset] - sums[b, h, k]).to(score.dtype)
+
+    return modified
 
 
 def _check(q: Tensor, k: Tensor, v: Tensor, kernel: Any) -> None:

@@ -68,7 +68,7 @@ def _cropped(keys: int, *tensors: Tensor) -> tuple[Tensor, ...]:
 
 def _forward(plan: Any, keys: int, blind: Tensor | None, q: Tensor, k: Tensor, v: Tensor,
              ) -> tuple[Tensor, Tensor]:
-    out, lse = _kernels.attend(plan, True, q, *_cropped(keys, k, v), None, None)
+    out, lse = _kernels.attend(plan, True, q, *_cropped(keys, k, v), {}, None)
     if blind is not None:
         _fill_blind(out, blind, v)
     return out, lse
@@ -80,7 +80,7 @@ def _backward(plan: Any, keys: int, blind: Tensor | None, scale: float | None, c
     """Returns the gradients of q, k, v, the parameters and the sinks."""
     given = grad if blind is None else grad.masked_fill(blind[:, None, :, None], 0)
     results = _kernels.attend_backward(plan, True, given, q, *_cropped(keys, k, v), parameters,
-                                       sinks, None, None, out, lse, False)
+                                       sinks, {}, None, out, lse, False)
     for at, one in ((1, k), (2, v)):
         if results[at].shape != one.shape:
             results[at] = nn.functional.pad(results[at], (0, 0, 0, one.shape[2] - keys))
@@ -125,7 +125,7 @@ def attend(query: Tensor, key: Tensor, value: Tensor, mask: Mask, scale: float |
             scale = 0.0
         return _Attention.apply(query, key, value, parameter, sinks, plan, rules.keys, blind,
                                 scale, cap).transpose(1, 2)
-    out = _kernels.attended(plan, True, query, *_cropped(rules.keys, key, value), None,
+    out = _kernels.attended(plan, True, query, *_cropped(rules.keys, key, value), {},
                             None)
     if blind is not None:
         _fill_blind(out, blind, value)
@@ -180,7 +180,7 @@ def _backward_kernel(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, parameters: 
 
 def _fake_backward(grad: Tensor, q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
                    sinks: Tensor | None, *_: Any) -> list[Tensor]:
-    return _kernels.empty_gradients(q, k, v, parameters, sinks, None, None)
+    return _kernels.empty_gradients(q, k, v, parameters, sinks, (), None)
 
 
 def _save(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
@@ -195,7 +195,7 @@ def _gradients(ctx: Any, grad: Tensor, _: Any) -> tuple[Any, ...]:
     masks, parameters = others[:4], others[4:]
     results = call("patched_attention_backward", grad, q, k, v, parameters, sinks, out, lse,
                    *masks, *ctx.rest)
-    return *_kernels.split_gradients(results, sinks, None, False)[:5], *[None] * 14
+    return *_kernels.split_gradients(results, sinks, 0, False)[:5], *[None] * 14
 
 
 _INPUTS = "Tensor q, Tensor k, Tensor v, Tensor[] parameters, Tensor? sinks"

@@ -1,0 +1,144 @@
+"""Encodings that depend on the tokens: modules against the original code, caches, gradients."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import gnomon
+import gnomon.torch as gt
+
+B, T, H, D, C = 2, 12, 4, 8, 32
+KINDS = [one.name for one in gnomon.encodings() if gnomon.token_terms(gnomon.usual(
+    one.name, width=C, heads=H, length=T))]
+
+
+def module_of(kind: str) -> gt.PositionEncoding:
+    torch.manual_seed(1)
+    module = gt.PositionEncoding(gnomon.usual(kind, width=C, heads=H, length=T))
+    with torch.no_grad():
+        for one in module.parameters():
+            one += 0.3 * torch.randn_like(one)
+    return module
+
+
+def heads(tokens: int = T) -> tuple[torch.Tensor, ...]:
+    torch.manual_seed(2)
+    return tuple(torch.randn(B, H, tokens, D) for _ in range(3))
+
+
+def forgetting(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, log_gates: torch.Tensor,
+               scale: float) -> torch.Tensor:
+    """The definition, in double: weights of softmax(scale q k + g_(j+1) + ... + g_i)."""
+    scores = scale * q.double() @ k.double().transpose(-1, -2)
+    tokens = scores.shape[-1]
+    for i in range(tokens):
+        for j in range(tokens):
+            scores[:, :, i, j] += log_gates[:, :, j + 1:i + 1].double().sum(-1)
+    hidden = torch.ones(tokens, tokens, dtype=torch.bool).triu(1)
+    return scores.masked_fill(hidden, -torch.inf).softmax(-1) @ v.double()
+
+
+@pytest.mark.parametrize("kind", ["fox", "cable"])
+def test_forget_gates_are_those_of_the_papers(kind: str) -> None:
+    module, x = module_of(kind), torch.randn(B, T, C)
+    q, k, v = heads()
+    weight, *bias = module.parameters()
+    z = x @ weight.T + (bias[0] if bias else 0)
+    gates = torch.nn.functional.logsigmoid(z if kind == "fox" else -z).transpose(1, 2)
+    # CABLE's code has no 1 / sqrt(D).
+    want = forgetting(q, k, v, gates, D**-0.5 if kind == "fox" else 1.0)
+    got = module.attend(q, k, v, visibility="causal", hidden=x)
+    torch.testing.assert_close(got.double(), want, atol=2e-6, rtol=0)
+
+
+def test_fox_is_that_of_flash_linear_attention(naive) -> None:
+    """fla.ops.forgetting_attn.naive, with grouped heads."""
+    forget = naive("forgetting_attn").naive_forgetting_attn
+    q = torch.randn(B, T, H, D)
+    k, v = torch.randn(B, T, 2, D), torch.randn(B, T, 2, D)
+    gates = torch.nn.functional.logsigmoid(torch.randn(B, T, H))
+    leaves = [one.clone().requires_grad_() for one in (q, k, v, gates)]
+    want = forget(*leaves[:3], leaves[3])
+    want = want[0] if isinstance(want, tuple) else want
+    mine = [one.clone().requires_grad_() for one in (q, k, v, gates)]
+    got = gt.attention(*mine[:3], gnomon.Fox(heads=H, width=C), [torch.zeros(H, C),
+                       torch.zeros(H, 1)], layout="tokens_heads",
+                       terms={"log_gates": mine[3].transpose(1, 2)})
+    torch.testing.assert_close(got, want, atol=3e-6, rtol=0)
+    grad = torch.randn_like(got)
+    for one, other in zip(torch.autograd.grad(got, mine, grad),
+                          torch.autograd.grad(want, leaves, grad)):
+        torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_decoding_equals_the_full_pass(kind: str) -> None:
+    """Each query in a call of its own, with the hidden rows of all keys so far."""
+    module, x = module_of(kind), torch.randn(B, T, C)
+    q, k, v = heads()
+    of_keys = any(tokens != "queries" for *_, tokens in gnomon.token_terms(module.mixture[0]))
+    whole = module.attend(q, k, v, visibility="causal", hidden=x)
+    for t in range(T):
+        one = module.attend(q[:, :, t:t + 1], k[:, :, :t + 1], v[:, :, :t + 1],
+                            visibility="causal", hidden=x[:, 0 if of_keys else t:t + 1])
+        torch.testing.assert_close(one[:, :, 0], whole[:, :, t], atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_flow_to_the_input_and_the_parameters(kind: str) -> None:
+    """Differences of the output along a direction, against autograd."""
+    module = module_of(kind)
+    q, k, v = heads()
+    x = torch.randn(B, T, C, requires_grad=True)
+    weight = torch.randn(B, H, T, D)
+    leaves = [x, *module.parameters()]
+
+    def loss() -> torch.Tensor:
+        return (module.attend(q, k, v, visibility="causal", hidden=x).double() * weight).sum()
+
+    grads = torch.autograd.grad(loss(), leaves, allow_unused=True)
+    torch.manual_seed(3)
+    for leaf, grad in zip(leaves, grads):
+        direction = torch.randn_like(leaf)
+        with torch.no_grad():
+            leaf += 2e-3 * direction
+            up = loss()
+            leaf -= 4e-3 * direction
+            slope = float(up - loss()) / 4e-3
+            leaf += 2e-3 * direction
+        along = 0.0 if grad is None else float((grad.double() * direction).sum())
+        assert along == pytest.approx(slope, rel=2e-2, abs=3e-2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_packed_and_padded_sequences_are_separate(kind: str) -> None:
+    module, x = module_of(kind), torch.randn(B, T, C)
+    q, k, v = heads()
+    sequences = torch.tensor([-1] * 2 + [0] * 4 + [1] * 6)
+    packed = module.attend(q, k, v, visibility="causal", hidden=x, sequences=sequences)
+    for begin, end in ((2, 6), (6, 12)):
+        alone = module.attend(*(one[:, :, begin:end] for one in (q, k, v)), visibility="causal",
+                              hidden=x[:, begin:end])
+        torch.testing.assert_close(packed[:, :, begin:end], alone, atol=2e-6, rtol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_hidden_is_required_with_a_row_for_each_token(kind: str) -> None:
+    module = module_of(kind)
+    with pytest.raises(ValueError, match=rf"hidden must be given for {module.mixture[0].kind}"):
+        module.attend(*heads(), visibility="causal")
+    with pytest.raises(ValueError, match="hidden must be \\[B, [ST], C\\] with 12 tokens"):
+        module.attend(*heads(), visibility="causal", hidden=torch.randn(B, T - 1, C))
+
+
+def test_terms_have_names() -> None:
+    with pytest.raises(ValueError, match="terms must have names of token terms, got gate; nearest: "
+                                         "gates"):
+        gt.attention(*heads(), terms={"gate": torch.ones(B, H, T)})
+    plan = gnomon.lower(gnomon.Fox(heads=1, width=4), 3, visibility="causal",
+                        parameters=[np.zeros((1, 4), np.float32), np.zeros((1, 1), np.float32)])
+    x = np.ones((1, 3, 1, 4), np.float32)
+    with pytest.raises(ValueError, match="terms must be a dict of arrays"):
+        gnomon.attention(x, x, x, plan, terms=[x])
