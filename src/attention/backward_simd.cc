@@ -127,24 +127,6 @@ HWY_INLINE A Dot(const A* HWY_RESTRICT x, const A* HWY_RESTRICT y, std::int64_t 
   return hn::GetLane(hn::SumOfLanes(tag, sum));
 }
 
-// Multiplies gradients of scores by the derivative of the cap. (The bias is added after the
-// cap, so its gradient is that of the scores.) Zeros, as of hidden scores, remain zeros.
-template <typename A>
-void TimesSlope(const Tile& tile, const SeenColumns& columns, const A* HWY_RESTRICT slope,
-                A* HWY_RESTRICT score_grad) {
-  const hn::ScalableTag<A> tag;
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const Columns& seen = columns[i / block_rows];
-    for (std::int64_t j = seen.begin; j < seen.end;
-         j += static_cast<std::int64_t>(hn::Lanes(tag))) {
-      A* at = score_grad + i * tile_keys + j;
-      const auto grad = hn::Load(tag, at);
-      const auto product = hn::Mul(grad, hn::Load(tag, slope + i * tile_keys + j));
-      hn::Store(hn::IfThenZeroElse(hn::Eq(grad, hn::Zero(tag)), product), tag, at);
-    }
-  }
-}
-
 // Packs the queries of a tile's head to the rows of the buffers from `first`.
 template <typename A>
 void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
@@ -316,43 +298,6 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
                   at.q_grad + first * stride);
 }
 
-// Stores the running numbers of `rows` rows, which are packed, at the right end of each tile of
-// the keys [begin, end) of a key head. tile_of(g, i): the tile of the rows from g queries + i.
-template <typename A, typename TileOf>
-void WalkKeys(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
-              std::int64_t queries, const internal::KeyRange& range,
-              const BackwardScratch<A>& at, const TileOf& tile_of) {
-  const std::int64_t size = problem.size, stride = row_stride(size), group = problem.group();
-  const std::int64_t rows = group * queries;
-  for (std::int64_t g = 0; g < group; ++g)
-    StartWalk(problem, key_head * group + g, 1, queries, at.q + g * queries * stride, at.walk,
-              g * queries);
-  std::fill_n(at.walk.gradient, rows, A(0));
-  std::fill_n(at.walk.product_grad, rows * at.walk.width, A(0));
-  if (range.begin >= range.end) return;
-  const std::int64_t begin = range.begin / tile_keys;
-  for (std::int64_t n = (range.end - 1) / tile_keys; n >= begin; --n) {
-    std::copy_n(at.walk.running, rows, at.walk.starts_of(n));
-    if (n == begin || WalkEnded(problem, at.walk.running, rows)) continue;
-    const std::int64_t key = n * tile_keys, keys = std::min(tile_keys, range.end - key);
-    PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, b, key, keys,
-                key_head, size, at.row_scratch, PackedRows<A>{nullptr, at.key_panels});
-    for (std::int64_t g = 0; g < group; ++g)
-      for (std::int64_t i = 0; i < queries; i += tile_rows) {
-        Tile tile = tile_of(g, i);
-        tile.key = key, tile.keys = keys;
-        tile = trimmed(problem, tile);
-        const std::int64_t first = g * queries + i;
-        if (!tile.keys || WalkEnded(problem, at.walk.running + first, tile.rows())) continue;
-        SeenColumns columns;
-        FindColumns<A>(problem, tile, columns);
-        MakeScores<A>(problem, tile, columns, {at.q + first * stride, nullptr}, at.key_panels,
-                      at.added, at.scores);
-        WalkPast(problem, tile, columns, at.walk, first, at.scores);
-      }
-  }
-}
-
 // The queries [query, query + queries) of the heads that share a key head. Writes the gradients
 // of the queries, and adds the gradients of keys and values to `sums`.
 template <typename A>
@@ -392,13 +337,7 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
       }
   }
 
-  for (std::int64_t g = 0; problem.contextual_positions() && g < group; ++g) {
-    const std::int64_t row = g * queries;
-    A* sums = problem.contextual_sums;
-    if (sums) sums += problem.sums_at(tile_of(g, 0)) * problem.relative.contextual.numbers();
-    FinishWalk(problem, key_head * group + g, queries, at.walk, row, at.q + row * stride,
-               at.q_grad + row * stride, sums);
-  }
+  if (problem.contextual_positions()) FinishWalks(problem, key_head, queries, at, tile_of);
   const A scale = static_cast<A>(problem.softmax.scale);
   for (std::int64_t g = 0; g < group; ++g)
     for (std::int64_t i = 0; i < queries; ++i) {

@@ -19,6 +19,7 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
+using internal::BackwardProblem;
 using internal::TypedProblem;
 
 // Buffers of the rows of a piece. `running` is a double for each row: the sum of the gates of
@@ -108,6 +109,59 @@ template <typename A>
 void FinishWalk(const TypedProblem<A>& problem, std::int64_t head, std::int64_t rows,
                 const BackwardWalk<A>& walk, std::int64_t first, const A* q, A* q_grad,
                 A* sums);
+
+// Stores the running numbers of `rows` rows, which are packed, at the right end of each tile of
+// the keys [begin, end) of a key head. tile_of(g, i): the tile of the rows from g
+// queries + i. at: the buffers of the backward pass.
+template <typename A, typename Scratch, typename TileOf>
+void WalkKeys(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
+              std::int64_t queries, const internal::KeyRange& range, const Scratch& at,
+              const TileOf& tile_of) {
+  const std::int64_t size = problem.size, stride = row_stride(size), group = problem.group();
+  const std::int64_t rows = group * queries;
+  for (std::int64_t g = 0; g < group; ++g)
+    StartWalk(problem, key_head * group + g, 1, queries, at.q + g * queries * stride, at.walk,
+              g * queries);
+  std::fill_n(at.walk.gradient, rows, A(0));
+  std::fill_n(at.walk.product_grad, rows * at.walk.width, A(0));
+  if (range.begin >= range.end) return;
+  const std::int64_t begin = range.begin / tile_keys;
+  for (std::int64_t n = (range.end - 1) / tile_keys; n >= begin; --n) {
+    std::copy_n(at.walk.running, rows, at.walk.starts_of(n));
+    if (n == begin || WalkEnded(problem, at.walk.running, rows)) continue;
+    const std::int64_t key = n * tile_keys, keys = std::min(tile_keys, range.end - key);
+    PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, b, key, keys,
+                key_head, size, at.row_scratch, PackedRows<A>{nullptr, at.key_panels});
+    for (std::int64_t g = 0; g < group; ++g)
+      for (std::int64_t i = 0; i < queries; i += tile_rows) {
+        Tile tile = tile_of(g, i);
+        tile.key = key, tile.keys = keys;
+        tile = trimmed(problem, tile);
+        const std::int64_t first = g * queries + i;
+        if (!tile.keys || WalkEnded(problem, at.walk.running + first, tile.rows())) continue;
+        SeenColumns columns;
+        FindColumns<A>(problem, tile, columns);
+        MakeScores<A>(problem, tile, columns, {at.q + first * stride, nullptr}, at.key_panels,
+                      at.added, at.scores);
+        WalkPast(problem, tile, columns, at.walk, first, at.scores);
+      }
+  }
+}
+
+// Adds the gradient of the products of all rows to those of the packed queries and of the
+// contextual vectors.
+template <typename A, typename Scratch, typename TileOf>
+void FinishWalks(const BackwardProblem<A>& problem, std::int64_t key_head, std::int64_t queries,
+                 const Scratch& at, const TileOf& tile_of) {
+  const std::int64_t stride = row_stride(problem.size), group = problem.group();
+  for (std::int64_t g = 0; g < group; ++g) {
+    const std::int64_t row = g * queries;
+    A* sums = problem.contextual_sums;
+    if (sums) sums += problem.sums_at(tile_of(g, 0)) * problem.relative.contextual.numbers();
+    FinishWalk(problem, key_head * group + g, queries, at.walk, row, at.q + row * stride,
+               at.q_grad + row * stride, sums);
+  }
+}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .. import _core, specs
 from .._spec import Encoding
-from . import _kernels, _plans
+from . import _kernels, _plans, _walk
 from ._lowering import bias_form, dense, frozen
 from ._registry import call
 from ._rotation import rotary_plan, rotated, rotations
@@ -307,7 +307,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     if bias is None or not replaces:
         own = bias_of(mixture, parameters, query_at, at, named.get("gates"), plain, kind)
         bias = own if bias is None else bias if own is None else own + bias
-    _check_walk(a, mixture, sinks, bias)
+    _walk.check(a, mixture, sinks, bias)
     q, k, scale = prepared(q, k, mixture, parameters, query_at, at, a.softmax_scale, a.length)
     group = q.shape[1] // k.shape[1]
     if group > 1:
@@ -322,16 +322,11 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     seen = visible(queries, keys, a.visibility, a.left, a.right, query_of, of, q.device)
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
-    sticks = [one for one in mixture if isinstance(one, specs.StickBreaking)]
+    sticks = _walk.sticks_of(mixture)
     if sticks:
-        out, lse = _sticks(scores, v.to(kind), sticks[0].own_key == "included", dropout)
+        out, lse = _walk.attend(sticks, scores, v.to(kind), dropout)
     else:
-        first = 0
-        for one in mixture:
-            if isinstance(one, specs.Cope):
-                table = parameters[first].to(kind).view(one.heads, one.positions, one.head_dim)
-                scores = scores + _contextual(scores, q.to(kind) @ table.transpose(-2, -1))
-            first += len(one.parameters())
+        scores = _walk.with_positions(mixture, parameters, scores, q.to(kind))
         out, lse = _softmax(scores, v.to(kind), sinks, dropout)
     out = out.to(q.dtype)
     return (out if a.heads_tokens else out.transpose(1, 2)), lse
@@ -362,50 +357,6 @@ def _softmax(scores: Tensor, v: Tensor, sinks: Tensor | None,
     weights = weights / total.masked_fill(total == 0, 1)
     lse = (total.log() + most).squeeze(-1)
     return torch.nn.functional.dropout(weights, dropout, dropout > 0) @ v, lse
-
-
-def _check_walk(a: _kernels.AttentionArguments, mixture: Sequence[Encoding],
-                sinks: Tensor | None, bias: Tensor | None) -> None:
-    """Refuses what the kernels refuse beside contextual positions and stick-breaking."""
-    for one in mixture:
-        if not isinstance(one, (specs.Cope, specs.StickBreaking)):
-            continue
-        given = [name for name, there in (
-            ("bidirectional", a.visibility != "causal"), ("a bias", bias is not None),
-            ("a softmax cap", a.cap is not None),
-            ("sinks", sinks is not None and isinstance(one, specs.StickBreaking))) if there]
-        if given:
-            raise ValueError(f"[attention] {one.kind} must be causal, without a bias and a cap, "
-                             f"and stick-breaking without sinks, got {', '.join(given)}")
-
-
-def _from_right(x: Tensor) -> Tensor:
-    """Returns the sums over the keys from each key on."""
-    return x.flip(-1).cumsum(-1).flip(-1)
-
-
-def _contextual(scores: Tensor, products: Tensor) -> Tensor:
-    """Returns the terms of contextual positions (gnomon/relative/form.h).
-
-    scores: [B, H, T, S], -inf if hidden. products: of the queries with the vectors, [B, H, T, P].
-    """
-    positions = _from_right(scores.sigmoid()).clamp(max=products.shape[-1] - 1)
-    floor, ceil = positions.detach().floor(), positions.detach().ceil()
-    low, high = products.gather(-1, floor.long()), products.gather(-1, ceil.long())
-    return low + (positions - floor) * (high - low)
-
-
-def _sticks(scores: Tensor, v: Tensor, own_key: bool, dropout: float) -> tuple[Tensor, Tensor]:
-    """Returns the values weighted by stick-breaking, and the logarithm of the rests."""
-    queries, keys = scores.shape[-2:]
-    hidden = scores == -math.inf
-    if not own_key:
-        rows = torch.arange(queries, device=scores.device) + max(0, keys - queries)
-        hidden = hidden | (torch.arange(keys, device=scores.device) == rows[:, None])
-    z = scores.masked_fill(hidden, 0)
-    rests = torch.nn.functional.logsigmoid(-z).masked_fill(hidden, 0)
-    weights = (z + _from_right(rests)).exp().masked_fill(hidden, 0)
-    return torch.nn.functional.dropout(weights, dropout, dropout > 0) @ v, rests.sum(-1)
 
 
 # -- add_position ------------------------------------------------------------------------------
