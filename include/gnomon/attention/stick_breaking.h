@@ -28,7 +28,7 @@ enum class OwnKey {
 // (double: 2^-960). Keys to the left of that point have weights of 0. Cannot be combined with
 // bidirectional attention, sinks, a cap, a bias, gates or relative vectors.
 struct StickBreaking {
-  OwnKey own_key = OwnKey::excluded;
+  OwnKey own_key = OwnKey::excluded;  // whether the key at the row of the query counts
 
   bool operator==(const StickBreaking&) const = default;
 };

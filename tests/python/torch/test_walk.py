@@ -124,7 +124,7 @@ def test_modules_start_as_the_sources_do() -> None:
 
 
 def test_refusals_name_the_encoding() -> None:
-    q, k, v = inputs()
+    q, k, v = (one.detach() for one in inputs())
     sticks = gnomon.StickBreaking()
     with pytest.raises(ValueError, match="stick-breaking attention must be causal, got bidir"):
         gt.attention(q, k, v, sticks, visibility="bidirectional")

@@ -11,8 +11,10 @@ from typing import Literal
 from .._spec import Encoding
 
 __all__ = [
+    "Cope",
     "Deberta",
     "Decomposed",
+    "RelativeLogits",
     "Shaw",
     "TransformerXl",
 ]
@@ -97,6 +99,24 @@ class Deberta(Encoding):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Cope(Encoding):
+    """Contextual positions (CoPE): a trained vector for each position, which counts the keys
+    that a gate of the query selects.
+
+    Source: Golovneva et al. 2024, arXiv:2405.18719.
+
+    heads: heads in the table: H, or 1 if all heads share the vectors
+    head_dim: D; at least 1
+    positions: P; positions beyond P - 1 are P - 1; 1 to 2^20
+    """
+
+    kind = "cope"
+    heads: int = 1
+    head_dim: int
+    positions: int = 64
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Decomposed(Encoding):
     """Decomposed (MViTv2, SAM): trained vectors for the offsets of rows and of columns,
     multiplied by queries.
@@ -127,3 +147,25 @@ class Decomposed(Encoding):
     table_height: int = 0
     table_width: int = 0
     class_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class RelativeLogits(Encoding):
+    """Relative logits (Inkling): a small query of each token and head, met by a trained vector
+    for each distance into the past.
+
+    Source: Thinking Machines 2026, Inkling (code).
+
+    heads: H; at least 1
+    width: C; at least 1
+    rank: K; at least 1
+    extent: distances 0 to extent - 1; the window in sliding layers
+    clip: the greatest length of a query; 0: no limit, and no scale
+    """
+
+    kind = "relative-logits"
+    heads: int
+    width: int
+    rank: int = 16
+    extent: int = 1024
+    clip: float = 0.0
