@@ -135,6 +135,6 @@ def test_refusals_name_the_encoding() -> None:
     with pytest.raises(ValueError, match="weights must be those of a softmax, got stick-breaking"):
         gt.flex.attend(q, k, v, sticks)
     with pytest.raises(ValueError, match="weights must be those of a softmax, got Plan"):
-        gt.flex.score_mod(gnomon.lower(sticks, T))
+        gt.flex.score_mod(gnomon.lower(sticks, T, visibility="causal"))
     with pytest.raises(ValueError, match="must not depend on the queries, got cope"):
         gt.flex.attend(q, k, v, gnomon.Cope(head_dim=D), [torch.zeros(64, D)])
