@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 namespace gnomon::cli {
@@ -32,7 +33,13 @@ bool by_position(const Findings& f) {
 }
 
 // Whether scores depend on what the tokens hold, and on positions only through the order.
-bool by_content(const Findings& f) { return model::properties(f.matrices->encoding).causal; }
+bool by_content(const Findings& f) {
+  const model::Encoding& encoding = f.matrices->encoding;
+  const auto terms = model::token_terms({encoding});
+  return model::properties(encoding).causal ||
+         std::any_of(terms.begin(), terms.end(),
+                     [](const model::TermShape& one) { return one.name == "angles"; });
+}
 
 Verdict unique(const Findings& f) {
   if (by_content(f))
@@ -163,7 +170,8 @@ Verdict order(const Findings& f) {
 }
 
 Verdict sides(const Findings& f) {
-  if (by_content(f)) return {"causal", "", "Defined for causal attention only."};
+  if (model::properties(f.matrices->encoding).causal)
+    return {"causal", "", "Defined for causal attention only."};
   const bool effect = f.whole_reversal >= visible;
   const std::string number = effect && f.matrices->random ? "" : brief(f.whole_reversal);
   if (!effect)

@@ -84,6 +84,9 @@ class EncodingCall {
                         .bias = &gradient.bias,
                         .relative = &gradient.relative,
                         .terms = term_grads_.terms<Tensor>()});
+    if (trained())
+      gradient.frequencies = model::frequencies_gradient(lowered, window_, met_q, q_grad_->view,
+                                                         met_k, k_grad_->view);
     if (cosine) {
       gradient.cosine.resize(at(heads));
       normalise_backward(q, q_grad_->view, lowered.cosine, q_grad_->view, gradient.cosine);
@@ -110,7 +113,7 @@ class EncodingCall {
   // The trained entries of the plan, after `run`.
   int64_t plan_bytes() const {
     std::size_t doubles = gradient_.bias.values.size() + gradient_.relative.shift.size() +
-                          gradient_.cosine.size();
+                          gradient_.cosine.size() + gradient_.frequencies.size();
     for (const auto* part : {&gradient_.relative.keys, &gradient_.relative.queries,
                              &gradient_.relative.values, &gradient_.relative.projected})
       for (const auto& table : *part) doubles += table.size();
@@ -204,14 +207,15 @@ class EncodingCall {
     const int64_t keys = query + 1;
     const bool cosine = !lowered.cosine.empty();
     const double scale = scale_of(lowered);
-    const HeadVectors q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
-                                lowered.cosine, cosine);
+    HeadVectors q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
+                          lowered.cosine, cosine);
     HeadVectors k;
     for (int64_t j = 0; j < keys; ++j) {
       const HeadVectors row =
           ready(*k_, j, lowered.key_rotations, lowered.key_rotary, {}, cosine);
       k.insert(k.end(), row.begin(), row.end());
     }
+    if (lowered.token_rotation) turn(*lowered.token_rotation, query, q, k);
     HeadVectors scores(at(heads * keys)), bias(at(heads * keys));
     dense(lowered.bias, query, View<double, 3>(bias.data(), {heads, 1, keys}));
     relative_scores(lowered.relative, query, View<const double, 3>(q.data(), {1, heads, size}),
@@ -240,6 +244,31 @@ class EncodingCall {
                                     met_by_weights(lowered.relative, h, j - query, d));
     }
     return out;
+  }
+
+  // Rotates the query and the keys up to it by the sums of the increments.
+  void turn(const TokenRotation& rotation, int64_t query, HeadVectors& q,
+            HeadVectors& k) const {
+    const int64_t pairs = rotation.rotary_dim / 2;
+    const bool halves = rotation.pairing == Pairing::halves;
+    for (const TermArrays::Array& one : terms_.arrays) {
+      if (one.name != "angles") continue;
+      for (int64_t h = 0; h < heads; ++h)
+        for (int64_t i = 0; i < pairs; ++i) {
+          const int64_t a = rotation.head_offset + (halves ? i : 2 * i);
+          const int64_t b = halves ? a + pairs : a + 1;
+          double sum = 0;
+          const auto rotate_pair = [&](double* head) {
+            const double first = head[a] * std::cos(sum) - head[b] * std::sin(sum);
+            head[b] = head[a] * std::sin(sum) + head[b] * std::cos(sum), head[a] = first;
+          };
+          for (int64_t t = 0; t <= query; ++t) {
+            sum += double{one.values[at((t * heads + h) * pairs + i)]};
+            rotate_pair(k.data() + (t * heads + h) * size);
+          }
+          rotate_pair(q.data() + h * size);
+        }
+    }
   }
 
   // An element of a term [1, H, T].

@@ -62,10 +62,12 @@ std::vector<CountedKernel> counted_kernels();
 std::vector<KernelMaker> table_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> feature_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> rotary_kernels(std::optional<std::int64_t> tokens);
+std::vector<KernelMaker> token_angle_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> cached_key_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> bias_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> attention_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> encoding_kernels(std::optional<std::int64_t> tokens);
+std::vector<KernelMaker> beside_kernels(std::optional<std::int64_t> tokens);
 
 std::vector<CountedKernel> counted_tables();
 std::vector<CountedKernel> counted_rotary();

@@ -19,8 +19,9 @@ std::vector<int64_t> lengths(std::optional<int64_t> only, int64_t bytes) {
 
 std::vector<KernelMaker> kernels(std::string_view name, std::optional<int64_t> tokens) {
   std::vector<KernelMaker> all;
-  for (const auto of_file : {table_kernels, feature_kernels, rotary_kernels, cached_key_kernels,
-                             bias_kernels, attention_kernels, encoding_kernels})
+  for (const auto of_file :
+       {table_kernels, feature_kernels, rotary_kernels, token_angle_kernels, cached_key_kernels,
+        bias_kernels, attention_kernels, encoding_kernels, beside_kernels})
     for (KernelMaker& maker : of_file(tokens))
       if (maker.name.starts_with(name)) all.push_back(std::move(maker));
   return all;

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "bindings/c/handles.h"
@@ -163,6 +164,9 @@ gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
   return guarded([&] {
     const gnomon::model::Encoding& of = given("encoding", encoding).encoding;
     const std::size_t parameters = gnomon::model::parameters(of).size();
+    if (std::holds_alternative<gnomon::RotaryLearned>(of))
+      gnomon::refuse("c", "the C API has no gradient of trained frequencies",
+                     gnomon::model::info(of).name);
     gnomon::model::LayerGradient lowered;
     if (gradient) lowered.bias = gradient->bias, lowered.relative = gradient->relative;
     if (table_grad)

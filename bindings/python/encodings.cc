@@ -175,9 +175,7 @@ void bind_encodings(nb::module_& module) {
           const auto& term =
               *std::find_if(std::begin(named_terms<Tensor>), std::end(named_terms<Tensor>),
                             [&](const auto& named) { return named.name == one.name; });
-          const char* const tokens = term.tokens == TermTokens::queries ? "queries"
-                                     : term.tokens == TermTokens::keys  ? "keys"
-                                                                        : "both";
+          const char* const tokens = term.tokens == TermTokens::queries ? "queries" : "keys";
           all.append(nb::make_tuple(one.name, one.heads, one.size, tokens));
         }
         return all;
@@ -187,8 +185,7 @@ void bind_encodings(nb::module_& module) {
               "list[tuple[str, int, int, str]]"),
       "Returns the inputs of attention that an encoding computes from the tokens: name, heads, "
       "elements of a\nvector (0: one number for each token and head), and the tokens, "
-      "'queries', "
-      "'keys' or 'both'.");
+      "'queries' or 'keys'.");
   module.def(
       "stored_parameters",
       [](nb::handle encoding) {

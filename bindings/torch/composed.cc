@@ -78,26 +78,46 @@ at::Tensor dense_of(const DenseBias& bias, const at::Tensor& like) {
       .to(like.options(), /*non_blocking=*/false, /*copy=*/true);
 }
 
-// The differences of cumulative log gates [B, H, S]: [B, H, T, S].
-at::Tensor cumulative_bias(const at::Tensor& log_gates, const model::Window& window) {
-  if (window.batch) {
-    const Positions& keys = window.batch->keys;
-    for (std::int64_t b = 0; b < keys.batch; ++b) {
-      std::set<std::int32_t> ended;
-      for (std::int64_t t = 1; t < keys.tokens; ++t) {
-        const auto at = static_cast<std::size_t>(b * keys.tokens + t);
-        if (keys.sequences[at] == keys.sequences[at - 1]) continue;
-        ended.insert(keys.sequences[at - 1]);
-        if (ended.contains(keys.sequences[at]))
-          refuse("attend",
-                 "LibTorch's operators require that the rows of a sequence are adjacent",
-                 keys.sequences[at]);
-      }
+void check_adjacent_sequences(const model::Window& window) {
+  if (!window.batch) return;
+  const Positions& keys = window.batch->keys;
+  for (std::int64_t b = 0; b < keys.batch; ++b) {
+    std::set<std::int32_t> ended;
+    for (std::int64_t t = 1; t < keys.tokens; ++t) {
+      const auto at = static_cast<std::size_t>(b * keys.tokens + t);
+      if (keys.sequences[at] == keys.sequences[at - 1]) continue;
+      ended.insert(keys.sequences[at - 1]);
+      if (ended.contains(keys.sequences[at]))
+        refuse("attend",
+               "LibTorch's operators require that the rows of a sequence are adjacent",
+               keys.sequences[at]);
     }
   }
+}
+
+// The differences of cumulative log gates [B, H, S]: [B, H, T, S].
+at::Tensor cumulative_bias(const at::Tensor& log_gates, const model::Window& window) {
+  check_adjacent_sequences(window);
   // A gate of -32768 hides all earlier keys; -infinity would give NaN.
   const at::Tensor sums = at::cumsum(log_gates.clamp_min(-32768), -1);
   return sums.narrow(-1, window.offset(), window.queries).unsqueeze(-1) - sums.unsqueeze(-2);
+}
+
+// Rotates x [B, T, H, D] by angles [B, T, Ha, R/2].
+at::Tensor rotated_by(const at::Tensor& angles, const TokenRotation& rotation,
+                      const at::Tensor& x) {
+  const std::int64_t size = rotation.rotary_dim, pairs = size / 2, end = x.size(3);
+  const at::Tensor each = at::repeat_interleave(angles, x.size(2) / angles.size(2), 2);
+  const at::Tensor cos = each.cos(), sin = each.sin();
+  const at::Tensor part = x.narrow(3, rotation.head_offset, size);
+  const bool halves = rotation.pairing == Pairing::halves;
+  const at::Tensor a = halves ? part.narrow(3, 0, pairs) : part.slice(3, 0, size, 2);
+  const at::Tensor b = halves ? part.narrow(3, pairs, pairs) : part.slice(3, 1, size, 2);
+  const std::vector<at::Tensor> turned = {a * cos - b * sin, a * sin + b * cos};
+  return at::cat({x.narrow(3, 0, rotation.head_offset),
+                  halves ? at::cat(turned, 3) : at::stack(turned, 4).flatten(3),
+                  x.slice(3, rotation.head_offset + size, end)},
+                 3);
 }
 
 }  // namespace
@@ -128,14 +148,41 @@ at::Tensor attend_by_operators(const Setting& setting,
   };
   q = rotate_by_each(q, lowered.query_rotations);
   k = rotate_by_each(k, lowered.key_rotations);
+  const auto shapes = model::token_terms(setting.mixture);
+  for (std::size_t n = 0; n < shapes.size(); ++n) {
+    if (shapes[n].name != "angles") continue;
+    const TokenRotation& rotation = *lowered.token_rotation;
+    at::Tensor angles = there(terms[n]);
+    if (rotation.term == AngleTerm::increments) {
+      check_adjacent_sequences(window);
+      angles = at::cumsum(angles, 1);  // scores depend on differences within a sequence only
+    }
+    q = rotated_by(angles.narrow(1, window.offset(), window.queries), rotation, q);
+    k = rotated_by(angles, rotation, k);
+  }
   double scale = window.softmax_scale * lowered.softmax.factor;
   if (numbers.cosine.defined()) {
     q = normalised(q) * there(numbers.cosine).view({-1, 1});
     k = normalised(k);
     scale = 1;
   }
-  if (lowered.query_rotary) q = rotate(q, *lowered.query_rotary);
-  if (lowered.key_rotary) k = rotate(k, *lowered.key_rotary);
+  if (numbers.frequencies.defined()) {
+    const RotaryFrequencies& frequencies = lowered.query_rotary->frequencies();
+    const TokenRotation rotation{.rotary_dim = frequencies.rotary_dim(),
+                                 .pairing = frequencies.pairing,
+                                 .head_offset = frequencies.head_offset};
+    const auto turned = [&](const at::Tensor& x, const Tokens& tokens) {
+      const at::Tensor angles =
+          tokens.ids.to(at::kDouble).unsqueeze(-1) * numbers.frequencies.to(x.device());
+      return rotated_by(there(angles).unsqueeze(2).expand({x.size(0), -1, -1, -1}), rotation,
+                        x);
+    };
+    q = turned(q, query_tokens);
+    k = turned(k, key_tokens);
+  } else {
+    if (lowered.query_rotary) q = rotate(q, *lowered.query_rotary);
+    if (lowered.key_rotary) k = rotate(k, *lowered.key_rotary);
+  }
   if (numbers.shift.defined()) q = q + there(numbers.shift).view({q.size(2), q.size(3)});
 
   const std::int64_t group = q.size(2) / k.size(2);
@@ -156,7 +203,6 @@ at::Tensor attend_by_operators(const Setting& setting,
     bias = dense_of(*dense, q);
   else if (numbers.bias.defined())
     bias = bias_of({numbers.plan, &lowered.bias}, there(numbers.bias), places);
-  const auto shapes = model::token_terms(setting.mixture);
   for (std::size_t n = 0; n < shapes.size(); ++n) {
     if (shapes[n].name == "gates" && bias.defined())
       bias = bias * there(terms[n]).unsqueeze(-1);
@@ -168,7 +214,7 @@ at::Tensor attend_by_operators(const Setting& setting,
                                      at::matmul(heads_first(there(terms[n])),
                                                 there(numbers.projected[i]).transpose(-1, -2)),
                                      places);
-    else
+    else if (shapes[n].name != "angles")
       refuse("attend", "LibTorch's operators do not have this term of the tokens",
              shapes[n].name);
   }

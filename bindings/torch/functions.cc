@@ -151,6 +151,9 @@ void attended_backward(const Setting& setting, const Inputs& in, const Attended&
                       .v = tensor(v),
                       .terms = named<ConstTensor>(setting.mixture, terms)},
                      plan, tensor(out), tensor(lse), tensor(out_grad), wanted);
+  if (!parameters.empty())
+    lowered.frequencies = model::frequencies_gradient(
+        plan, setting.window, tensor(q), tensor(grads[0]), tensor(k), tensor(grads[1]));
   if (const auto& scales = plan.cosine; !scales.empty()) {
     lowered.cosine.resize(scales.size());
     normalise_backward(tensor(q_rotated), tensor(grads[0]), scales, tensor(grads[0]),

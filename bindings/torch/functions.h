@@ -74,6 +74,7 @@ struct LoweredTensors {
   std::vector<at::Tensor> keys, queries, values, projected;  // [heads, R, D]
   at::Tensor shift;                                          // [H D]
   at::Tensor cosine;                                         // [H]
+  at::Tensor frequencies;                                    // [R/2], if they are trained
 };
 LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& window);
 

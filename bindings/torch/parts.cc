@@ -107,6 +107,8 @@ variable_list tensors_of(const LayerPlan& lowered) {
       all.push_back(tensor_of(one.values, {one.heads, one.vectors(), one.head_dim}));
   if (!relative.shift.empty()) all.push_back(tensor_of(relative.shift, {-1}));
   if (!lowered.cosine.empty()) all.push_back(tensor_of(lowered.cosine, {-1}));
+  if (lowered.trained_frequencies)
+    all.push_back(tensor_of(lowered.query_rotary->frequencies().inv_freq, {-1}));
   return all;
 }
 
@@ -139,6 +141,7 @@ struct LoweringBackward : Function<LoweringBackward> {
       for (std::size_t i = 0; i < part->size(); ++i) to->push_back(numbers_of(*next++));
     if (!relative.shift.empty()) lowered.relative.shift = numbers_of(*next++);
     if (!plan.cosine.empty()) lowered.cosine = numbers_of(*next++);
+    if (plan.trained_frequencies) lowered.frequencies = numbers_of(*next++);
     variable_list result;
     append_parameter_gradients(*setting, parameters, lowered, result);
     return result;
@@ -246,6 +249,7 @@ LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& wi
     for (std::size_t i = 0; i < part->size(); ++i) to->push_back(*next++);
   if (!relative.shift.empty()) tensors.shift = *next++;
   if (!plan.cosine.empty()) tensors.cosine = *next++;
+  if (plan.trained_frequencies) tensors.frequencies = *next++;
   return tensors;
 }
 

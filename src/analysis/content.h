@@ -15,8 +15,8 @@
 
 namespace gnomon::analysis {
 
-// The terms of the tokens, [1, H, T] or [1, T, H, size]: gates forget about a fifth, relative
-// queries are normal.
+// The terms of the tokens, [1, H, T] or [1, T, H, size]: gates forget about a fifth, angles
+// turn by about a fifth of a radian, relative queries are normal.
 inline TermArrays terms_of(const OrderContent& content, const LayerPlan& plan) {
   TermArrays terms;
   if (plan.cumulative) terms.add("log_gates", {1, content.heads, content.tokens});
@@ -24,6 +24,9 @@ inline TermArrays terms_of(const OrderContent& content, const LayerPlan& plan) {
   if (!projected.empty())
     terms.add("relative_queries",
               {1, content.tokens, content.heads, projected.front().head_dim});
+  if (plan.token_rotation)
+    terms.add("angles",
+              {1, content.tokens, content.heads, plan.token_rotation->rotary_dim / 2});
   internal::Normal normal(content.seed + 2);
   for (TermArrays::Array& one : terms.arrays)
     for (float& number : one.values)

@@ -10,6 +10,7 @@
 #include "src/attention/check.h"
 #include "src/attention/problem.h"
 #include "src/attention/tile.h"
+#include "src/attention/token_rotation.h"
 #include "src/core/overloaded.h"
 #include "src/core/size.h"
 #include "src/core/tensor.h"
@@ -373,16 +374,19 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
 
 void attention(const AttentionInput& input, const AttentionPlan& plan, const Tensor& out,
                const Tensor& lse) {
+  const internal::RotatedInput rotated(input, plan);
   internal::by_type(named("q"), input.q,
-                    [&]<typename T>(T) { forward<T>(input, plan, out, lse); });
+                    [&]<typename T>(T) { forward<T>(rotated.input(), plan, out, lse); });
 }
 
 void attention_backward(const AttentionInput& input, const AttentionPlan& plan,
                         const ConstTensor& out, const ConstTensor& lse,
                         const ConstTensor& out_grad, const AttentionGradient& gradient) {
+  const internal::RotatedInput rotated(input, plan);
   internal::by_type(named("q"), input.q, [&]<typename T>(T) {
-    backward<T>(input, plan, out, lse, out_grad, gradient);
+    backward<T>(rotated.input(), plan, out, lse, out_grad, gradient);
   });
+  rotated.backward(gradient);
 }
 
 }  // namespace gnomon

@@ -59,9 +59,11 @@ struct KvCache<T>::Move {
 template <typename T>
 KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotaryFrequencies> frequencies)
     : shape_(shape), frequencies_(std::move(frequencies)) {
-  const std::pair<const char*, std::int64_t> extents[] = {
-      {"batch", shape.batch},       {"capacity", shape.capacity},   {"heads", shape.heads},
-      {"head_dim", shape.head_dim}, {"axes", shape.axes}};
+  const std::pair<const char*, std::int64_t> extents[] = {{"batch", shape.batch},
+                                                          {"capacity", shape.capacity},
+                                                          {"heads", shape.heads},
+                                                          {"head_dim", shape.head_dim},
+                                                          {"axes", shape.axes}};
   for (const auto& [what, extent] : extents)
     if (extent < 1) refuse("kv_cache", std::string(what) + " must be at least 1", extent);
   if (shape.value_dim < 0)

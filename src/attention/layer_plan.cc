@@ -62,6 +62,11 @@ void rotate_by(const std::vector<HeadRotation>& rotations, const Tensor& x) {
     std::visit([&](const auto& table) { rotate(x, table); }, one);
 }
 
+void rotate_by_terms(const LayerPlan& plan, const TokenTerms& terms, const Tensor& x) {
+  if (plan.prepared_rotation && x.has_data())
+    rotate_by_angles(x, terms.angles, *plan.prepared_rotation);
+}
+
 }  // namespace
 
 void add_position(const LayerPlan& plan, const Tensor& x) {
@@ -88,7 +93,11 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x) {
   });
 }
 
-void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v) {
+void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v,
+             const TokenTerms& terms) {
+  if (plan.prepared_rotation.has_value() != terms.angles.has_data())
+    refuse("layer", "angles must be given if, and only if, the plan has a prepared_rotation",
+           terms.angles.has_data() ? "angles" : "no angles");
   const auto norms = [&](NormOrder order) {
     if (plan.norm_order != order) return;
     normalise_by(plan.query_norm, q);
@@ -97,6 +106,8 @@ void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tens
   norms(NormOrder::before_rotation);
   rotate_by(plan.query_rotations, q);
   rotate_by(plan.key_rotations, k);
+  rotate_by_terms(plan, terms, q);
+  rotate_by_terms(plan, terms, k);
   norms(NormOrder::after_rotation);
   normalise_by(plan.value_norm, v);
   if (plan.value_scale != 1 && v.has_data())
@@ -124,6 +135,10 @@ void finish_backward(const LayerPlan& plan, const Tensor& out_grad) {
 void rotate_in_prepare(LayerPlan& plan) {
   if (plan.query_rotary) plan.query_rotations.push_back(*std::move(plan.query_rotary));
   if (plan.key_rotary) plan.key_rotations.push_back(*std::move(plan.key_rotary));
+  if (plan.token_rotation) {
+    plan.prepared_rotation = std::exchange(plan.token_rotation, {});
+    plan.prepared_rotation->term = AngleTerm::angles;
+  }
   plan.query_rotary.reset();
   plan.key_rotary.reset();
 }

@@ -22,7 +22,7 @@ RelativeTable<A>::RelativeTable(const RelativeVectors& from, double factor, int6
       columns_(from.heads * size_ * row_stride(vectors_)) {
   for (std::int32_t& row : row_of_)
     row = static_cast<std::int32_t>(rotated_ ? end() - 1 - row : begin() + row);
-  if (margin) {  // the distances of the margins have separate rows, so that rows are consecutive
+  if (margin) {  // distances of the margins have rows of their own: all rows are consecutive
     std::vector<std::int32_t> outside(static_cast<std::size_t>(margin));
     std::iota(outside.begin(), outside.end(), 0);
     row_of_.insert(row_of_.begin(), outside.begin(), outside.end());

@@ -291,6 +291,41 @@ TEST(LayerPlan, FinishRotatesTheOutputBack) {
   expect(kv, dk);
 }
 
+// After the plan's own rotations and, as declared, before norms; grouped heads share angles.
+TEST(LayerPlan, RotatesByTheAnglesOfTokens) {
+  auto q = random_tensor<double, 4>({batch, tokens, heads, size}, 1);
+  auto k = random_tensor<double, 4>({batch, tokens, key_heads, size}, 2);
+  const auto angles = random_tensor<double, 4>({batch, tokens, key_heads, 3}, 4);
+  auto expected_q = q, expected_k = k;
+  LayerPlan plan;
+  plan.query_rotations = {turns()};
+  plan.prepared_rotation = TokenRotation{6, Pairing::adjacent, 1};
+  plan.norm_order = NormOrder::after_rotation;
+  plan.key_norm = norm(4);
+  rotate(expected_q.view(), turns());
+  rotate_by_angles(expected_q.view(), angles.view(), *plan.prepared_rotation);
+  rotate_by_angles(expected_k.view(), angles.view(), *plan.prepared_rotation);
+  const auto row = [](const std::vector<float>& numbers) {
+    return numbers.empty() ? View<const float, 2>()
+                           : View<const float, 2>(numbers.data(), {1, size});
+  };
+  normalise_heads(expected_k.view(), plan.key_norm->norm, row(plan.key_norm->weight),
+                  row(plan.key_norm->bias));
+  prepare(plan, q.view(), k.view(), {}, {.angles = angles.view()});
+  EXPECT_EQ(q.values, expected_q.values);
+  EXPECT_EQ(k.values, expected_k.values);
+
+  const char* const rule =
+      "[layer] angles must be given if, and only if, the plan has a prepared_rotation, got ";
+  EXPECT_EQ(message_of([&] { prepare(plan, q.view(), k.view()); }),
+            std::string(rule) + "no angles");
+  EXPECT_EQ(message_of([&] { prepare({}, q.view(), k.view(), {}, {.angles = angles.view()}); }),
+            std::string(rule) + "angles");
+  const auto of_queries = random_tensor<double, 4>({batch, tokens, heads, 3}, 4);
+  EXPECT_EQ(message_of([&] { prepare(plan, {}, k.view(), {}, {.angles = of_queries.view()}); }),
+            "[token_angles] the heads of angles must divide those of x, 1, got 3");
+}
+
 TEST(LayerPlan, RefusesWhatDoesNotFit) {
   auto q = random_tensor<float, 4>({batch, tokens, heads, size}, 1);
   auto x = random_tensor<float, 3>({batch, tokens, 12}, 2);

@@ -155,7 +155,7 @@ if(NOT GNOMON_SANITIZE)
   list(APPEND gnomon_kernel_options -fno-sanitize=undefined)
 endif()
 # The error terms of angles require that each product and each sum is rounded.
-set_source_files_properties(src/core/angles_simd.cc PROPERTIES
+set_source_files_properties(src/core/angles_simd.cc src/rotary/rotate_tokens_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
 file(GLOB rotations CONFIGURE_DEPENDS src/rotary/rotate_*_simd.cc)
 set_property(SOURCE ${rotations} src/core/angles_simd.cc APPEND PROPERTY COMPILE_OPTIONS

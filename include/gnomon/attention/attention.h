@@ -26,6 +26,7 @@
 #include "gnomon/position/positions.h"
 #include "gnomon/relative/form.h"
 #include "gnomon/rotary/rotary.h"
+#include "gnomon/rotary/token_angles.h"
 #include "gnomon/tensor.h"
 
 namespace gnomon {
@@ -76,7 +77,11 @@ struct AttentionPlan {
   Softmax softmax = {};
   std::optional<RotaryTable> query_rotary = {};  // T tokens
   std::optional<RotaryTable> key_rotary = {};    // S tokens; nullopt if keys are rotated
-  BiasForm bias = {};                            // Hq heads
+  // Rotates queries and keys by TokenTerms::angles, or by their sums over the tokens of each
+  // sequence (AngleTerm), before the tables above. The term is that of all keys; row i of the
+  // queries is row i + offset of the keys. O(T + S) memory: copies of q and k, of their types.
+  std::optional<TokenRotation> token_rotation = {};
+  BiasForm bias = {};  // Hq heads
   // Relative vectors. Their dot products with rotated queries and keys are added to the scores,
   // their sums with the weights to the output.
   RelativeForm relative = {};

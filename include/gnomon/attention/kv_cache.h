@@ -29,13 +29,13 @@
 namespace gnomon {
 
 struct KvCacheShape {
-  std::int64_t batch = 1;                    // B
-  std::int64_t capacity = 0;                 // C, entries of each row; at least 1
-  std::int64_t heads = 0;                    // Hk
+  std::int64_t batch = 1;     // B
+  std::int64_t capacity = 0;  // C, entries of each row; at least 1
+  std::int64_t heads = 0;     // Hk
   // D, Dv. A Dv of 0: the values are the keys, one tensor for both (DeepSeek-V4), `values()`
   // returns the keys, and new values have no data.
   std::int64_t head_dim = 0, value_dim = 0;
-  std::int64_t axes = 1;                     // A, positions of each token; 3 for M-RoPE
+  std::int64_t axes = 1;  // A, positions of each token; 3 for M-RoPE
 
   bool operator==(const KvCacheShape&) const = default;
 };

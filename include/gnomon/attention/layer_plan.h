@@ -3,7 +3,7 @@
 //
 //   add_position(plan, x);                    // if a table is added to the embeddings
 //   for each layer: q, k, v = projections of x
-//     prepare(plan, q, k, v);                 // norms, rotations, query scale
+//     prepare(plan, q, k, v, terms);          // norms, rotations, query scale
 //     attention({q, keys, values}, plan, out);
 //     finish(plan, out);                      // a rotation of the output, if any
 //
@@ -22,10 +22,12 @@
 #include "gnomon/attention/attention.h"
 #include "gnomon/attention/compressed_keys.h"
 #include "gnomon/attention/qk_norm.h"
+#include "gnomon/attention/token_terms.h"
 #include "gnomon/embedding/table.h"
 #include "gnomon/position/positions.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/temperature.h"
+#include "gnomon/rotary/token_angles.h"
 #include "gnomon/rotary/vjepa2.h"
 #include "gnomon/tensor.h"
 
@@ -69,8 +71,14 @@ struct LayerPlan : AttentionPlan {
   // Rotates the layer's input [B, T, H, D], head by head, before its projection to q and k
   // (Conformer).
   std::optional<RotaryTable> hidden_rotary = {};
+  // True if the frequencies of query_rotary are trained. Their gradient is that of
+  // frequencies_backward, of queries and of keys: rotated or not, with gradients likewise.
+  bool trained_frequencies = false;
   // Rotations of queries and keys by `prepare`, in this order.
   std::vector<HeadRotation> query_rotations = {}, key_rotations = {};
+  // Rotates queries and keys by the term `angles`, those of the same tokens, after these
+  // rotations. Not by increments: the caller sums them, with a state (cumulative_angles).
+  std::optional<TokenRotation> prepared_rotation = {};
   NormOrder norm_order = NormOrder::before_rotation;
   std::optional<WeightedNorm> query_norm = {}, key_norm = {}, value_norm = {};
   double value_scale = 1;  // after the norm
@@ -102,10 +110,13 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x);
 // Prepares projected q, k and v for attention, in place: applies norms, rotations, cosine
 // scales and the query scale, and normalises values if the model does. q: [B, T, H, D]; k, v:
 // [B, T, Hk, D], of the same tokens, before they are appended to a cache. A tensor without data
-// is skipped. Element types: float, Half, BFloat16, double.
+// is skipped. terms: `angles`, if the plan has a prepared_rotation; others are not read.
+// Element types: float, Half, BFloat16, double.
 //
-// Throws std::invalid_argument if shapes do not fit the plan.
-void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v = {});
+// Throws std::invalid_argument if shapes do not fit the plan, or angles and prepared_rotation
+// are not given together.
+void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v = {},
+             const TokenTerms& terms = {});
 
 // Rotates the output of attention [B, T, H, D] back, in place, by the angles of the queries, if
 // the plan has an output_rotary. Throws std::invalid_argument as `rotate`.
@@ -115,7 +126,7 @@ void finish(const LayerPlan& plan, const Tensor& out);
 void finish_backward(const LayerPlan& plan, const Tensor& out_grad);
 
 // Moves the rotation from attention() to `prepare`: for keys that are rotated once, before they
-// are appended to a cache.
+// are appended to a cache. A rotation by increments becomes one by angles.
 void rotate_in_prepare(LayerPlan& plan);
 
 }  // namespace gnomon

@@ -35,17 +35,17 @@ struct TokenTermsOf {
   // [B, Hk, S]
   TensorType householder = {};
   TensorType betas = {};
-  // Angles, in radians, by which `prepare` rotates queries and keys (Selective RoPE).
-  // [B, T, Hq, R/2]
+  // Angles, in radians, by which attention rotates queries and keys, or their increments
+  // (TokenRotation::term), of all keys. For `prepare`: the angles of its tokens. Ha divides Hq
+  // and Hk. Also double. [B or 1, S, Ha, R/2]
   TensorType angles = {};
 };
 using TokenTerms = TokenTermsOf<ConstTensor>;
 using TokenTermGradients = TokenTermsOf<Tensor>;
 using TokenTermOutputs = TokenTermsOf<Tensor>;
 
-// The tokens of a term: the queries, or all keys, those in a cache included. `both`: the new
-// tokens, as queries and as keys.
-enum class TermTokens { queries = 1, keys, both };
+// The tokens of a term: the queries, or all keys, those in a cache included.
+enum class TermTokens { queries = 1, keys };
 
 // A term by name, for code that handles all of them alike.
 template <typename TensorType>
@@ -64,7 +64,7 @@ inline constexpr NamedTerm<TensorType> named_terms[] = {
     {"sinks", &TokenTermsOf<TensorType>::sinks, TermTokens::queries, 3},
     {"householder", &TokenTermsOf<TensorType>::householder, TermTokens::keys, 4},
     {"betas", &TokenTermsOf<TensorType>::betas, TermTokens::keys, 3},
-    {"angles", &TokenTermsOf<TensorType>::angles, TermTokens::both, 4}};
+    {"angles", &TokenTermsOf<TensorType>::angles, TermTokens::keys, 4}};
 
 inline constexpr std::size_t token_term_count = std::size(named_terms<ConstTensor>);
 

@@ -56,9 +56,11 @@
 #include "gnomon/relative/shaw.h"
 #include "gnomon/relative/transformer_xl.h"
 #include "gnomon/rotary/axial.h"
+#include "gnomon/rotary/learned.h"
 #include "gnomon/rotary/mrope.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/scaling.h"
+#include "gnomon/rotary/selective.h"
 #include "gnomon/rotary/temperature.h"
 #include "gnomon/rotary/vjepa2.h"
 #include "gnomon/rotary/xpos.h"
@@ -75,9 +77,10 @@ using Encoding =
     std::variant<NoPosition, Index, Sinusoidal, UniversalTransformer, Learned, AxialLearned,
                  FourierLine, LearnedFourier, DetrPage, SinusoidalGrid, SinusoidalVideo,
                  CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
-                 AxialRotary, MRope, Vjepa2, XPos, Alibi, T5Bias, ClippedBias, Kerple, Sandwich,
-                 DynamicBias, Fire, Swin, SwinV2, WavLm, Fox, LayoutBias, Graphormer, Shaw,
-                 TransformerXl, Deberta, Decomposed, RelativeLogits>;
+                 AxialRotary, MRope, Vjepa2, XPos, RotaryLearned, SelectiveRotary, Alibi,
+                 T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm,
+                 Fox, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta, Decomposed,
+                 RelativeLogits>;
 
 // Sizes of a Transformer that an encoding may depend on.
 struct Shape {
@@ -256,7 +259,8 @@ struct LayerGradient {
   View<const float, 2> table = {};  // [queries, C]
   BiasGradient bias = {};
   RelativeGradient relative = {};
-  std::vector<double> cosine = {};  // [H]
+  std::vector<double> cosine = {};       // [H]
+  std::vector<double> frequencies = {};  // [R/2], if the plan has trained_frequencies
 };
 // Adds the gradients of the parameters to `grads`, which has the shapes of `values`. `values`
 // and `window` must be those of `lower`. Throws as `lower`.
@@ -266,6 +270,12 @@ void lower_backward(const Encoding& encoding, const Window& window,
 void lower_backward(const Mixture& mixture, const Window& window,
                     std::span<const View<const float, 2>> values, const LayerGradient& lowered,
                     std::span<const View<float, 2>> grads);
+
+// Returns LayerGradient::frequencies, [R/2], from queries and keys and their gradients, all
+// before or all after the rotation; empty if the plan has no trained frequencies.
+std::vector<double> frequencies_gradient(const LayerPlan& plan, const Window& window,
+                                         const ConstTensor& q, const ConstTensor& q_grad,
+                                         const ConstTensor& k, const ConstTensor& k_grad);
 
 // Token terms: the inputs of attention that an encoding computes from the input of the layer
 // (gnomon/attention/token_terms.h): the gates of WavLM, the forget gates of FoX.

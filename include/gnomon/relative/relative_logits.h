@@ -46,8 +46,8 @@ void lower_backward(const RelativeLogits& logits, const RelativeGradient& grad,
 
 // Computes the queries r [B, T, H, K] of tokens x [B, T, C], for
 // TokenTerms::relative_queries. A cache keeps nothing of them. Throws std::invalid_argument if
-// a shape does not match the spec. Error bound: one rounding of the formula in double. Cost: B T
-// H K C multiply-adds; memory O(B T (C + H K)).
+// a shape does not match the spec. Error bound: one rounding of the formula in double. Cost:
+// B T H K C multiply-adds; memory O(B T (C + H K)).
 void relative_queries(const RelativeLogits& logits,
                       const RelativeProjection<const float>& projection, View<const float, 3> x,
                       View<float, 4> out);

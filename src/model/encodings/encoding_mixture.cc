@@ -58,7 +58,7 @@ class Merger {
   // Several encodings may rotate different elements of a head. All rotations after the first
   // are applied before attention().
   void add_rotation(std::string_view name, LayerPlan& from) {
-    if (!from.query_rotary && from.query_rotations.empty()) return;
+    if (!from.query_rotary && from.query_rotations.empty() && !from.token_rotation) return;
     const auto [begin, end] = elements(from);
     for (const auto& [holder, its_begin, its_end] : rotations_)
       if (begin < its_end && its_begin < end)
@@ -72,7 +72,15 @@ class Merger {
     };
     append(to_.query_rotations, from.query_rotations);
     append(to_.key_rotations, from.key_rotations);
+    take("rotate by angles of the tokens", from.token_rotation.has_value(), name, token_angles_,
+         [&] { to_.token_rotation = from.token_rotation; });
     if (!from.query_rotary) return;
+    if (from.trained_frequencies || to_.trained_frequencies) {
+      if (to_.query_rotary)
+        refuse("mixture", "a rotation with trained frequencies must be the only one",
+               std::string_view(rotations_.front().holder + " and " + std::string(name)));
+      to_.trained_frequencies = true;
+    }
     if (!to_.query_rotary) {
       to_.query_rotary = std::move(from.query_rotary);
       to_.key_rotary = std::move(from.key_rotary);
@@ -82,6 +90,8 @@ class Merger {
     }
   }
   static std::pair<std::int64_t, std::int64_t> elements(const LayerPlan& from) {
+    if (const auto& rotation = from.token_rotation)
+      return {rotation->head_offset, rotation->head_offset + rotation->rotary_dim};
     if (!from.query_rotary) return {0, std::numeric_limits<std::int64_t>::max()};
     const RotaryFrequencies& frequencies = from.query_rotary->frequencies();
     return {frequencies.head_offset, frequencies.head_offset + frequencies.rotary_dim()};
@@ -99,7 +109,7 @@ class Merger {
   }
 
   LayerPlan& to_;
-  std::string table_, bias_, cumulative_, relative_,
+  std::string table_, bias_, cumulative_, relative_, token_angles_,
       cosine_;  // name of the encoding with that part
   struct Rotated {
     std::string holder;
@@ -113,6 +123,7 @@ bool concerns(const Encoding& encoding, const LayerGradient& grad) {
   const Place places = info(encoding).enters;
   const RelativeGradient& r = grad.relative;
   return (includes(places, Place::embeddings) && grad.table.data()) ||
+         (includes(places, Place::queries_and_keys) && !grad.frequencies.empty()) ||
          (includes(places, Place::scores) &&
           (!grad.bias.values.empty() || !grad.cosine.empty())) ||
          (includes(places, Place::keys_and_values) &&
@@ -284,6 +295,19 @@ void lower_backward(const Encoding& encoding, const Window& window, Values value
   internal::put_scale({&encoding, 1}, call);
   if (concerns(encoding, lowered))
     internal::backward_into(encoding, call, values, lowered, grads);
+}
+
+std::vector<double> frequencies_gradient(const LayerPlan& plan, const Window& window,
+                                         const ConstTensor& q, const ConstTensor& q_grad,
+                                         const ConstTensor& k, const ConstTensor& k_grad) {
+  const RotaryTable* const table = internal::query_table(plan);
+  if (!plan.trained_frequencies || !table) return {};
+  const RotaryFrequencies& frequencies = table->frequencies();
+  std::vector<double> sums(frequencies.inv_freq.size());
+  const Positions queries = window.query_positions(), keys = window.key_positions();
+  frequencies_backward(q, q_grad, frequencies, {&queries, 1}, sums);
+  frequencies_backward(k, k_grad, frequencies, {&keys, 1}, sums);
+  return sums;
 }
 
 std::vector<std::int64_t> TermShape::shape(std::int64_t batch, std::int64_t tokens) const {

@@ -49,8 +49,7 @@ void add_multimodal(Families& add) {
       part("encoder_config", "*_local_encoder"), part("global_config", "*_global_transformer"),
       part("patcher_config", "*_patcher"));
   add(multimodal, {"chmv2"}, part("backbone_config", "dinov3_vit"));
-  add(multimodal,
-      {"cohere_compass", "deepseek_ocr2", "hunyuan_vl", "inkling2", "pp_formulanet", "slanext"},
+  add(multimodal, {"cohere_compass", "deepseek_ocr2", "hunyuan_vl", "pp_formulanet", "slanext"},
       part("vision_config", "*_vision"));
   add(multimodal, {"colmodernvbert"}, part("vlm_config", "modernvbert"));
   add(multimodal, {"colpali"},
@@ -95,6 +94,8 @@ void add_multimodal(Families& add) {
   add(multimodal, {"idefics2"}, language("mistral"), part("vision_config", "*_vision"));
   add(multimodal, {"idefics3", "smolvlm"}, language("llama"),
       part("vision_config", "*_vision"));
+  add(multimodal, {"inkling2"}, language("*_text"), part("vision_config", "*_vision"));
+  add(multimodal, {"inkling_mm_model"}, language("inkling_text"));
   add(multimodal, {"instructblip", "instructblipvideo"}, language("opt"),
       part("vision_config", "*_vision_model"), part("qformer_config", "*_qformer"));
   add(multimodal, {"janus"}, language("llama"), part("vision_config", "*_vision_model"));

@@ -118,8 +118,6 @@ void add_refused(Families& add) {
   refuse("its layers attend to blocks of frames, and only its first head rotates",
          "qwen2_5_omni_dit");
   refuse("its keys and values are those of another model", "gemma4_assistant");
-  refuse("query-side distances (relative logits)", "inkling2", "inkling2_text",
-         "inkling_mm_model", "inkling_text");
 }
 
 }  // namespace gnomon::model::internal

@@ -23,7 +23,9 @@ __all__ = [
     "NtkScaling",
     "ProportionalScaling",
     "Rotary",
+    "RotaryLearned",
     "ScaledRotary",
+    "SelectiveRotary",
     "Vjepa2",
     "XPos",
     "YarnScaling",
@@ -312,3 +314,44 @@ class XPos(Encoding):
     scale_base: float = 512.0
     gamma: float = 0.4
     centre: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class RotaryLearned(Encoding):
+    """Learned rotary (LeRoPE): rotary with trained frequencies.
+
+    Source: Mistral AI 2026, arXiv:2607.10134.
+
+    rotary_dim: R; even, at least 2
+    base: `rope_theta` in Hugging Face configs; greater than 1
+    head_offset: first rotated element of the head; not negative
+    """
+
+    kind = "rotary-learned"
+    rotary_dim: int
+    pairing: Literal["halves", "adjacent"]
+    base: float = 10000.0
+    head_offset: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class SelectiveRotary(Encoding):
+    """Selective RoPE: each token turns queries and keys further by angles computed from it.
+
+    Source: Movahedi et al. 2025, arXiv:2511.17388.
+
+    heads: H, query and key heads; divides the width
+    width: C
+    rotary_dim: R; even, at least 2
+    base: finite, greater than 1
+    rank: of W2 W1; at least 1
+    kernel: K; at least 1
+    """
+
+    kind = "selective"
+    heads: int
+    width: int
+    rotary_dim: int
+    base: float = 500000.0
+    rank: int = 32
+    kernel: int = 4

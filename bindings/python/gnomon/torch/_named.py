@@ -116,6 +116,14 @@ class XPos(Named):
     spec_type = specs.XPos
 
 
+class RotaryLearned(Named):
+    spec_type = specs.RotaryLearned
+
+
+class SelectiveRotary(Named):
+    spec_type = specs.SelectiveRotary
+
+
 class Alibi(Named):
     spec_type = specs.Alibi
 
@@ -208,8 +216,10 @@ __all__ = [
     "PathLaplacian",
     "PathRandomWalk",
     "Rotary",
+    "RotaryLearned",
     "Sandwich",
     "ScaledRotary",
+    "SelectiveRotary",
     "Shaw",
     "Sinusoidal",
     "SinusoidalGrid",
