@@ -132,8 +132,8 @@ class Decomposed(Encoding):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class RelativeLogits(Encoding):
-    """Relative logits (Inkling): a small query of each token and head, met by a trained
-    vector for each distance into the past.
+    """Relative logits (Inkling): a small query of each token and head, met by a trained vector
+    for each distance into the past.
 
     Source: Thinking Machines 2026, Inkling (code).
 
