@@ -119,6 +119,10 @@ Cost cost_of(const EncodingMatrices& matrices) {
         joined(cost.time, "4 multiplications and 2 additions for each pair of a query or key");
     cost.memory = joined(cost.memory, "cos and sin, R numbers for each position");
   }
+  if (plan.token_rotation) {
+    cost.time = joined(cost.time, "cos, sin and a rotation for each pair of a query or key");
+    cost.memory = joined(cost.memory, "R/2 angles and copies of q and k for each token");
+  }
   const auto bias = cost_of(plan.bias);
   cost.time = joined(cost.time, bias.time);
   cost.memory = joined(cost.memory, bias.memory);
@@ -142,6 +146,10 @@ Cost cost_of(const EncodingMatrices& matrices) {
   if (!plan.relative.projected.empty()) {
     cost.time = joined(cost.time, "K multiply-adds more for each score within the extent");
     cost.memory = joined(cost.memory, "vectors of K elements by distance");
+  }
+  if (plan.cumulative) {
+    cost.time = joined(cost.time, "three additions for each score");
+    cost.memory = joined(cost.memory, "a gate for each token and head");
   }
   if (plan.gated) cost.time = joined(cost.time, "a gate for each query and head");
   if (cost.time.empty()) cost.time = cost.memory = "none";
@@ -191,7 +199,10 @@ void print_picture(const EncodingMatrices& matrices) {
   const auto scores = analysis::mean_by_distance(View<const float, 2>(matrices.scores->view));
   const auto [low, high] = std::minmax_element(scores.begin(), scores.end());
   if (*low == *high) {
-    print_wrapped("all scores of equal contents are equal", "Picture   ", std::string(10, ' '));
+    print_wrapped(model::token_terms({matrices.encoding}).empty()
+                      ? "all scores of equal contents are equal"
+                      : "none, because scores depend on what the tokens hold",
+                  "Picture   ", std::string(10, ' '));
     return;
   }
   const Place enters = matrices.info->enters;

@@ -151,6 +151,13 @@ void put_rare(const LayerAttention& attention, std::vector<Fact>& facts) {
         {"output", attention.output_gate == model::OutputGate::per_head
                        ? "x a gate for each head, computed from the input of the layer"
                        : "x a gate for each element, computed from the input of the layer"});
+  if (const auto& convolution = attention.convolution)
+    facts.push_back(
+        {"keys and values",
+         fmt::format("a convolution of {} tokens before attention{}", convolution->taps,
+                     convolution->weights == model::ConvolutionWeights::dynamic
+                         ? ", with weights computed from the input"
+                         : "")});
   if (attention.frequency_scale == model::FrequencyScale::learned)
     facts.push_back({"frequencies", "x exp(alpha), which the checkpoint has"});
   if (attention.head_pairs == model::HeadPairs::differential)
@@ -238,6 +245,8 @@ std::vector<Fact> attention_facts(const LayerGroup& group, int64_t length) {
   if (softmax > 0) facts.push_back({"softmax", fmt::format("x {:.8g}", softmax)});
   if (attention.softcap)
     facts.push_back({"scores", fmt::format("capped at {:g}", *attention.softcap)});
+  if (attention.sinks == model::Sinks::per_query)
+    facts.push_back({"sinks", "one sink per query and head, projected from the layer's input"});
   if (attention.sinks == model::Sinks::per_head)
     facts.push_back({"sinks", "one trained sink per query head"});
   if (attention.values == model::ValueSource::keys)

@@ -209,14 +209,15 @@ class EncodingCall {
     const int64_t keys = query + 1;
     const bool cosine = !lowered.cosine.empty();
     const double scale = scale_of(lowered);
-    const HeadVectors q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
-                                lowered.cosine, cosine);
+    HeadVectors q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
+                          lowered.cosine, cosine);
     HeadVectors k;
     for (int64_t j = 0; j < keys; ++j) {
       const HeadVectors row =
           ready(*k_, j, lowered.key_rotations, lowered.key_rotary, {}, cosine);
       k.insert(k.end(), row.begin(), row.end());
     }
+    if (lowered.token_rotation) turn(*lowered.token_rotation, query, q, k);
     HeadVectors scores(at(heads * keys)), bias(at(heads * keys));
     dense(lowered.bias, query, View<double, 3>(bias.data(), {heads, 1, keys}));
     const auto& contextual = lowered.relative.contextual;
@@ -257,6 +258,31 @@ class EncodingCall {
                                     met_by_weights(lowered.relative, h, j - query, d));
     }
     return out;
+  }
+
+  // Rotates the query and the keys up to it by the sums of the increments.
+  void turn(const TokenRotation& rotation, int64_t query, HeadVectors& q,
+            HeadVectors& k) const {
+    const int64_t pairs = rotation.rotary_dim / 2;
+    const bool halves = rotation.pairing == Pairing::halves;
+    for (const TermArrays::Array& one : terms_.arrays) {
+      if (one.name != "angles") continue;
+      for (int64_t h = 0; h < heads; ++h)
+        for (int64_t i = 0; i < pairs; ++i) {
+          const int64_t a = rotation.head_offset + (halves ? i : 2 * i);
+          const int64_t b = halves ? a + pairs : a + 1;
+          double sum = 0;
+          const auto rotate_pair = [&](double* head) {
+            const double first = head[a] * std::cos(sum) - head[b] * std::sin(sum);
+            head[b] = head[a] * std::sin(sum) + head[b] * std::cos(sum), head[a] = first;
+          };
+          for (int64_t t = 0; t <= query; ++t) {
+            sum += double{one.values[at((t * heads + h) * pairs + i)]};
+            rotate_pair(k.data() + (t * heads + h) * size);
+          }
+          rotate_pair(q.data() + h * size);
+        }
+    }
   }
 
   // An element of a term [1, H, T].

@@ -67,6 +67,7 @@ std::vector<KernelMaker> cached_key_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> bias_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> attention_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> encoding_kernels(std::optional<std::int64_t> tokens);
+std::vector<KernelMaker> beside_kernels(std::optional<std::int64_t> tokens);
 
 std::vector<CountedKernel> counted_tables();
 std::vector<CountedKernel> counted_rotary();

@@ -3,6 +3,7 @@
 #include <cstring>
 #include <filesystem>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "bindings/c/handles.h"

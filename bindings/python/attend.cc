@@ -2,6 +2,7 @@
 
 #include <variant>
 
+#include "bindings/python/copy.h"
 #include "gnomon/attention/cosine.h"
 #include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/embedding/table.h"
@@ -10,38 +11,6 @@
 
 namespace gnomon::python {
 namespace {
-
-// A contiguous copy of a tensor [B, T, H, D].
-class Copy {
- public:
-  Copy() = default;
-  Copy(const char* name, const ConstTensor& from) {
-    internal::by_type({"attention", name}, from, [&]<typename T>(T) {
-      const auto view = internal::read<T, 4>({"attention", name}, from);
-      values_.resize(internal::to_size(view.size()) * sizeof(T));
-      for (int axis = 0; axis < 4; ++axis)
-        shape_[axis] = view.extent(static_cast<std::size_t>(axis));
-      auto* to = reinterpret_cast<T*>(values_.data());
-      for (std::int64_t b = 0; b < shape_[0]; ++b)
-        for (std::int64_t t = 0; t < shape_[1]; ++t)
-          for (std::int64_t h = 0; h < shape_[2]; ++h)
-            for (std::int64_t d = 0; d < shape_[3]; ++d) *to++ = view(b, t, h, d);
-    });
-    tensor_ = static_cast<const Tensor&>(from);
-    tensor_.data = values_.data();
-    tensor_.byte_offset = 0;
-    tensor_.shape = shape_;
-    tensor_.strides = nullptr;
-  }
-  Copy(const Copy&) = delete;
-  Copy& operator=(const Copy&) = delete;
-  const Tensor& tensor() const noexcept { return tensor_; }
-
- private:
-  std::vector<std::byte> values_;
-  std::int64_t shape_[4] = {};
-  Tensor tensor_ = {};
-};
 
 bool changes_queries(const LayerPlan& plan) {
   return plan.query_norm || !plan.query_rotations.empty() || !plan.cosine.empty() ||
@@ -228,6 +197,8 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
   if (!gradient.parameters.empty()) {
     wanted.bias = &forms.bias;
     if (!lowered.relative.empty()) wanted.relative = &forms.relative;
+    if (lowered.polar) forms.phases.resize(lowered.polar->phases.size());
+    wanted.phases = forms.phases;
   }
   BiasGradient of_dense;
   if (dense) {

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "bindings/python/arrays.h"
+#include "bindings/python/copy.h"
 #include "bindings/python/encodings.h"
 #include "bindings/python/plan.h"
 #include "bindings/python/released_gil.h"
@@ -41,7 +42,8 @@ const std::shared_ptr<const KeyCompressionPlan>& keys_of(const char* operation,
   return index ? all.index_entries : all.entries;
 }
 
-using Kept = std::variant<CompressedKeys<float>, CompressedKeys<Half>, CompressedKeys<double>>;
+using Kept = std::variant<CompressedKeys<float>, CompressedKeys<Half>, CompressedKeys<BFloat16>,
+                          CompressedKeys<double>>;
 template <typename Of>
 struct ElementOfKept;
 template <typename T>
@@ -52,15 +54,22 @@ struct ElementOfKept<CompressedKeys<T>> {
 void construct(Kept* self, const Plan& plan, std::int64_t capacity, std::int64_t batch,
                bool index, const std::string& dtype) {
   constexpr const char* operation = "compressed_keys";
-  constexpr Choice<int> types[] = {{"float32", 0}, {"float16", 1}, {"float64", 2}};
+  constexpr Choice<int> types[] = {
+      {"float32", 0}, {"float16", 1}, {"bfloat16", 2}, {"float64", 3}};
   const auto& keys = keys_of(operation, plan, index);
-  const int type = chosen(operation, "dtype", dtype, types);
-  if (type == 0)
-    new (self) Kept(std::in_place_index<0>, keys, batch, capacity);
-  else if (type == 1)
-    new (self) Kept(std::in_place_index<1>, keys, batch, capacity);
-  else
-    new (self) Kept(std::in_place_index<2>, keys, batch, capacity);
+  switch (chosen(operation, "dtype", dtype, types)) {
+    case 0:
+      new (self) Kept(std::in_place_index<0>, keys, batch, capacity);
+      break;
+    case 1:
+      new (self) Kept(std::in_place_index<1>, keys, batch, capacity);
+      break;
+    case 2:
+      new (self) Kept(std::in_place_index<2>, keys, batch, capacity);
+      break;
+    default:
+      new (self) Kept(std::in_place_index<3>, keys, batch, capacity);
+  }
 }
 
 void append_tokens(Kept& kept, nb::handle values, nb::handle gates) {
@@ -80,11 +89,15 @@ nb::object entries_of_kept(nb::handle self) {
       [&](const auto& one) -> nb::object {
         using T = typename ElementOfKept<std::remove_cvref_t<decltype(one)>>::type;
         const View<const T, 4> rows = one.entries();
-        if constexpr (std::is_same_v<T, Half>) {
+        if constexpr (sizeof(T) == 2) {
           const View<const std::uint16_t, 4> bits(
               reinterpret_cast<const std::uint16_t*>(rows.data()), rows.extents(),
               rows.strides());
-          return numpy_view(bits, self).attr("view")("float16");
+          const nb::object type =
+              std::is_same_v<T, Half>
+                  ? nb::object(nb::module_::import_("numpy").attr("float16"))
+                  : nb::object(nb::module_::import_("ml_dtypes").attr("bfloat16"));
+          return numpy_view(bits, self).attr("view")(type);
         } else {
           return numpy_view(rows, self);
         }
@@ -194,6 +207,36 @@ nb::object compressed_attention_of(nb::handle q, nb::handle kv, nb::handle entri
   return result;
 }
 
+void compressed_attention_backward_of(nb::handle q, nb::handle kv, nb::handle entries,
+                                      const Plan& plan, nb::handle out, nb::handle lse,
+                                      nb::handle out_grad, nb::handle q_grad,
+                                      nb::handle kv_grad, nb::handle entries_grad,
+                                      nb::handle selected, nb::handle sinks_grad) {
+  constexpr const char* operation = "compressed_attention_backward";
+  const LayerCompression& all = compression_of(operation, plan);
+  const Array qs(operation, "q", q, Access::read), ks(operation, "kv", kv, Access::read),
+      es(operation, "entries", entries, Access::read),
+      chosen_entries(operation, "selected", selected, Access::read),
+      result(operation, "out", out, Access::read), sums(operation, "lse", lse, Access::read),
+      grad(operation, "out_grad", out_grad, Access::read),
+      dq(operation, "q_grad", q_grad, Access::write),
+      dk(operation, "kv_grad", kv_grad, Access::write),
+      de(operation, "entries_grad", entries_grad, Access::write),
+      ds(operation, "sinks_grad", sinks_grad, Access::write);
+  const CompressedGradient gradient{
+      .q = dq, .kv = dk, .entries = de, .sinks = doubles(operation, "sinks_grad", ds)};
+  internal::check_tensor({operation, "out"}, result.tensor(), 4);
+  internal::check_tensor({operation, "out_grad"}, grad.tensor(), 4);
+  ReleasedGil released;
+  // The output and its gradient before `finish`.
+  const Copy unfinished("out", result.tensor()), unfinished_grad("out_grad", grad.tensor());
+  finish_backward(plan.lowered, unfinished.tensor());
+  finish_backward(plan.lowered, unfinished_grad.tensor());
+  compressed_attention_backward(
+      {qs.tensor(), ks.tensor(), es.tensor(), chosen_entries.tensor()}, plan.lowered, all.mask,
+      unfinished.tensor(), sums.tensor(), unfinished_grad.tensor(), gradient);
+}
+
 }  // namespace
 
 void bind_compression(nb::module_& module) {
@@ -209,8 +252,7 @@ Entries have the same bits as those of the whole text. Calls hold the GIL.)")
       .def("__init__", &construct, nb::arg("plan"), nb::kw_only(), nb::arg("capacity"),
            nb::arg("batch") = 1, nb::arg("index") = false, nb::arg("dtype") = "float32",
            nb::sig("def __init__(self, plan: Plan, *, capacity: int, batch: int = 1, index: "
-                   "bool = False, dtype: Literal['float32', 'float16', 'float64'] = "
-                   "'float32') -> None"))
+                   "bool = False, dtype: MemoryType = 'float32') -> None"))
       .def("append", &append_tokens, nb::arg("values"), nb::arg("gates"),
            nb::sig("def append(self, values: Array, gates: Array) -> None"),
            "Appends the values and gates [B, T, N, D] of the next tokens; N is 1, or 2 if\n"
@@ -271,6 +313,21 @@ output is rotated back if the model does so.
 q: [B, T, Hq, D]; kv: [B, S, Hk, D], keys and values; both after gnomon.prepare. entries:
 [B, W, Hk, D]. selected: int32 [B, T, K] of select_keys; None: all entries that a query sees.
 lse: receives the log-sum-exp of the scores [B, Hq, T]. Releases the GIL.)");
+  module.def(
+      "compressed_attention_backward", &compressed_attention_backward_of, nb::arg("q"),
+      nb::arg("kv"), nb::arg("entries"), nb::arg("plan"), nb::arg("out"), nb::arg("lse"),
+      nb::arg("out_grad"), nb::kw_only(), nb::arg("q_grad"), nb::arg("kv_grad"),
+      nb::arg("entries_grad"), nb::arg("selected") = nb::none(),
+      nb::arg("sinks_grad") = nb::none(),
+      nb::sig("def compressed_attention_backward(q: Array, kv: Array, entries: Array, plan: "
+              "Plan, out: Array, lse: Array, out_grad: Array, *, q_grad: Array, kv_grad: "
+              "Array, entries_grad: Array, selected: Array | None = None, sinks_grad: Array "
+              "| None = None) -> None"),
+      R"(Writes the gradients of `compressed_attention`, whose results are out and lse.
+
+q_grad, kv_grad, entries_grad: shapes and types of q, kv and entries, with respect to the
+prepared q and kv; kv_grad and entries_grad are those of keys and values, added.
+sinks_grad: float64 [Hq].)");
 }
 
 }  // namespace gnomon::python

@@ -67,6 +67,27 @@ nb::list parameters_of(const ModelDescription& model, std::int64_t layer,
   return all;
 }
 
+// The terms of the tokens of a plan, by name, as NumPy arrays.
+nb::dict terms_of_layer(const ModelDescription& model, std::int64_t layer,
+                        const std::string& part, const Plan& plan, nb::handle hidden) {
+  const model::LayerGroup& group = model::group_of(model, layer, part);
+  const Array x("model", "hidden", hidden, Array::Access::read);
+  const auto input = internal::read<float, 3>({"model", "hidden"}, x.tensor());
+  TermArrays terms;
+  for (const model::TermShape& one : model::layer_terms(group))
+    terms.add(one.name, one.shape(input.extent(0), input.extent(1)));
+  {
+    ReleasedGil released;
+    model::compute_layer_terms(group, plan.lowered, plan.values(), input,
+                               terms.terms<Tensor>());
+  }
+  nb::dict all;
+  for (TermArrays::Array& one : terms.arrays)
+    all[nb::str(one.name.data(), one.name.size())] =
+        numpy(std::move(one.values), {one.shape.begin(), one.shape.end()});
+  return all;
+}
+
 Plan lower_layer_of(const ModelDescription& model, std::int64_t layer, nb::handle queries,
                     nb::handle keys, const std::string& part, nb::handle parameters,
                     std::int64_t cached, bool rotated, std::int64_t length, nb::handle image) {
@@ -164,6 +185,10 @@ void bind_model(nb::module_& module) {
       .def("parameters", &parameters_of, nb::arg("layer"), nb::arg("part"),
            nb::sig("def parameters(self, layer: int, part: str) -> "
                    "list[tuple[str, int, int, float, float]]"))
+      .def("compute_terms", &terms_of_layer, nb::arg("layer"), nb::arg("part"), nb::arg("plan"),
+           nb::arg("hidden"),
+           nb::sig("def compute_terms(self, layer: int, part: str, plan: Plan, hidden: Array) "
+                   "-> dict[str, numpy.typing.NDArray[numpy.float32]]"))
       .def("lower_layer", &lower_layer_of, nb::arg("layer"), nb::arg("queries").none(),
            nb::arg("keys").none(), nb::arg("part"), nb::arg("parameters"), nb::arg("cached"),
            nb::arg("rotated"), nb::arg("length"), nb::arg("image").none());

@@ -38,8 +38,8 @@ struct Rows {
 };
 
 void check_plan(const AttentionPlan& plan) {
-  const char* has = !plan.relative.empty()                       ? "relative vectors"
-                    : !std::holds_alternative<NoBias>(plan.bias) ? "a bias"
+  const char* has = !plan.relative.empty() ? "relative vectors"
+                    : !std::holds_alternative<NoBias>(plan.bias) || plan.cumulative ? "a bias"
                     : plan.query_rotary.has_value() || plan.key_rotary.has_value()
                         ? "a rotation"
                         : nullptr;

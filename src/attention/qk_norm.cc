@@ -40,6 +40,8 @@ Moments moments(const HeadNorm& norm, const std::vector<double>& x) {
     mean /= count;
   }
   for (const double one : x) squares += (one - mean) * (one - mean);
+  if (norm.kind == NormKind::clip)
+    return {0, std::min(1.0, norm.limit / (std::sqrt(squares) + norm.epsilon))};
   if (norm.kind == NormKind::l2) return {0, 1 / std::max(std::sqrt(squares), norm.epsilon)};
   return {mean, 1 / std::sqrt(squares / count + norm.epsilon)};
 }
@@ -60,8 +62,12 @@ double entry(View<const float, 2> weights, int64_t head, int64_t element, double
 template <typename T>
 void normalise_typed(const HeadNorm& norm, View<const float, 2> weight,
                      View<const float, 2> bias, View<T, 4> x) {
-  if (norm.kind < NormKind::rms || norm.kind > NormKind::l2)
-    refuse("qk_norm", "kind must be rms, layer or l2", static_cast<int>(norm.kind));
+  if (norm.kind < NormKind::rms || norm.kind > NormKind::clip)
+    refuse("qk_norm", "kind must be rms, layer, l2 or clip", static_cast<int>(norm.kind));
+  if (norm.kind == NormKind::clip ? !(norm.limit > 0 && std::isfinite(norm.limit))
+                                  : norm.limit != 0)
+    refuse("qk_norm", "limit must be finite and positive for clip, and 0 for others",
+           norm.limit);
   if (norm.scope != NormScope::head && norm.scope != NormScope::all_heads)
     refuse("qk_norm", "scope must be head or all_heads", static_cast<int>(norm.scope));
   if (!(norm.epsilon >= 0) || !std::isfinite(norm.epsilon))
@@ -83,13 +89,19 @@ void normalise_typed(const HeadNorm& norm, View<const float, 2> weight,
         };
         for (std::size_t i = 0; i < values.size(); ++i)
           values[i] = number(at(static_cast<int64_t>(i)));
+        const auto weight_of = [&](int64_t i) {
+          return norm.weight_offset +
+                 entry(weight, first + i / size, i % size, 1 - norm.weight_offset);
+        };
+        if (norm.kind == NormKind::clip)
+          for (std::size_t i = 0; i < values.size(); ++i)
+            values[i] *= weight_of(static_cast<int64_t>(i));
         const auto [shift, factor] = moments(norm, values);
         for (std::size_t i = 0; i < values.size(); ++i) {
           const auto element = static_cast<int64_t>(i);
-          const int64_t head = first + element / size;
-          const double w = entry(weight, head, element % size, 1 - norm.weight_offset);
-          at(element) = static_cast<T>((w + norm.weight_offset) * factor * (values[i] - shift) +
-                                       entry(bias, head, element % size, 0));
+          const double w = norm.kind == NormKind::clip ? 1 : weight_of(element);
+          at(element) = static_cast<T>(w * factor * (values[i] - shift) +
+                                       entry(bias, first + element / size, element % size, 0));
         }
       }
   });

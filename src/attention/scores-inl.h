@@ -48,10 +48,10 @@ inline double QueryFactor(const AttentionProblem& problem) {
 }
 
 // Converts the products of a tile to scores. Hidden scores are -infinity. Returns whether a key
-// of the tile is hidden.
+// of the tile is hidden. slope: as in CapScores, if there is a cap.
 template <typename A>
 bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
-                  const SeenColumns& columns, A* bias_scratch, A* scores);
+                  const SeenColumns& columns, A* bias_scratch, A* scores, A* slope = nullptr);
 
 // Buffers for the terms that are added to the products of a tile.
 template <typename A>
@@ -70,24 +70,6 @@ template <typename A>
 bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const QueryRows<A>& queries, const A* key_panels,
                 const AddedScratch<A>& scratch, A* scores, A* slope = nullptr);
-
-// Multiplies gradients of scores by the derivative of the cap. (The bias is added after the
-// cap, so its gradient is that of the scores.) Zeros, as of hidden scores, remain zeros.
-template <typename A>
-void TimesSlope(const Tile& tile, const SeenColumns& columns, const A* HWY_RESTRICT slope,
-                A* HWY_RESTRICT score_grad) {
-  const hn::ScalableTag<A> tag;
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const Columns& seen = columns[i / block_rows];
-    for (std::int64_t j = seen.begin; j < seen.end;
-         j += static_cast<std::int64_t>(hn::Lanes(tag))) {
-      A* at = score_grad + i * tile_keys + j;
-      const auto grad = hn::Load(tag, at);
-      const auto product = hn::Mul(grad, hn::Load(tag, slope + i * tile_keys + j));
-      hn::Store(hn::IfThenZeroElse(hn::Eq(grad, hn::Zero(tag)), product), tag, at);
-    }
-  }
-}
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -40,6 +40,34 @@ std::vector<Real> normalised(const HeadNorm& norm, const std::vector<Real>& x) {
   return y;
 }
 
+// Inkling 2: weights come before the limit, and short vectors are only weighted.
+TEST(QkNormOfFloat, ClipsLongVectors) {
+  const auto weight = random_tensor<float, 2>({shape[2], shape[3]}, 3);
+  const auto before = random_tensor<float, 4>(shape, 5);
+  auto x = before;
+  const HeadNorm norm{.kind = NormKind::clip, .epsilon = 1e-6, .limit = 4};
+  normalise_heads(x.view(), norm, weight.view(), View<const float, 2>());
+  int clipped = 0;
+  for (std::ptrdiff_t i = 0; i < shape[0] * shape[1] * shape[2]; ++i) {
+    std::vector<Real> scaled;
+    Real squares = 0;
+    for (std::ptrdiff_t d = 0; d < shape[3]; ++d) {
+      scaled.push_back(Real{before.values[static_cast<std::size_t>(i * shape[3] + d)]} *
+                       Real{weight.view()(i % shape[2], d)});
+      squares += scaled.back() * scaled.back();
+    }
+    const Real factor = std::min(Real{1}, 4 / (std::sqrt(squares) + Real{1e-6}));
+    clipped += factor < 1;
+    for (std::ptrdiff_t d = 0; d < shape[3]; ++d)
+      EXPECT_NEAR(double{x.values[static_cast<std::size_t>(i * shape[3] + d)]},
+                  static_cast<double>(factor * scaled[static_cast<std::size_t>(d)]), 1e-6);
+  }
+  EXPECT_GT(clipped, 0);
+  EXPECT_LT(clipped, shape[0] * shape[1] * shape[2]);
+  EXPECT_EQ(message_of([&] { normalise_heads(x.view(), {.kind = NormKind::clip}, {}, {}); }),
+            "[qk_norm] limit must be finite and positive for clip, and 0 for others, got 0");
+}
+
 TYPED_TEST(QkNorm, IsItsFormula) {
   using T = TypeParam;
   const auto weights = random_tensor<float, 2>({shape[2], shape[3]}, 3);
@@ -101,7 +129,7 @@ TEST(QkNorm, RefusesWhatBreaksItsBounds) {
   auto x = random_tensor<float, 4>(shape, 8);
   const auto weights = random_tensor<float, 2>({2, shape[3]}, 3);
   EXPECT_EQ(message_of([&] { normalise_heads(x.view(), {}, {}, {}); }),
-            "[qk_norm] kind must be rms, layer or l2, got 0");
+            "[qk_norm] kind must be rms, layer, l2 or clip, got 0");
   EXPECT_EQ(message_of([&] {
               normalise_heads(x.view(), {.kind = NormKind::rms, .epsilon = -1}, {}, {});
             }),

@@ -64,6 +64,7 @@ class Sampler {
     Sample s = draw();
     AttentionCase& c = s.c;
     c.plan.softmax.cap.reset();
+    c.plan.mask.rate = 1;
     c.plan.softmax.scale = c.scale() / 2;
     RelativeForm& form = c.plan.relative;
     for (std::int64_t n = pick({0, 1, 1, 2}); n > 0; --n)
@@ -169,6 +170,14 @@ class Sampler {
         c.plan.softmax.sinks.push_back(static_cast<double>(pick({-20, -11, -3, 0, 7, 13, 20})) *
                                        0.1);
       s.text += ", sinks";
+    }
+    const AttentionMask& mask = c.plan.mask;
+    if (!cumulative_ && mask.visibility == Visibility::causal && !mask.left && !mask.right &&
+        (std::holds_alternative<NoBias>(c.plan.bias) ||
+         std::holds_alternative<DenseBias>(c.plan.bias)) &&
+        pick({0, 1})) {
+      c.plan.mask.rate = pick({2, 3, 16});
+      s.text += ", rate " + std::to_string(c.plan.mask.rate);
     }
     const unsigned seed = seed_ * 10;
     s.x = {random_tensor<double, 4>({c.batch, c.queries, c.heads, c.size}, seed),

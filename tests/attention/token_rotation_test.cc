@@ -5,6 +5,7 @@
 #include <limits>
 
 #include "gnomon/attention/attention.h"
+#include "gnomon/attention/layer_plan.h"
 #include "testing.h"
 
 namespace gnomon {
@@ -131,6 +132,32 @@ TEST(TokenRotation, GradientsAreThoseOfFiniteDifferences) {
                        {.q = q_to, .k = k_to, .v = v_to});
     EXPECT_EQ(q_grad.values, q_only);
   }
+}
+
+// Keys that `prepare` rotates once, by sums with a state, as they are appended to a cache.
+TEST(TokenRotation, DecodingFromACacheOfRotatedKeysIsTheFullPass) {
+  Sample s;
+  s.q = random_tensor<double, 4>({batch, keys, heads, size}, 1);
+  Tensor<double, 4> whole(s.q.extents), steps(s.q.extents), angles(s.angles.extents);
+  const auto q = s.q.view(), k = s.k.view(), v = s.v.view(), increments = s.angles.view();
+  LayerPlan plan{plan_of()};
+  plan.mask.offset = 0;
+  plan.token_rotation->term = AngleTerm::increments;
+  attention({.q = q, .k = k, .v = v, .terms = {.angles = increments}}, plan, whole.view());
+  rotate_in_prepare(plan);
+  EXPECT_FALSE(plan.token_rotation);
+  Tensor<double, 3> state({batch, key_heads, 3});
+  for (int64_t t = 0; t < keys; ++t) {
+    const auto row = angles.view().slice(1, t, 1), new_q = q.slice(1, t, 1),
+               out = steps.view().slice(1, t, 1);
+    cumulative_angles(increments.slice(1, t, 1), consecutive(1, t), {}, state.view(), row);
+    prepare(plan, new_q, k.slice(1, t, 1), {}, {.angles = row});
+    plan.mask.offset = t;
+    const auto cached = k.slice(1, 0, t + 1), values = v.slice(1, 0, t + 1);
+    attention({.q = new_q, .k = cached, .v = values}, plan, out);
+  }
+  for (std::size_t i = 0; i < whole.values.size(); ++i)
+    ASSERT_NEAR(steps.values[i], whole.values[i], 1e-14);
 }
 
 // Row 0 is padding, with NaN in its key, its angles and its query.

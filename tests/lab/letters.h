@@ -22,11 +22,15 @@ inline std::string answer_of(const lab::Example& one) {
     if (one.answer[i]) answer += one.bytes[i];
   return answer;
 }
-// The text before > or, without it, before the answer.
+// The text that is not the answer, up to >.
 inline std::string prompt_of(const lab::Example& one) {
-  const auto first = std::find(one.answer.begin(), one.answer.end(), true);
-  return one.bytes.substr(
-      0, std::min(one.bytes.find('>'), static_cast<std::size_t>(first - one.answer.begin())));
+  std::string prompt;
+  for (std::size_t i = 0; i < one.bytes.size(); ++i)
+    if (one.bytes[i] == '>')
+      break;
+    else if (!one.answer[i])
+      prompt += one.bytes[i];
+  return prompt;
 }
 
 }  // namespace gnomon::testing

@@ -11,6 +11,7 @@
 #include <set>
 #include <sstream>
 
+#include "apps/lab/data/batches.h"
 #include "lab/letters.h"
 
 namespace gnomon::lab {
@@ -207,9 +208,53 @@ std::string recalled(const Example& one) {
   return answer;
 }
 
+// Executes the instructions of a prompt, in which a read has no bit.
+std::string bits_read(const std::string& prompt) {
+  EXPECT_EQ(prompt.front(), 'w');
+  EXPECT_EQ(prompt.back(), 'r');
+  std::string memory, read;
+  for (std::size_t at = 0; at < prompt.size();) {
+    const char instruction = prompt[at++];
+    if (instruction == 'r') {
+      read += memory;
+      continue;
+    }
+    EXPECT_TRUE(prompt.at(at) == '0' || prompt[at] == '1') << prompt;
+    if (instruction == 'w')
+      memory = prompt[at];
+    else
+      EXPECT_EQ(instruction, 'i');
+    ++at;
+  }
+  return read;
+}
+
+// Looks back from the end of the program for the last time that each variable was set.
+std::string counts_of_variables(const Example& one) {
+  const std::string prompt = prompt_of(one);
+  std::string answer, asked;
+  for (std::size_t i = prompt.size() + 1; i < one.bytes.size(); i += 2) {
+    asked += one.bytes[i];
+    int count = 0;
+    for (std::size_t at = prompt.size(); at >= 2; at -= 2) {
+      if (prompt[at - 2] != asked.back()) continue;
+      if (prompt[at - 1] == '0') break;
+      EXPECT_EQ(prompt[at - 1], '+');
+      ++count;
+    }
+    EXPECT_LE(count, 9) << prompt;
+    answer += static_cast<char>('0' + count);
+  }
+  std::sort(asked.begin(), asked.end());
+  EXPECT_EQ(asked, "abc");
+  return answer;
+}
+
 std::string right_answer(const Task& task, const Example& one) {
   const std::string prompt = prompt_of(one);
   if (&task == &recall_task) return recalled(one);
+  if (&task == &flipflop_task) return bits_read(prompt);
+  if (&task == &count_task) return counts_of_variables(one);
   if (&task == &copy_task || &task == &copy_ascii_task) return prompt + '.';
   if (&task == &copy_repeated_task) return repeated(prompt);
   if (&task == &reverse_task) return std::string(prompt.rbegin(), prompt.rend()) + '.';
@@ -245,6 +290,10 @@ TEST(Example, HasTheAnswerThatItsPromptAsksFor) {
         ASSERT_EQ(one.answer.size(), one.bytes.size());
         EXPECT_EQ(answer_of(one), right_answer(*task, one)) << task->name << " " << one.bytes;
         EXPECT_EQ(one.bytes.find('\0'), std::string::npos);
+        if (!task->letters.shifted.draw) continue;
+        const Example other = example(*task, length, Part::test, 1, number, {.shifted = true});
+        EXPECT_EQ(answer_of(other), right_answer(*task, other)) << other.bytes;
+        EXPECT_EQ(other.bytes.size(), one.bytes.size());
       }
       EXPECT_GE(task->letters.bytes(length + 1), task->letters.bytes(length));
     }
@@ -268,6 +317,8 @@ TEST(Example, HasItsLength) {
     EXPECT_EQ(prompt_of(of(copy_repeated_task)).size(), 2u * 9);
     EXPECT_EQ(count(of(needle_task), " "), 9 + 4);
     EXPECT_EQ(count(of(variables_task), " "), 9 + 6);
+    EXPECT_EQ(count(of(flipflop_task), "wri"), 9);
+    EXPECT_EQ(prompt_of(of(count_task)).size(), 2u * 9);
   }
   // A number of actions without a command: the next shorter one.
   EXPECT_EQ(answer_of(example(scan_task, 23, Part::test, 1, 1)).size(), 22u + 1);
@@ -303,6 +354,52 @@ TEST(Example, HasItsNeedleAnywhere) {
       const double share = task == &needle_task ? 1.0 / (words + 1) : above(k) - above(k + 1);
       EXPECT_NEAR(static_cast<double>(times) / rounds, share, 0.02) << task->name << count;
     }
+  }
+}
+
+// A test asks for a fact in its quarter of the places, which are all equally likely.
+TEST(Example, HasItsNeedleAtTheDepth) {
+  constexpr std::int64_t words = 19, places = words + 1;
+  const auto& depths = needle_task.letters.depths;
+  ASSERT_EQ(depths.count, 4);
+  std::map<std::int64_t, std::map<std::int64_t, int>> at;
+  for (std::uint64_t i = 0; i < 2000; ++i)
+    for (std::int64_t depth = 0; depth < depths.count; ++depth) {
+      const Example one = example(needle_task, words, Part::test, 4, i, {.depth = depth});
+      const std::string prompt = prompt_of(one);
+      EXPECT_EQ(answer_of(one), value_of_key(prompt));
+      std::int64_t count = 0;
+      for (const std::string& word :
+           split(prompt.substr(0, prompt.find(prompt.substr(prompt.rfind('?') + 1))), ' '))
+        count += word.size() == 3;
+      ++at[depth][count];
+    }
+  for (const auto& [depth, counts] : at) {
+    EXPECT_EQ(counts.size(), static_cast<std::size_t>(places / 4));
+    for (const auto& [count, times] : counts) {
+      EXPECT_EQ(count / (places / 4), depth);
+      EXPECT_NEAR(times / 2000.0, 4.0 / places, 0.04);
+    }
+  }
+  // The tests of a stretch have each depth equally often.
+  Settings settings;
+  settings.task = &needle_task;
+  settings.eval_segments = 4;
+  const auto tests = test_examples(settings, {19, 19, 19, true, 8}, 0);
+  EXPECT_EQ(tests[5].bytes,
+            example(needle_task, 19, Part::test, test_seed, 5, {.depth = 1}).bytes);
+}
+
+// The share of instructions that are ignored, between the first and the last.
+TEST(Example, OfAFlipFlopIgnores) {
+  constexpr int rounds = 300, length = 52;
+  for (const auto& [shifted, share] : {std::pair{false, 0.8}, {true, 0.98}}) {
+    double ignored = 0;
+    for (std::uint64_t i = 0; i < rounds; ++i)
+      for (const char c :
+           example(flipflop_task, length, Part::train, 5, i, {.shifted = shifted}).bytes)
+        ignored += c == 'i';
+    EXPECT_NEAR(ignored / (rounds * (length - 2)), share, 0.015);
   }
 }
 

@@ -55,7 +55,7 @@ TEST(OwnEncoding, IsAnEntryOfTasksWithTokens) {
       refusal([&] { check_settings(settings); }),
       "[lab] own:NAME requires --task text, masked, copy, copy-ascii, copy-repeated, "
       "reverse, addition, recall, sum, polynomial, parity, lego, sort, sort-numbers, scan, "
-      "pcfg, needle, variables, got translation");
+      "pcfg, needle, variables, flipflop, count, got translation");
 }
 
 TEST(OwnEncoding, HasAScoreOfEachKindForEachExample) {

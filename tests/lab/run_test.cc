@@ -32,7 +32,7 @@ class RunOfEach : public ::testing::TestWithParam<std::string> {
 };
 INSTANTIATE_TEST_SUITE_P(, RunOfEach,
                          ::testing::Values("none", "learned", "rotary", "t5", "t5@random",
-                                           "rotary+alibi*1/none"),
+                                           "rotary+alibi*1/none", "rotary@drope"),
                          [](const auto& info) {
                            std::string name = info.param;
                            for (char& c : name)

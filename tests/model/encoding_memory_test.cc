@@ -50,14 +50,17 @@ TEST_P(EncodingMemory, HoldsNoMatrix) {
   RelativeGradient relative;
   plan.mask = {.visibility = Visibility::causal, .left = 512};
   plan.softmax.scale = 0.25;
-  plan.gated = false;  // gates of 1
-  attention({x.view(), x.view(), x.view()}, plan, out.view(), lse.view());
-  attention_backward({x.view(), x.view(), x.view()}, plan, out.view(), lse.view(), x.view(),
+  TermArrays terms = term_arrays({encoding}, 1, tokens), term_grads = terms;
+  const AttentionInput input{
+      .q = x.view(), .k = x.view(), .v = x.view(), .terms = terms.terms<ConstTensor>()};
+  attention(input, plan, out.view(), lse.view());
+  attention_backward(input, plan, out.view(), lse.view(), x.view(),
                      {.q = q_grad.view(),
                       .k = k_grad.view(),
                       .v = v_grad.view(),
                       .bias = &bias,
-                      .relative = &relative});
+                      .relative = &relative,
+                      .terms = term_grads.terms<gnomon::Tensor>()});
   EXPECT_LE(most_memory() - before, 128);  // usually 40; sanitizers keep freed memory
 }
 

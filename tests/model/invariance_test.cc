@@ -32,7 +32,7 @@ struct Trained {
     unsigned seed = 3;
     for (const Parameter& one : parameters(encoding)) {
       matrices.push_back(testing::random_tensor<float, 2>({one.rows, one.columns}, seed++));
-      if (one.initial_deviation == 0)
+      if (one.initial_deviation == 0 && one.initial_mean != 0)
         std::fill(matrices.back().values.begin(), matrices.back().values.end(),
                   static_cast<float>(one.initial_mean));
     }
@@ -60,10 +60,11 @@ struct Trained {
       all.insert(all.end(), std::begin(more), std::end(more));
     };
     if (plan.table) append(plan.table->values);
-    for (const auto* part :
-         {&plan.relative.keys, &plan.relative.queries, &plan.relative.values})
+    for (const auto* part : {&plan.relative.keys, &plan.relative.queries, &plan.relative.values,
+                             &plan.relative.projected})
       for (const RelativeVectors& vectors : *part) append(vectors.values);
     append(plan.relative.shift);
+    if (plan.trained_frequencies) append(plan.query_rotary->frequencies().inv_freq);
     if (heads(plan.bias) > 0) {
       testing::Tensor<double, 3> bias({heads(plan.bias), content.tokens, content.tokens});
       dense(plan.bias, 0, bias.view());

@@ -30,6 +30,21 @@ def latent(m, of):
     return q, torch.cat([k, shared.expand(*k.shape[:3], rope)], -1), v
 
 
+def mistral_large4(m, of):
+    """Mistral Large 4: keys of layers that rotate are [nope of each head | rope of all heads]."""
+    q = heads(of(m.q_proj), m.qk_head_dim)
+    expanded = of(m.kv_b_proj).reshape(*q.shape[:2], -1, m.qk_nope_head_dim + m.v_head_dim)
+    k, v = expanded.split([m.qk_nope_head_dim, m.v_head_dim], dim=-1)
+    shared = of(m.kv_a_proj_with_mqa)[..., m.kv_lora_rank:].unsqueeze(2)
+    return q, torch.cat([k, shared.expand(*k.shape[:3], shared.shape[-1])], -1), v
+
+
+def differential(m, of):
+    """DiffLlama: each key head has the values of two."""
+    q, k, v = (heads(of(x), m.head_dim) for x in (m.q_proj, m.k_proj, m.v_proj))
+    return q, k, torch.cat([one.repeat(1, 1, 2, 1) for one in v.chunk(2, dim=2)], -1)
+
+
 def gated(m, of):
     """Qwen3-Next: q_proj returns [query | gate] for each head."""
     q, _ = heads(of(m.q_proj), 2 * m.head_dim).chunk(2, dim=-1)
@@ -119,7 +134,10 @@ FUSED = {
     "GPT2Attention": thirds("c_attn", head_dim),
     "GPTBigCodeAttention": bigcode,
     "ModernBertAttention": thirds("Wqkv", head_dim),
+    "DiffLlamaAttention": differential,
     "BloomAttention": per_head("query_key_value", head_dim),
+    "MistralLarge4TextAttention": mistral_large4,
+    "ZayaAttention": lambda m, of: of(m.qkv_proj),
     "MptAttention": thirds("Wqkv", head_dim),
     "CodeGenAttention": codegen,
     "FalconAttention": falcon,

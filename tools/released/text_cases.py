@@ -237,6 +237,20 @@ CASES = [
         **LATENT, kv=4, rope_parameters=yarn(
             original_max_position_embeddings=4, llama_4_scaling_beta=0.5, beta_fast=32.0,
             beta_slow=1.0, mscale=1.0, mscale_all_dim=1.0))),
+    Case("mistral_large4_text", "MistralLarge4TextModel", small(
+        **without(LATENT, "q_lora_rank"), layers=4, kv=4, index_topk=16, index_head_dim=16,
+        index_n_heads=2, rope_parameters=yarn(
+            original_max_position_embeddings=4, beta_fast=32.0, beta_slow=1.0,
+            attention_factor=1.0)),
+        tensors=r"rotary_emb\.alpha|self_attn\.softmax_scaling", check="none"),
+    Case("beam", "BeamForCausalLM", small(
+        **EXPERTS, head_dim=8, sliding_window=5, layer_types=SLIDING, n_group=1, topk_group=1,
+        mlp_layer_types=["dense", "dense"]), check="none"),
+    Case("zaya", "ZayaForCausalLM", small(
+        head_dim=8, sliding_window=5, layer_types=["hybrid", "hybrid_sliding"], num_experts=2,
+        router_hidden_size=16, moe_intermediate_size=8), tensors=r"qk_norm\.temp",
+        check="none"),
+    Case("diffllama", "DiffLlamaForCausalLM", small(kv=2)),
     Case("minimax", "MiniMaxForCausalLM", small(
         **MOE, head_dim=8, layer_types=["linear_attention", "full_attention"])),
     Case("minimax_m2", "MiniMaxM2ForCausalLM", small(**MOE, head_dim=16, rotary_dim=8)),

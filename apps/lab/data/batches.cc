@@ -180,22 +180,32 @@ Batch batch_of(const Settings& settings, const Corpus& corpus, Part part, std::u
 }
 
 std::vector<Example> test_examples(const Settings& settings, const Stretch& stretch,
-                                   std::int64_t begin) {
+                                   std::int64_t begin, const Drawn& drawn) {
   std::vector<Example> examples;
-  for (std::int64_t i = begin; i < std::min(stretch.examples, begin + examples_at_once); ++i)
-    examples.push_back(example(*settings.task, test_length(stretch, i), Part::test, test_seed,
-                               static_cast<std::uint64_t>(i)));
+  const Task& task = *settings.task;
+  for (std::int64_t i = begin; i < std::min(stretch.examples, begin + examples_at_once); ++i) {
+    Drawn here = drawn;
+    if (const std::int64_t depths = task.letters.depths.count) here.depth = i % depths;
+    examples.push_back(example(task, test_length(stretch, i), Part::test, test_seed,
+                               static_cast<std::uint64_t>(i), here));
+  }
   return examples;
 }
 
 void count_examples(const Settings& settings, Stretch& stretch) {
+  const Letters& letters = settings.task->letters;
   stretch.examples = 2 * settings.eval_segments;
   std::vector<Chance> chances;
   std::int64_t chance_length = 0;  // some tasks compute it by enumeration
   for (std::int64_t i = 0; i < stretch.examples; ++i) {
     const std::int64_t length = test_length(stretch, i);
-    chances.push_back(length == chance_length ? chances.back()
-                                              : settings.task->letters.chance(length));
+    if (length == chance_length) {
+      chances.push_back(chances.back());
+      continue;
+    }
+    chances.push_back(letters.chance(length));
+    if (letters.shifted.chance)
+      chances.back() = {letters.shifted.chance(length).byte, chances.back().byte};
     chance_length = length;
   }
   stretch.chance_score = mean(mapped(chances, &Chance::whole));

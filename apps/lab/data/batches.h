@@ -97,7 +97,7 @@ constexpr std::uint64_t test_seed = 0x74657374, sample_seed = 0x73616d706c65;
 // begin + 1, ... of a stretch, at most `examples_at_once`.
 constexpr std::int64_t examples_at_once = 32;
 std::vector<Example> test_examples(const Settings& settings, const Stretch& stretch,
-                                   std::int64_t begin);
+                                   std::int64_t begin, const Drawn& drawn = {});
 // Sets `examples`, their number, and the scores by chance.
 void count_examples(const Settings& settings, Stretch& stretch);
 

@@ -166,6 +166,8 @@ void describe(auto& f, Settings& s) {
   f("eval_segments", s.eval_segments)("device", s.device);
   f.optional("rates", s.rates)("position_rate", s.position_rate);
   f.optional("micro_batches", s.micro_batches).optional("finetune", s.finetune);
+  f.optional("drop_position", s.drop_position).optional("model", s.model);
+  f.optional("ponder_cost", s.ponder_cost);
 }
 void describe(auto& f, Protocol& s) { f("sha256", s.sha256); }
 void describe(auto& f, StoredSettings& s) {
@@ -177,7 +179,7 @@ void describe(auto& f, LengthLoss& s) {
   f("length", s.length)("applicable", s.applicable);
   if (!s.applicable) return;
   f("tail_bits", s.tail_bits)("window_bits", s.window_bits)("accuracy", s.accuracy);
-  f("windows", s.windows)("tail_by_segment", s.tail_by_segment);
+  f("windows", s.windows)("tail_by_segment", s.tail_by_segment).optional("steps", s.steps);
 }
 void describe(auto& f, ModelConfig& s) {
   f("model_type", s.model_type)("gnomon", s.gnomon)("encoding", s.encoding)("seed", s.seed);
@@ -192,6 +194,7 @@ void describe(auto& f, Stretch& s) {
   f("examples", s.examples)("score", s.score)("second", s.second)("bits", s.bits);
   f("chance_score", s.chance_score)("chance_second", s.chance_second);
   f.optional("scores", s.scores).optional("seconds", s.seconds).optional("sources", s.sources);
+  f.optional("steps", s.steps);
 }
 void describe(auto& f, ExtensionMethod& s) {
   f("method", s.method)("tune_length", s.tune_length)("specification", s.specification);

@@ -34,6 +34,8 @@ Stretch joined(const std::vector<Stretch>& parts) {
   for (double Stretch::* number : {&Stretch::score, &Stretch::second, &Stretch::bits,
                                    &Stretch::chance_score, &Stretch::chance_second})
     all.*number = mean(mapped(parts, number));
+  if (all.steps)
+    all.steps = mean(mapped(parts, [](const Stretch& one) { return one.steps.value_or(NAN); }));
   return all;
 }
 

@@ -29,6 +29,9 @@ struct LengthLoss {
   double accuracy = 0;     // share of the targets of tail_bits that were the most likely byte
   std::int64_t windows = 0;
   std::vector<double> tail_by_segment = {};
+  // Universal Transformer: the mean number of steps of the tokens that predict the targets of
+  // tail_bits.
+  std::optional<double> steps = {};
 
   bool operator==(const LengthLoss&) const = default;
 };
@@ -56,6 +59,7 @@ struct Stretch {
   // made, if one text makes several examples; otherwise empty.
   std::vector<double> scores = {}, seconds = {};
   std::vector<std::int64_t> sources = {};
+  std::optional<double> steps = {};  // as in LengthLoss
 
   bool operator==(const Stretch&) const = default;
 };

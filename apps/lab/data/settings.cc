@@ -1,5 +1,7 @@
 #include "apps/lab/data/settings.h"
 
+#include <algorithm>
+#include <cmath>
 #include <numeric>
 
 #include "apps/lab/data/lists.h"
@@ -30,6 +32,16 @@ std::vector<std::int64_t> seeds_up_to(std::int64_t count) {
 std::int64_t preset_steps(const Settings& s) {
   if (!s.finetune.empty()) return 0;
   return find_preset(s.preset).steps * s.task->defaults().steps;
+}
+
+std::int64_t block_count(const Settings& settings) {
+  return settings.model == universal_model ? 1 : settings.layers;
+}
+
+std::int64_t drop_step(const Settings& settings) {
+  const auto steps = static_cast<double>(settings.steps);
+  return settings.drop_position.value_or(
+      std::max<std::int64_t>(1, std::llround(stable_until * steps)));
 }
 
 std::int64_t vocabulary(const Settings& settings) {

@@ -61,6 +61,12 @@ struct Settings {
   // 8: the gradient of a step is the sum over 8 micro-batches (micro_batches.h), for
   // --workers-per-run. Empty: the batch is one piece.
   std::optional<std::int64_t> micro_batches = {};
+  // The step after which entries with @drope have no position. Empty: drop_step().
+  std::optional<std::int64_t> drop_position = {};
+  // "universal": one layer that runs up to `layers` times; empty: a Transformer.
+  std::string model = {};
+  // With "universal": the weight of the number of steps in the loss.
+  std::optional<double> ponder_cost = {};
 
   bool operator==(const Settings&) const = default;
   std::int64_t longest() const { return eval_lengths.back(); }
@@ -70,6 +76,12 @@ struct Settings {
 double learning_rate_of(const Settings& settings, const std::string& encoding);
 // The seeds 1, ..., count.
 std::vector<std::int64_t> seeds_up_to(std::int64_t count);
+inline constexpr const char* universal_model = "universal";
+// The number of blocks of a Transformer with these settings.
+std::int64_t block_count(const Settings& settings);
+// The step after which entries with @drope have no position: by default the last one with the
+// full learning rate.
+std::int64_t drop_step(const Settings& settings);
 // The number of different tokens: 256 bytes, or N.
 std::int64_t vocabulary(const Settings& settings);
 // The number of training steps of preset and task, without a time limit. 0 with --finetune.

@@ -42,16 +42,18 @@ std::string_view entry_noun(const Settings& settings) {
 }
 
 Example example(const Task& task, std::int64_t length, Part part, std::uint64_t seed,
-                std::uint64_t number) {
+                std::uint64_t number, const Drawn& drawn) {
   if (!task.letters.draw) refuse("lab", "the task must have examples of letters", task.name);
   Draws draws{seed, task.letters.stream, static_cast<std::uint64_t>(length), number};
   // One in sixteen prompts belongs to the smallest part, and each part has a prompt.
   for (;;) {
-    Example one = task.letters.draw(length, draws);
-    const auto answer = std::find(one.answer.begin(), one.answer.end(), true);
-    const std::string_view before(one.bytes.data(),
-                                  static_cast<std::size_t>(answer - one.answer.begin()));
-    if (part_of(before.substr(0, before.find('>'))) == part) return one;
+    Example one = drawn.depth     ? task.letters.depths.draw(length, *drawn.depth, draws)
+                  : drawn.shifted ? task.letters.shifted.draw(length, draws)
+                                  : task.letters.draw(length, draws);
+    std::string prompt;
+    for (std::size_t i = 0; i < one.bytes.size() && one.bytes[i] != '>'; ++i)
+      if (!one.answer[i]) prompt += one.bytes[i];
+    if (part_of(prompt) == part) return one;
   }
 }
 

@@ -46,6 +46,18 @@ struct Chance {
   double byte = 0, whole = 0;
 };
 
+// Tests on examples of another distribution than in training.
+struct Shifted {
+  Example (*draw)(std::int64_t length, Draws& draws) = nullptr;
+  Chance (*chance)(std::int64_t length) = nullptr;
+};
+// The depth of an answer in its prompt, in `count` equal parts. Test number i is of the depth
+// i modulo `count`.
+struct Depths {
+  std::int64_t count = 0;
+  Example (*draw)(std::int64_t length, std::int64_t depth, Draws& draws) = nullptr;
+};
+
 // Examples that are texts of a prompt and an answer, for SequenceModel. Every length from
 // Task::shortest on has a prompt in each part.
 struct Letters {
@@ -57,6 +69,10 @@ struct Letters {
   std::uint64_t stream = 0;                  // of random numbers, different for each task
   std::optional<std::int64_t> longest = {};  // the largest length; empty: no limit
   double ceiling = 1;  // of the scores: of a reader that knows how prompts give answers
+  // If given: Task::score is the share of right bytes of the answers, and Task::second that of
+  // these tests.
+  Shifted shifted = {};
+  Depths depths = {};  // if given: tests of all depths, which the report compares
 };
 
 struct Task {
@@ -136,10 +152,15 @@ enum class Part { train = 1, validation, test };
 // By the hash of a prompt: of sixteen values, one tests, one validates, and the others train.
 Part part_of(std::string_view prompt);
 
-// An example of a task with letters. A pure function of the arguments. The prompt, up to > if
-// it has one, decides its part.
+// The distribution of a test.
+struct Drawn {
+  bool shifted = false;  // by Letters::shifted
+  std::optional<std::int64_t> depth = {};
+};
+// An example of a task with letters. A pure function of the arguments. The bytes that are not
+// the answer, up to > if there is one, decide its part.
 Example example(const Task& task, std::int64_t length, Part part, std::uint64_t seed,
-                std::uint64_t number);
+                std::uint64_t number, const Drawn& drawn = {});
 
 // The stretches in which a task with examples is tested: `from`, `to` and `up_to`. Those of
 // Task::stretches, or, if it is null, each has a quarter of the training length, none

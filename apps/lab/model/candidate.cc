@@ -57,7 +57,10 @@ constexpr Suffix suffixes[] = {
      "by segments; the keys and values of the tokens before a segment are kept in a memory, "
      "without gradient",
      "Dai et al. 2019, arXiv:1901.02860"},
-    {"window", "one segment", "only one segment of tokens is visible", ""}};
+    {"window", "one segment", "only one segment of tokens is visible", ""},
+    {"drope", "positions dropped",
+     "trained with its positions, which are removed before the last steps of training",
+     "Gelberg et al. 2025, arXiv:2512.12167"}};
 
 const Suffix& find_suffix(const std::string& name) {
   if (const Suffix* one = find_by(suffixes, &Suffix::name, name)) return *one;
@@ -169,8 +172,12 @@ Transformer transformer_for(const Settings& settings, const Candidate& candidate
     shape.length = 2 * tokens;
   if (candidate.has_random_positions())
     shape.length = std::max(tokens, settings.task->window_tokens(settings.longest()));
-  return Transformer(settings, model::parse_scheme(candidate.scheme, shape, settings.layers),
-                     static_cast<std::uint64_t>(seed));
+  Transformer made(settings,
+                   model::parse_scheme(candidate.scheme, shape, block_count(settings)),
+                   static_cast<std::uint64_t>(seed));
+  if (candidate.drops_positions() && parameter_count(*made, "position") > 0)
+    refuse("lab", "@drope requires encodings without parameters", candidate.scheme);
+  return made;
 }
 
 std::string file_name(const std::string& name) {

@@ -14,6 +14,8 @@
 //   t5@memory        text or a dialogue by segments, with a memory of the tokens before each
 //   t5@window        text or a dialogue of which only the last segment is visible
 //   rotary@8x256     in a model of 8 layers of width 256 (model_size.h)
+//   rotary@drope     trained with its positions until drop_step(), then without (Gelberg et al.
+//                    2025, arXiv:2512.12167); encodings without parameters
 //   own:NAME         trained by another program (docs/lab/run-format.md), never by this one
 #pragma once
 
@@ -36,6 +38,7 @@ struct Candidate {
   std::string title = {}, enters = {}, summary = {}, source = {};  // texts for the report
 
   bool has_random_positions() const { return suffix == "random"; }
+  bool drops_positions() const { return suffix == "drope"; }
 };
 // Whether an entry is own:NAME, with or without a size.
 bool is_own(const std::string& name);

@@ -17,6 +17,7 @@ namespace {
 struct Guess {
   bool counted = false;  // false: the fields after it are 0
   double bits = 0, right = 0, bytes = 0;
+  double steps = 0;  // of a Universal Transformer
 };
 using Guesses = std::vector<Guess>;
 // The targets of a segment.
@@ -52,7 +53,7 @@ void add_to(Guesses& sums, const Guesses& guesses, std::int64_t length = 0) {
 
 // The results of the segments at one length.
 struct Sums {
-  std::vector<double> tail_by_segment, window_by_segment, right_by_segment;
+  std::vector<double> tail_by_segment, window_by_segment, right_by_segment, steps_by_segment;
   Guesses window;  // sums over the segments
 };
 
@@ -73,11 +74,15 @@ struct Subject {
   Guesses guesses(const Batch& batch) const {
     const torch::Device device(settings.device);
     const at::Tensor inputs = batch.inputs.to(device), targets = batch.targets.view(-1);
+    Ponder ponder;
     const at::Tensor logits =
         (reading == Reading::memory
              ? SegmentReader(settings).read(model, inputs)
-             : model->forward(inputs, {.visibility = visibility(settings)}))
+             : model->forward(inputs, {.visibility = visibility(settings), .ponder = &ponder}))
             .view({-1, vocabulary(settings)});
+    const at::Tensor steps = ponder.steps.defined()
+                                 ? ponder.steps.to(at::kCPU, at::kDouble).contiguous()
+                                 : at::Tensor();
     const at::Tensor there = targets.to(device);
     const at::Tensor bits =
         at::cross_entropy_loss(logits, there.clamp_min(0), {}, at::Reduction::None)
@@ -92,7 +97,8 @@ struct Subject {
       // The loss of a model that diverged, which is NaN, counts as infinite.
       const double loss = bits.data_ptr<double>()[i];
       all[i] = {true, std::isnan(loss) ? INFINITY : loss, right.data_ptr<double>()[i],
-                static_cast<double>(corpus.bytes_of(target[i]))};
+                static_cast<double>(corpus.bytes_of(target[i])),
+                steps.defined() ? steps.data_ptr<double>()[i] : 0};
     }
     return all;
   }
@@ -122,6 +128,7 @@ struct Subject {
       sums.tail_by_segment.push_back(bits_per_byte(found.tail));
       sums.window_by_segment.push_back(bits_per_byte(found.window));
       sums.right_by_segment.push_back(mean_of(found.tail, &Guess::right));
+      sums.steps_by_segment.push_back(mean_of(found.tail, &Guess::steps));
       add_to(sums.window, found.window);
     }
     return sums;
@@ -180,6 +187,7 @@ std::optional<Evaluation> evaluate_windows(const Subject& subject, const Stop& s
                            mean(sums->window_by_segment), mean(sums->right_by_segment),
                            std::ssize(sums->tail_by_segment) * settings.longest() / *seen,
                            sums->tail_by_segment});
+    if (subject.model->is_universal()) all.lengths.back().steps = mean(sums->steps_by_segment);
     // A causal model predicts the byte at position i from i bytes in windows of every length.
     // So all of them count, and short contexts, of which a long window has few, have more
     // bytes.
@@ -198,20 +206,31 @@ std::optional<Evaluation> evaluate_examples(const Subject& subject, const Stop& 
     one.applicable = subject.seen(settings.task->window_tokens(one.to)).has_value();
     if (!one.applicable) continue;
     count_examples(settings, one);
-    std::vector<double> bits;
-    for (std::int64_t begin = 0; begin < one.examples; begin += examples_at_once) {
-      if (stop()) return {};
-      const Batch batch = batch_of(test_examples(settings, one, begin));
+    std::vector<double> bits, steps;
+    const bool shifted = settings.task->letters.shifted.draw != nullptr;
+    // Appends the share of right bytes of each answer.
+    const auto test = [&](std::int64_t begin, const Drawn& drawn, std::vector<double>& right) {
+      const Batch batch = batch_of(test_examples(settings, one, begin, drawn));
       const Guesses found = subject.guesses(batch);
       const auto tokens = static_cast<std::size_t>(batch.inputs.size(1));
       for (std::size_t row = 0; row < found.size(); row += tokens) {
         const std::span targets(found.data() + row, tokens);
-        bits.push_back(mean_of(targets, &Guess::bits));
-        one.seconds.push_back(mean_of(targets, &Guess::right));
-        one.scores.push_back(one.seconds.back() == 1 ? 1 : 0);
+        if (!drawn.shifted) {
+          bits.push_back(mean_of(targets, &Guess::bits));
+          steps.push_back(mean_of(targets, &Guess::steps));
+        }
+        right.push_back(mean_of(targets, &Guess::right));
       }
+    };
+    for (std::int64_t begin = 0; begin < one.examples; begin += examples_at_once) {
+      if (stop()) return {};
+      test(begin, {}, shifted ? one.scores : one.seconds);
+      if (shifted) test(begin, {.shifted = true}, one.seconds);
     }
+    if (!shifted)
+      one.scores = mapped(one.seconds, [](double right) { return right == 1 ? 1.0 : 0.0; });
     one.score = mean(one.scores), one.second = mean(one.seconds), one.bits = mean(bits);
+    if (subject.model->is_universal()) one.steps = mean(steps);
   }
   return all;
 }

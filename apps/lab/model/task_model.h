@@ -31,6 +31,9 @@ struct BatchRange {
 struct LossSum {
   at::Tensor nats;
   std::int64_t targets = 0, units = targets;
+  at::Tensor penalty = {};  // added to `nats` for the gradient, and not reported
+
+  at::Tensor objective() const { return penalty.defined() ? nats + penalty : nats; }
 };
 
 class TaskModel {
@@ -47,6 +50,9 @@ class TaskModel {
   // function of the weights, the data and the arguments. All rows: {0, settings.batch}.
   // Part::validation: the same examples for all runs, with any `seed` and `step`.
   virtual LossSum loss(Part part, std::uint64_t seed, std::uint64_t step, BatchRange rows) = 0;
+
+  // The number of steps that are done: called after each step and when a run is loaded.
+  virtual void set_step(std::int64_t) {}
 
   // The tests. Calls `stop` between groups of examples, and returns nothing if it returns true.
   virtual std::optional<Evaluation> evaluate(const Stop& stop) = 0;

@@ -2,11 +2,35 @@
 
 #include <algorithm>
 #include <array>
+#include <numeric>
 #include <utility>
+#include <variant>
 
+#include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
+namespace {
+
+// The table of `universal` in the list has the signal of step 1.
+bool adds_step(const model::Scheme& scheme) {
+  return std::ranges::any_of(scheme.layers[0], [](const model::Encoding& one) {
+    return std::holds_alternative<UniversalTransformer>(one);
+  });
+}
+
+// The sinusoids of the steps 1, 2, ..., minus that of step 1 if the table has it: [N, C].
+at::Tensor signals(const Settings& settings, bool has_step) {
+  std::vector<std::int64_t> steps(static_cast<std::size_t>(settings.layers));
+  std::iota(steps.begin(), steps.end(), std::int64_t{1});
+  const EmbeddingTable table = lower(
+      Sinusoidal{.width = settings.width, .recipe = SinusoidalRecipe::interleaved}, steps);
+  const at::Tensor rows = at::tensor(table.values).view({settings.layers, settings.width});
+  return has_step ? rows - rows[0] : rows;
+}
+
+}  // namespace
+
 void KeyValues::append(std::int64_t layer, const at::Tensor& new_keys,
                        const at::Tensor& new_values) {
   const auto at = static_cast<std::size_t>(layer);
@@ -21,16 +45,16 @@ void KeyValues::append(std::int64_t layer, const at::Tensor& new_keys,
 
 TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
                                  std::uint64_t seed) {
-  if (std::ssize(scheme.layers) != settings.layers)
-    refuse("lab",
-           "a scheme must have the " + std::to_string(settings.layers) + " layers of the model",
+  const std::int64_t blocks = block_count(settings);
+  if (std::ssize(scheme.layers) != blocks)
+    refuse("lab", "a scheme must have the " + std::to_string(blocks) + " layers of the model",
            std::ssize(scheme.layers));
   at::Generator shared = seeded_generator(2 * seed);
   embedding_ =
       register_module("embedding", drawn_embedding(vocabulary(settings), settings.width,
                                                    Block::embedding_deviation, shared));
   norm_ = register_module("norm", layer_norm(settings.width));
-  for (std::int64_t layer = 0; layer < settings.layers; ++layer)
+  for (std::int64_t layer = 0; layer < blocks; ++layer)
     blocks_.push_back(std::make_shared<Block>(settings.width, settings.heads,
                                               2 * settings.layers, Init::gpt2, shared));
   head_ = register_module("head", drawn_linear(settings.width, vocabulary(settings),
@@ -38,12 +62,24 @@ TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
   for (std::size_t layer = 0; layer < blocks_.size(); ++layer)
     register_module("block" + std::to_string(layer), blocks_[layer]);
   at::Generator own = seeded_generator(2 * seed + 1);
+  const bool has_step = adds_step(scheme);
   position_ = register_module("position", libtorch::PositionScheme(std::move(scheme), own));
+  if (settings.model != universal_model) return;
+  halting_ = register_module("halting", torch::nn::Linear(settings.width, 1));
+  const at::NoGradGuard no_grad;
+  halting_->weight.normal_(0.0, Block::weight_deviation, shared);
+  halting_->bias.fill_(Halting::initial_bias);
+  step_signals_ = signals(settings, has_step);
 }
 
 TransformerImpl::TransformerImpl(const Settings& settings, const model::Encoding& encoding,
                                  std::uint64_t seed)
-    : TransformerImpl(settings, model::every_layer({encoding}, settings.layers), seed) {}
+    : TransformerImpl(settings, model::every_layer({encoding}, block_count(settings)), seed) {}
+
+void TransformerImpl::drop_positions() {
+  without_ = libtorch::PositionScheme(
+      model::every_layer({model::NoPosition{}}, std::ssize(position_->scheme().layers)));
+}
 
 at::Tensor TransformerImpl::attend_cached(std::int64_t layer, const at::Tensor& qkv,
                                           KeyValues& cache, libtorch::AttendOptions options) {
@@ -51,7 +87,7 @@ at::Tensor TransformerImpl::attend_cached(std::int64_t layer, const at::Tensor& 
   const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
   cache.append(layer, parts[1], parts[2]);
   options.layout = libtorch::Layout::tokens_heads;
-  return position_->attend(layer, parts[0], cache.keys[at], cache.values[at], options);
+  return positions()->attend(place(layer), parts[0], cache.keys[at], cache.values[at], options);
 }
 
 at::Tensor TransformerImpl::attend_remembered(std::int64_t layer, const at::Tensor& qkv,
@@ -78,8 +114,8 @@ at::Tensor TransformerImpl::attend_remembered(std::int64_t layer, const at::Tens
   };
   options.layout = libtorch::Layout::tokens_heads;
   options.left = memory.shape().memory;
-  return position_->attend(layer, parts[0], joined(segment.keys, parts[1]),
-                           joined(segment.values, parts[2]), options);
+  return positions()->attend(place(layer), parts[0], joined(segment.keys, parts[1]),
+                             joined(segment.values, parts[2]), options);
 }
 
 // Attention is linear in the values. So the weights are the outputs for unit vectors as values,
@@ -90,7 +126,7 @@ at::Tensor TransformerImpl::weights(std::int64_t layer, const at::Tensor& qkv,
   const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
   const at::Tensor zeros = at::zeros_like(parts[2]);
   const auto outputs = [&](const at::Tensor& values) {
-    return position_->attend(layer, parts[0], parts[1], values, options);
+    return positions()->attend(place(layer), parts[0], parts[1], values, options);
   };
   const at::Tensor without = outputs(zeros);
   const std::int64_t keys = qkv.size(1), head_dim = qkv.size(3);
@@ -104,29 +140,57 @@ at::Tensor TransformerImpl::weights(std::int64_t layer, const at::Tensor& qkv,
   return at::cat(blocks, 3);
 }
 
+at::Tensor TransformerImpl::add_tables(const at::Tensor& x, const ForwardOptions& options,
+                                       std::int64_t offset) {
+  return options.positions ? positions()->embed(x, *options.positions)
+                           : positions()->embed(x, offset);
+}
+
+at::Tensor TransformerImpl::run(std::int64_t layer, const at::Tensor& x,
+                                const ForwardOptions& options, libtorch::AttendOptions attend) {
+  Block& block = *blocks_[static_cast<std::size_t>(place(layer))];
+  attend.hidden = block.attention_norm(x);
+  const at::Tensor qkv = block.project(attend.hidden);
+  if (options.weights) options.weights->push_back(weights(layer, qkv, attend));
+  const at::Tensor attended =
+      options.cache ? attend_cached(layer, qkv, *options.cache, attend)
+      : options.memory
+          ? attend_remembered(layer, qkv, (*options.memory)[static_cast<std::size_t>(layer)],
+                              attend)
+          : positions()->attend_packed(place(layer), qkv, block.heads, attend);
+  return block.add_feed(block.add_attention(x, attended));
+}
+
+at::Tensor TransformerImpl::run_until_halted(at::Tensor x, const ForwardOptions& options,
+                                             const libtorch::AttendOptions& attend,
+                                             std::int64_t offset) {
+  const std::int64_t steps = step_signals_.size(0);
+  // Later tokens read the keys and values of each step.
+  const bool all = options.cache || options.memory || options.weights;
+  Halting halting(x, steps);
+  for (std::int64_t step = 0; step < steps && (all || !halting.ended()); ++step) {
+    const at::Tensor state =
+        add_tables(x, options, offset) + step_signals_[step].to(x.device());
+    const at::Tensor probability = at::sigmoid(halting_(state)).squeeze(2);
+    x = halting.step(x, run(step, state, options, attend), probability);
+  }
+  if (options.ponder) *options.ponder = halting.ponder();
+  return halting.output();
+}
+
 at::Tensor TransformerImpl::forward(const at::Tensor& tokens, const ForwardOptions& options) {
   at::Tensor x = embedding_(tokens);
   libtorch::AttendOptions attend{.visibility = options.visibility};
-  if (options.positions) {
-    attend.positions = options.positions;
-    x = position_->embed(x, *options.positions);
+  if (options.positions) attend.positions = options.positions;
+  const std::int64_t offset = options.cache    ? options.cache->tokens()
+                              : options.memory ? options.memory->front().next()
+                                               : 0;
+  if (is_universal()) {
+    x = run_until_halted(x, options, attend, offset);
   } else {
-    x = position_->embed(x, options.cache    ? options.cache->tokens()
-                            : options.memory ? options.memory->front().next()
-                                             : 0);
-  }
-  for (std::int64_t layer = 0; layer < std::ssize(blocks_); ++layer) {
-    Block& block = *blocks_[static_cast<std::size_t>(layer)];
-    attend.hidden = block.attention_norm(x);
-    const at::Tensor qkv = block.project(attend.hidden);
-    if (options.weights) options.weights->push_back(weights(layer, qkv, attend));
-    const at::Tensor attended =
-        options.cache ? attend_cached(layer, qkv, *options.cache, attend)
-        : options.memory
-            ? attend_remembered(layer, qkv, (*options.memory)[static_cast<std::size_t>(layer)],
-                                attend)
-            : position_->attend_packed(layer, qkv, block.heads, attend);
-    x = block.add_feed(block.add_attention(x, attended));
+    x = add_tables(x, options, offset);
+    for (std::int64_t layer = 0; layer < std::ssize(blocks_); ++layer)
+      x = run(layer, x, options, attend);
   }
   return head_(norm_(x));
 }

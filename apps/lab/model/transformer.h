@@ -2,6 +2,11 @@
 // of a masked byte) as output, pre-norm, GELU. Its encodings are a
 // gnomon::libtorch::PositionScheme.
 //
+// Settings::model "universal": the Universal Transformer, one block that runs up to
+// settings.layers times, with adaptive halting (halting.h). Before each step n, the tables of
+// the encodings and the sinusoid of n are added to the state. Caches and memories have an entry
+// for each step instead of for each layer.
+//
 // Letters: B windows, T tokens in a window, V different tokens, C width, H heads.
 #pragma once
 
@@ -13,6 +18,7 @@
 #include <vector>
 
 #include "apps/lab/data/settings.h"
+#include "apps/lab/model/halting.h"
 #include "apps/lab/model/layers.h"
 #include "gnomon/attention/segment_memory.h"
 #include "gnomon/model/scheme.h"
@@ -43,6 +49,8 @@ struct ForwardOptions {
   std::vector<SegmentMemory<float>>* memory = nullptr;
   // If given (not with `cache`), the weights of every layer are appended, [B, T, H, T].
   std::vector<at::Tensor>* weights = nullptr;
+  // If given, the steps of each token of a Universal Transformer.
+  Ponder* ponder = nullptr;
 };
 
 class TransformerImpl : public torch::nn::Module {
@@ -58,14 +66,32 @@ class TransformerImpl : public torch::nn::Module {
   // the encodings' capacity.
   at::Tensor forward(const at::Tensor& tokens, const ForwardOptions& options = {});
 
-  const model::Scheme& scheme() const { return position_->scheme(); }
+  const model::Scheme& scheme() const { return positions()->scheme(); }
   // The encodings before the layers, and the encodings of one layer.
-  const libtorch::PositionEncoding& table() const { return position_->table(); }
+  const libtorch::PositionEncoding& table() const { return positions()->table(); }
   const libtorch::PositionEncoding& position(std::int64_t layer) const {
-    return position_->layer(layer);
+    return positions()->layer(layer);
   }
+  bool is_universal() const { return !halting_.is_empty(); }
+
+  // From now on the model has no position (DroPE). Its encodings have no parameters.
+  void drop_positions();
 
  private:
+  const libtorch::PositionScheme& positions() const {
+    return without_.is_empty() ? position_ : without_;
+  }
+  libtorch::PositionScheme positions() { return without_.is_empty() ? position_ : without_; }
+  // The layer of the scheme.
+  std::int64_t place(std::int64_t layer) const { return is_universal() ? 0 : layer; }
+  at::Tensor add_tables(const at::Tensor& x, const ForwardOptions& options,
+                        std::int64_t offset);
+  // A layer, or a step of the Universal Transformer.
+  at::Tensor run(std::int64_t layer, const at::Tensor& x, const ForwardOptions& options,
+                 libtorch::AttendOptions attend);
+  at::Tensor run_until_halted(at::Tensor x, const ForwardOptions& options,
+                              const libtorch::AttendOptions& attend, std::int64_t offset);
+
   torch::nn::Embedding embedding_{nullptr};
   std::vector<std::shared_ptr<Block>> blocks_;
   torch::nn::LayerNorm norm_{nullptr};
@@ -81,6 +107,10 @@ class TransformerImpl : public torch::nn::Module {
                                SegmentMemory<float>& memory, libtorch::AttendOptions options);
 
   libtorch::PositionScheme position_{nullptr};
+  libtorch::PositionScheme without_{nullptr};  // not empty: positions were dropped
+  // The Universal Transformer only: the layer of p, and the signals of the steps, [N, C].
+  torch::nn::Linear halting_{nullptr};
+  at::Tensor step_signals_;
 };
 TORCH_MODULE(Transformer);
 

@@ -10,6 +10,8 @@
 
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/words.h"
+#include "apps/lab/model/candidate.h"
+#include "apps/lab/model/halting.h"
 #include "apps/lab/report/report_tables.h"
 #include "apps/lab/statistics/answer.h"
 #include "apps/lab/statistics/results_by_size.h"
@@ -64,6 +66,11 @@ std::string model_text(const Results& results) {
   std::string sizes = results.sizes.empty() ? size(s) : "";
   for (const SizeResult& one : results.sizes) sizes += (sizes.empty() ? "" : "; ") + size(one);
   if (!s.finetune.empty()) return s.finetune + ": " + sizes;
+  if (!s.model.empty())
+    return fmt::format(
+        "Universal Transformer, pre-norm, GELU: one layer that runs up to as many times as a "
+        "model has layers, with adaptive halting (threshold {:g}, ponder cost {:g}): {}",
+        1 - Halting::epsilon, s.ponder_cost.value_or(0), sizes);
   const std::string name =
       !task.model_name.empty() ? std::string(task.model_name)
       : task.is_masked()       ? "byte-level bidirectional Transformer"
@@ -90,25 +97,45 @@ std::string training_text(const Results& results) {
                                "and have the same batches");
 }
 
+// How positions were dropped; empty if no entry has @drope.
+std::string dropped_text(const Results& results) {
+  const Settings& s = results.settings;
+  std::vector<std::string> dropped;
+  if (!s.finetune.empty()) return "";
+  for (const EncodingResult& one : results.encodings)
+    if (find_candidate(one.name).drops_positions()) dropped.push_back(one.title);
+  if (dropped.empty()) return "";
+  const std::int64_t step = drop_step(s);
+  return fmt::format(
+      "{}: {} with the positions, then {} of recalibration without them, at the lengths of "
+      "training; the tests are without positions (DroPE, arXiv:2512.12167)",
+      listed(dropped), counted(step, "step"), counted(s.steps - step, "step"));
+}
+
 void add_settings(plot::HtmlPage& page, const Results& results) {
   const Settings& s = results.settings;
   page.heading("Settings");
   const Task& task = *s.task;
   const std::string unit = singular(length_unit(s));
-  page.definitions(
-      {{"Task", task.has_examples() ? std::string(task.summary)
-                : task.is_masked()
-                    ? fmt::format("the masked {0}s of a text from the {0}s on both sides", unit)
-                    : fmt::format("each {0} of a text from the previous {0}s", unit)},
-       {"Metric", results.metric.name + ": " + results.metric.what},
-       {"Without a model", results.metric.chance},
-       {"Model", model_text(results)},
-       {s.finetune.empty() ? "Training" : "Fine-tune", training_text(results)},
-       {"Seeds", fmt::format("{}", fmt::join(s.seeds, ", "))},
+  std::vector<std::pair<std::string, std::string>> terms{
+      {"Task", task.has_examples() ? std::string(task.summary)
+               : task.is_masked()
+                   ? fmt::format("the masked {0}s of a text from the {0}s on both sides", unit)
+                   : fmt::format("each {0} of a text from the previous {0}s", unit)},
+      {"Metric", results.metric.name + ": " + results.metric.what},
+      {"Without a model", results.metric.chance},
+      {"Model", model_text(results)},
+      {s.finetune.empty() ? "Training" : "Fine-tune", training_text(results)}};
+  if (const std::string dropped = dropped_text(results); !dropped.empty())
+    terms.emplace_back("Positions dropped", dropped);
+  terms.insert(
+      terms.end(),
+      {{"Seeds", fmt::format("{}", fmt::join(s.seeds, ", "))},
        {"To repeat",
         "gnomon lab --protocol settings.json --out NEW, with settings.json of the folder "
         "of this page"},
        {"Data", results.texts.source + ", " + results.texts.split}});
+  page.definitions(terms);
   plot::Table texts;
   texts.columns = {{"text"}, {"part"}, {"bytes", plot::Align::number}};
   for (const auto& [part, sizes] : {std::pair{"train", &results.texts.train},
@@ -142,6 +169,7 @@ void add_text_findings(plot::HtmlPage& page, const Results& results) {
            "measurable although the bands overlap.",
        .spec = length_curves(results)});
   page.table(summary_table(results));
+  if (const plot::Table steps = step_table(results); !steps.rows.empty()) page.table(steps);
   const std::string token = singular(length_unit(results.settings));
   const bool masked = results.settings.task->is_masked();
   const std::string right = masked ? "masked " + token : token + " that follows";
@@ -243,6 +271,8 @@ void add_example_findings(plot::HtmlPage& page, const Results& results) {
                    capitalized(std::string(task.what)), task.unit, interval_text(results)),
                .spec = example_curves(results, Answers::whole)});
   page.table(example_table(results));
+  if (const plot::Table steps = step_table(results); !steps.rows.empty()) page.table(steps);
+  if (const plot::Table depths = depth_table(results); !depths.rows.empty()) page.table(depths);
   if (task.second.empty()) return;
   page.figure({.id = "second",
                .title = capitalized(fmt::format("{} by {}", task.second, task.unit)),

@@ -32,13 +32,13 @@ std::string percent_number(double share) {
                      100 * share);
 }
 
-namespace {
-
-const char* const no_cost = "no measurable cost";
-
 plot::Cell marked(const std::string& text, bool best) {
   return best ? plot::best(text) : plot::Cell(text);
 }
+
+namespace {
+
+const char* const no_cost = "no measurable cost";
 
 void add_length_columns(plot::Table& table, const std::vector<std::int64_t>& lengths) {
   for (const std::int64_t length : lengths)
@@ -52,15 +52,11 @@ std::string mebibytes(const char* format, double bytes) {
 }  // namespace
 
 plot::Cell result_cell(const EncodingResult& one, std::size_t place, bool best) {
-  const PlaceResult at = result_at(one, place);
+  if (one.lengths.empty()) return score_cell(one.ranges[place], best);
+  const LengthMean& at = one.lengths[place];
   if (!at.applicable) return plot::muted("n/a");
-  if (!std::isfinite(at.value)) return plot::muted("diverged");
-  const std::string shown =
-      one.lengths.empty()
-          ? fmt::format("{} ({:.0f} to {:.0f})", percent_number(at.value),
-                        100 * at.interval.low, 100 * at.interval.high)
-          : fmt::format("{:.3f} ± {:.3f}", at.value, one.lengths[place].uncertainty);
-  return marked(shown, best);
+  if (!std::isfinite(at.tail_bits)) return plot::muted("diverged");
+  return marked(fmt::format("{:.3f} ± {:.3f}", at.tail_bits, at.uncertainty), best);
 }
 
 bool is_best(const Ranking& ranking, const std::string& name) {
@@ -159,56 +155,6 @@ plot::Table summary_table(const Results& results) {
       capitalized(results.metric.name), length_unit(results.settings), results.metric.what,
       results.metric.chance, interval_text(results), entry_noun(results.settings),
       100 * holds_within);
-  return table;
-}
-
-plot::Table example_table(const Results& results) {
-  plot::Table table;
-  table.columns = {{"encoding"}, {"position enters"}};
-  const std::vector<Ranking>& rankings = results.rankings;
-  const Task& task = *results.settings.task;
-  const bool second = !task.second.empty();
-  for (const Ranking& range : rankings) {
-    table.columns.push_back({range_text(range.from, range.to), plot::Align::number});
-    if (second) table.columns.push_back({std::string(task.second), plot::Align::number});
-  }
-  table.columns.push_back({"answered to", plot::Align::number});
-  std::vector<plot::Cell> chance{"chance", ""};
-  for (std::size_t i = 0; i < rankings.size(); ++i) {
-    plot::Cell score(""), right("");
-    for (const EncodingResult& one : results.encodings)
-      if (const StretchMean& range = one.ranges[i]; range.applicable) {
-        score = plot::muted(percent_number(range.chance_score));
-        right = plot::muted(percent_number(range.chance_second));
-      }
-    chance.push_back(score);
-    if (second) chance.push_back(right);
-  }
-  chance.emplace_back("");
-  for (const EncodingResult& one : results.encodings) {
-    std::vector<plot::Cell> row{one.title, one.enters};
-    for (std::size_t i = 0; i < rankings.size(); ++i) {
-      const StretchMean& range = one.ranges[i];
-      const plot::Cell cell =
-          result_cell(one, i, is_best(rankings[i], one.name) && range.score > 0);
-      row.push_back(cell);
-      if (second)
-        row.push_back(range.applicable && std::isfinite(range.score)
-                          ? plot::Cell(percent_number(range.second))
-                          : cell);
-    }
-    row.push_back(grouped(one.answered_to));
-    table.rows.push_back(row);
-  }
-  table.rows.push_back(chance);
-  table.caption = fmt::format(
-      "{} by {}, in percent: {}. In parentheses: {}. Those that may be the best of each range "
-      "are green; n/a: the encoding has no positions for it. Chance: {}. Answered to: the "
-      "largest number of {} up to which the score is at least {:.0f} %.",
-      capitalized(second ? fmt::format("{} and {}", task.score, task.second)
-                         : std::string(task.score)),
-      task.unit, task.what, interval_text(results), results.metric.chance, task.unit,
-      100 * answered_from);
   return table;
 }
 

@@ -14,6 +14,8 @@ namespace gnomon::lab {
 // costs, of accuracy, and of the durations of runs.
 plot::Table summary_table(const Results& results);
 plot::Table example_table(const Results& results);
+// Scores by depth (Letters::depths); no rows if the task has none.
+plot::Table depth_table(const Results& results);
 plot::Table extension_table(const Results& results, const ExtensionResult& extension);
 plot::Table cost_table(const Results& results);
 plot::Table timings_table(const Results& results);
@@ -24,12 +26,17 @@ plot::Table accuracy_table(const Results& results);
 plot::Table size_table(const Results& all, const std::vector<Results>& sizes);
 plot::Table size_recommendations(const std::vector<Results>& sizes);
 
+// The steps of a Universal Transformer by length; no rows for other models.
+plot::Table step_table(const Results& results);
+
 // The recommended encodings by length.
 plot::Table recommendation_table(const Results& results);
 // "128 to 256".
 std::string length_range(const Recommendation& one);
 // "2.630 ± 0.020" bits or "12.5 (10 to 15)" percent, "n/a" or "diverged". `best`: green.
 plot::Cell result_cell(const EncodingResult& one, std::size_t place, bool best);
+plot::Cell score_cell(const StretchMean& one, bool best);
+plot::Cell marked(const std::string& text, bool best);
 // A share in percent with a decimal, or with one digit if it is below 0.1 %.
 std::string percent_number(double share);
 // Whether an encoding may be the best of a ranking.

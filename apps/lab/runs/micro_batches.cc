@@ -95,7 +95,7 @@ MicroBatches::Loss MicroBatches::backward(std::uint64_t seed, std::uint64_t step
     const LossSum sum = model_.loss(Part::train, seed, step, rows(i));
     mine.push_back(numbers(sum));
     if (i + 1 == count_) begin_last_micro_batch();
-    sum.nats.backward();
+    sum.objective().backward();
     if (i + 1 < count_) take_gradients(i);
   }
   for (std::size_t i = 0; i < parameters_.size(); ++i) on_gradient(i, {});  // not used

@@ -13,6 +13,7 @@
 #include "apps/lab/data/task.h"
 #include "apps/lab/data/tokenizer.h"
 #include "apps/lab/model/candidate.h"
+#include "apps/lab/model/halting.h"
 #include "apps/lab/runs/process.h"
 #include "apps/lab/tasks/finetune_config.h"
 #include "apps/lab/tasks/settings_check.h"
@@ -30,7 +31,7 @@ per encoding from the same weights on the same batches, and writes a report.
 Without TEXT: Jane Austen's novels, or generated examples of the task.
 
   --task NAME          text, masked, translation, dialogue, image, graph, copy,
-                       sort, scan, needle, variables, .. (list: prints all)
+                       sort, needle, flipflop, count, .. (list: prints all)
   --encodings A,B,..   none,sinusoidal,learned,rotary,alibi,t5, .. or all; A+B
                        for both, A*3/B by layers, A@random for random positions
   --extend M,..        then extend rotary: linear,ntk,dynamic-ntk,yarn,drope
@@ -38,6 +39,9 @@ Without TEXT: Jane Austen's novels, or generated examples of the task.
   --tokens bpe:N (byte pairs)  --preset default|full (minutes, or an hour)
   --train-length N  --eval-lengths A,..  in tokens, or in the unit of the task
   --layers N  --width N  --heads N  or --sizes 2x64,8x256 (layers x width)
+  --model universal    one layer, run up to --layers times, with adaptive halting
+                       (--ponder-cost W: weight of the steps in the loss, 0.01)
+  --drop-position STEP when entries NAME@drope lose their positions (DroPE)
   --batch N  --steps N | --minutes M (for everything)  --device cpu|cuda
   --learning-rate R | --sweep R,..   the best of several rates for each encoding
   --seeds N|A,B,.. (3, or 5 if they fit)  --jobs N  --workers-per-run 1|2|4|8
@@ -222,6 +226,12 @@ Options parse_options(int argc, char** argv) {
   setting("--layers", &layers);
   setting("--width", &width);
   setting("--heads", &heads);
+  setting("--model", &s.model);
+  command.choices({"transformer", universal_model});
+  setting("--ponder-cost", &s.ponder_cost);
+  command.only_with({"--model"});
+  setting("--drop-position", &s.drop_position);
+  command.only_with({"--steps"});
   setting("--seeds", &seeds);
   setting("--batch", &batch);
   setting("--learning-rate", &learning_rate);
@@ -256,11 +266,13 @@ Options parse_options(int argc, char** argv) {
   if (!options.run.empty() && options.out.empty())
     refuse("lab", "--run requires --out", "none");
 
+  if (s.model == "transformer") s.model.clear();
+  if (s.model == universal_model && !s.ponder_cost) s.ponder_cost = Halting::default_cost;
   const Preset& preset = find_preset(s.preset);
   const bool tunes = !s.finetune.empty();
   if (tunes)
-    for (const char* name :
-         {"--task", "--tokens", "--encodings", "--sizes", "--layers", "--width", "--heads"})
+    for (const char* name : {"--task", "--tokens", "--encodings", "--sizes", "--layers",
+                             "--width", "--heads", "--model", "--drop-position"})
       if (command.given(name))
         refuse("lab", "--finetune must be without " + std::string(name), "both");
   if (task_name == "list") {

@@ -85,7 +85,7 @@ double TrainingRun::backward() {
   const LossSum sum = model_->loss(Part::train, seed, step, {0, settings_.batch});
   const at::Tensor loss = sum.nats / sum.targets;
   model_->module().zero_grad(/*set_to_none=*/true);
-  loss.backward();
+  (sum.penalty.defined() ? sum.objective() / sum.targets : loss).backward();
   return loss.item<double>() * static_cast<double>(sum.targets) /
          static_cast<double>(sum.units);
 }
@@ -100,7 +100,7 @@ double TrainingRun::train_step() {
   for (std::size_t i = 0; i < groups.size(); ++i)
     groups[i].options().set_lr(i == position_group ? settings_.position_rate * rate : rate);
   optimizer_->step();
-  ++state_.step;
+  model_->set_step(++state_.step);
   state_.loss_sum += bits;
   ++state_.loss_count;
   state_.seconds += seconds_since(start);
@@ -142,6 +142,7 @@ void TrainingRun::save(const std::filesystem::path& path) {
 
 void TrainingRun::load(const std::filesystem::path& path) {
   state_ = read_checkpoint(path, job_, model_->steps(), model_->module(), *optimizer_, team_);
+  model_->set_step(state_.step);
 }
 
 RunResult TrainingRun::summary() {

@@ -16,45 +16,6 @@ namespace {
 
 constexpr double learnt_from = 0.95;
 
-// The interval of StretchMean: at least that of Wilson for the examples of one seed.
-Interval interval(const Observations& sample, std::int64_t examples) {
-  const double middle = mean(mapped(sample.units, mean)), margin = mean_margin(sample);
-  const Interval share = share_interval(middle, examples);
-  return {std::min(share.low, std::max(0.0, middle - margin)),
-          std::max(share.high, std::min(1.0, middle + margin))};
-}
-
-// Means and deviations over the seeds, for each stretch or range.
-std::vector<StretchMean> over_seeds(const std::vector<std::vector<Stretch>>& seeds) {
-  std::vector<StretchMean> all;
-  for (std::size_t i = 0; i < seeds.front().size(); ++i) {
-    const Stretch& first = seeds.front()[i];
-    const auto numbers = [&](double Stretch::* number) {
-      return mapped(seeds, [&](const auto& seed) { return seed[i].*number; });
-    };
-    const auto sample = [&](double Stretch::* number, std::vector<double> Stretch::* units) {
-      Observations made;
-      for (const auto& seed : seeds) {
-        made.seeds.push_back(std::ssize(made.seeds));
-        const std::vector<double>& scores = seed[i].*units;
-        made.units.push_back(scores.empty() ? std::vector{seed[i].*number} : scores);
-      }
-      return made;
-    };
-    all.push_back({first.from, first.to, first.applicable, first.examples,
-                   mean(numbers(&Stretch::score)), deviation(numbers(&Stretch::score)),
-                   mean(numbers(&Stretch::second)), mean(numbers(&Stretch::bits)),
-                   first.chance_score, first.chance_second,
-                   interval(sample(&Stretch::score, &Stretch::scores), first.examples),
-                   interval(sample(&Stretch::second, &Stretch::seconds), first.examples)});
-    StretchMean& one = all.back();
-    if (std::isfinite(one.score + one.second + one.bits)) continue;
-    one.score = one.second = NAN;
-    one.score_interval = one.second_interval = {NAN, NAN};  // a chart has no band
-  }
-  return all;
-}
-
 // "right whole answers 12 %, right bytes 45 %"
 std::string scores(const Task& task, double score, double second) {
   std::string text = fmt::format("{} {}", task.score, percent_text(score));
@@ -144,20 +105,6 @@ std::string fall_sentence(const Results& results, const Way& way) {
 }
 
 }  // namespace
-
-void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs) {
-  std::vector<std::vector<Stretch>> stretches, ranges;
-  for (const RunResult* run : runs) {
-    stretches.push_back(run->tests.stretches);
-    ranges.push_back(ranges_of(run->tests.stretches));
-  }
-  encoding.stretches = over_seeds(stretches);
-  encoding.ranges = over_seeds(ranges);
-  for (const StretchMean& one : encoding.stretches) {
-    if (!one.applicable || one.score < answered_from) break;
-    encoding.answered_to = one.to;
-  }
-}
 
 std::string chance_sentence(const Results& results) {
   const Task& task = *results.settings.task;

@@ -25,8 +25,10 @@ std::vector<std::string> missing_runs(const Results& results);
 // A length is answered if at least this share of the whole answers is right.
 constexpr double answered_from = 0.9;
 
-// Sets `stretches`, `ranges` and `answered_to` of an encoding from its runs.
-void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs);
+// Sets `stretches`, `ranges`, `depths` and `answered_to` of an encoding from its runs. depths:
+// the number of Letters::depths.
+void add_example_lengths(EncodingResult& encoding, const std::vector<const RunResult*>& runs,
+                         std::int64_t depths = 0);
 
 // "By chance (the best guess ...), up to 20 letters: right whole answers 4 %, right bytes 9 %."
 std::string chance_sentence(const Results& results);

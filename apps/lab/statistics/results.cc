@@ -78,7 +78,9 @@ EncodingResult encoding_results(const std::string& name, const Runs& runs,
                      std::ssize(runs),
                      first.parameters,
                      first.position_parameters};
-  first.tests.stretches.empty() ? add_text_lengths(all, runs) : add_example_lengths(all, runs);
+  first.tests.stretches.empty()
+      ? add_text_lengths(all, runs)
+      : add_example_lengths(all, runs, settings.task->letters.depths.count);
   all.tokens_per_second = mean(mapped(runs, &RunResult::tokens_per_second));
   all.train_seconds = mean(mapped(runs, &RunResult::train_seconds));
   all.test_seconds = mean(mapped(runs, &RunResult::test_seconds));

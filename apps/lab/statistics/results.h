@@ -70,6 +70,7 @@ struct EncodingResult {
   std::vector<LengthMean> lengths = {};
   std::int64_t holds_to = 0;
   std::vector<StretchMean> stretches = {}, ranges = {};
+  std::vector<std::vector<StretchMean>> depths = {};  // the ranges at each of Letters::depths
   std::int64_t answered_to = 0;  // longest length up to which all stretches are answered
   double tokens_per_second = 0, train_seconds = 0, test_seconds = 0;
 };

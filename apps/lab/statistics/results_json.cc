@@ -30,7 +30,8 @@ void describe(auto& f, EncodingResult& s) {
   if (!s.lengths.empty())
     f("lengths", s.lengths)("holds_to", s.holds_to);
   else
-    f("stretches", s.stretches)("ranges", s.ranges)("answered_to", s.answered_to);
+    f("stretches", s.stretches)("ranges", s.ranges)
+        .optional("depths", s.depths)("answered_to", s.answered_to);
   f("tokens_per_second", s.tokens_per_second)("train_seconds", s.train_seconds);
   f("test_seconds", s.test_seconds);
 }

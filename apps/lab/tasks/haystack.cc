@@ -1,7 +1,8 @@
 // Tasks with few facts in a long text, after RULER (Hsieh et al. 2024, arXiv:2404.06654):
 //
 //   needle     old sun QX=493 the sea was PB=118 far ?QX=493
-//              keys with a value each among words, then one of the keys
+//              keys with a value each among words, then one of the keys; tests ask for keys at
+//              each quarter of the depth equally often
 //   variables  the D=417 sky B=D was J=902 A=B day K=J ?417>DBA
 //              chains of assignments among words, then the names that have a value, in order
 //
@@ -16,18 +17,23 @@ namespace haystack {
 
 constexpr std::int64_t needles = 4, chains = 2, names = 3;  // names of a chain
 constexpr std::int64_t digits = 3;                          // of a value
+constexpr std::int64_t quarters = 4;                        // of the depth, in tests
 constexpr const char* words[] = {"the", "and", "old", "new", "sun", "sea", "sky", "red",
                                  "was", "far", "but", "how", "who", "all", "day", "men"};
 constexpr std::int64_t word_bytes = 4;  // with the space
 
 constexpr auto defaults = letters::defaults_of<32, 16, 2, 4>;
 
-// `length` random words with the facts between them, in their order.
-std::string text_of(std::int64_t length, const std::vector<std::string>& facts, Draws& draws) {
+// Random places of facts: the number of words before each, from 0 to `length`.
+std::vector<std::int64_t> random_places(std::int64_t length, std::size_t facts, Draws& draws) {
   std::vector<std::int64_t> words_before;
-  for (std::size_t i = 0; i < facts.size(); ++i)
-    words_before.push_back(draws.below(length + 1));
-  std::sort(words_before.begin(), words_before.end());
+  for (std::size_t i = 0; i < facts; ++i) words_before.push_back(draws.below(length + 1));
+  return words_before;
+}
+
+// `length` random words with the facts between them, in their order. words_before: ascending.
+std::string text_of(std::int64_t length, const std::vector<std::string>& facts,
+                    const std::vector<std::int64_t>& words_before, Draws& draws) {
   std::string text;
   std::size_t next = 0;
   for (std::int64_t word = 0; word <= length; ++word) {
@@ -44,7 +50,8 @@ std::vector<char> capitals(std::int64_t count, Draws& draws) {
   return all;
 }
 
-Example found(std::int64_t length, Draws& draws) {
+// quarter: of the places between the words, for the key that is asked for; empty: any place.
+Example found(std::int64_t length, std::optional<std::int64_t> quarter, Draws& draws) {
   // The first letters of the keys differ.
   const std::vector<char> first = capitals(needles, draws);
   std::vector<std::string> keys, values, facts;
@@ -53,8 +60,24 @@ Example found(std::int64_t length, Draws& draws) {
     values.push_back(letters::random_text(letters::digits, digits, draws));
     facts.push_back(keys[i] + values[i] + " ");
   }
-  const auto asked = static_cast<std::size_t>(draws.below(needles));
-  return letters::asked(text_of(length, facts, draws) + "?" + keys[asked], values[asked]);
+  std::vector<std::int64_t> places = random_places(length, needles, draws);
+  auto asked = static_cast<std::size_t>(draws.below(needles));
+  if (quarter) {
+    constexpr std::int64_t fine = 1 << 20;  // steps of a quarter
+    places[asked] = (*quarter * fine + draws.below(fine)) * (length + 1) / (quarters * fine);
+  }
+  const std::int64_t place = places[asked];
+  std::sort(places.begin(), places.end());
+  // Of facts at the same place, the order is random, too.
+  const auto [begin, end] = std::equal_range(places.begin(), places.end(), place);
+  const std::int64_t at = begin - places.begin() + draws.below(end - begin);
+  asked = static_cast<std::size_t>(at);
+  return letters::asked(text_of(length, facts, places, draws) + "?" + keys[asked],
+                        values[asked]);
+}
+Example found_anywhere(std::int64_t length, Draws& draws) { return found(length, {}, draws); }
+Example found_at(std::int64_t length, std::int64_t quarter, Draws& draws) {
+  return found(length, quarter, draws);
 }
 std::int64_t needle_bytes(std::int64_t length) {
   return word_bytes * length + needles * (digits + 4) + 4 + digits;
@@ -79,8 +102,11 @@ Example traced(std::int64_t length, Draws& draws) {
     before += name[i];
   }
   const auto asked = static_cast<std::size_t>(draws.below(chains));
+  std::vector<std::int64_t> places = random_places(length, facts.size(), draws);
+  std::sort(places.begin(), places.end());
   return letters::asked(
-      text_of(length, facts, draws) + "?" + values[asked] + letters::separator, answers[asked]);
+      text_of(length, facts, places, draws) + "?" + values[asked] + letters::separator,
+      answers[asked]);
 }
 std::int64_t variables_bytes(std::int64_t length) {
   return word_bytes * length + chains * ((digits + 3) + (names - 1) * 4) + digits + 2 + names;
@@ -92,8 +118,11 @@ std::int64_t variables_bytes(std::int64_t length) {
 constexpr Task needle_task = letters::with_scores(
     "needle", "Needle in a haystack", "keys with values among words, then the value of one key",
     "words", haystack::defaults,
-    {haystack::found, haystack::needle_bytes, [](std::int64_t) { return Chance{0.1, 0.001}; },
-     17});
+    {.draw = haystack::found_anywhere,
+     .bytes = haystack::needle_bytes,
+     .chance = [](std::int64_t) { return Chance{0.1, 0.001}; },
+     .stream = 17,
+     .depths = {haystack::quarters, haystack::found_at}});
 constexpr Task variables_task = letters::with_scores(
     "variables", "Variable tracking",
     "chains of assignments among words, then the names that have a value", "words",

@@ -14,6 +14,7 @@ namespace gnomon::lab::letters {
 
 constexpr std::string_view small_letters = "abcdefghijklmnopqrstuvwxyz", digits = "0123456789";
 constexpr std::int64_t alphabet = std::ssize(small_letters);
+constexpr std::string_view letter_suffixes = "random,drope";
 constexpr char separator = '>', end = '.';
 
 inline std::string random_text(std::string_view characters, std::int64_t count, Draws& draws) {
@@ -51,6 +52,7 @@ constexpr Task with_score(std::string_view name, std::string_view title,
           .what = "the share of unseen examples whose answer is right",
           .chance = "the best guess that knows the length but not the prompt",
           .trained_on = trained_on,
+          .suffixes = letter_suffixes,
           .defaults = defaults,
           .letters = letters,
           .shortest = shortest};

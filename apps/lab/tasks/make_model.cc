@@ -41,7 +41,8 @@ class SequenceModel final : public TaskModel {
     const std::int64_t count = rows.end - rows.begin;
     const at::Tensor inputs = batch.inputs.narrow(0, rows.begin, count),
                      targets = batch.targets.narrow(0, rows.begin, count);
-    ForwardOptions options{.visibility = visibility(settings_)};
+    Ponder ponder;
+    ForwardOptions options{.visibility = visibility(settings_), .ponder = &ponder};
     if (part == Part::train && candidate_.has_random_positions())
       options.positions = explicit_ids(random_ids(
           inputs.size(1), settings_.task->window_tokens(settings_.longest()), seed, step));
@@ -50,6 +51,14 @@ class SequenceModel final : public TaskModel {
             ? loss_by_segments(batch, part, seed, step, rows)
             : sum_of_losses(model_->forward(inputs.to(device), options), targets.to(device)),
         targets.ne(uncounted).sum().item<std::int64_t>()};
+    if (settings_.ponder_cost && reading_ != Reading::memory) {
+      // The mean over the tokens up to the last target of each row: not over those that fill
+      // it up.
+      const at::Tensor counts =
+          targets.ne(uncounted).flip(1).cumsum(1).gt(0).flip(1).to(device).to(at::kFloat);
+      sum.penalty = *settings_.ponder_cost * static_cast<double>(sum.targets) *
+                    ((ponder.steps + ponder.remainder) * counts).sum() / counts.sum();
+    }
     if (corpus_.tokenizer) {
       sum.units = 0;
       for (const at::Tensor& row : targets.unbind())
@@ -57,6 +66,10 @@ class SequenceModel final : public TaskModel {
           sum.units += corpus_.bytes_of(row.data_ptr<std::int64_t>()[i]);
     }
     return sum;
+  }
+
+  void set_step(std::int64_t step) override {
+    if (candidate_.drops_positions() && step >= drop_step(settings_)) model_->drop_positions();
   }
 
   std::optional<Evaluation> evaluate(const std::function<bool()>& stop) override {
@@ -148,7 +161,7 @@ void save_model(const std::filesystem::path& folder, Transformer& model,
   portable.encodings = {split_size(result.encoding).name};
   io::write_atomically(
       folder / config_name,
-      to_json(ModelConfig{.model_type = "gnomon-lab",
+      to_json(ModelConfig{.model_type = model_type(settings),
                           .gnomon = GNOMON_VERSION,
                           .encoding = portable.encodings[0],
                           .seed = result.seed,
@@ -166,10 +179,11 @@ TrainedModel load_model(const std::filesystem::path& folder) {
   const io::SafeTensors file(folder / weights_name);
   // Checked before the model is allocated: a config cannot ask for more memory than its file.
   check_shape(file, "embedding.weight", {vocabulary(s), s.width});
-  for (std::int64_t layer = 0; layer < s.layers; ++layer)
+  for (std::int64_t layer = 0; layer < block_count(s); ++layer)
     check_shape(file, fmt::format("block{}.feed_in.weight", layer), {4 * s.width, s.width});
   trained.model = transformer_for(s, find_candidate(config.encoding),
                                   s.task->window_tokens(s.train_length), config.seed);
+  if (find_candidate(config.encoding).drops_positions()) trained.model->drop_positions();
   if (Json(model::internal::json_of(trained.model->scheme())) != config.position)
     refuse("model",
            (folder / config_name).string() + " must have the position of " + config.encoding +

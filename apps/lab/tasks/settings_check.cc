@@ -52,6 +52,30 @@ void check_size(const Settings& s) {
        "--width must be a multiple of twice --heads, because rotary requires pairs", s.width);
 }
 
+// Of --model, --ponder-cost and --drop-position.
+static void check_model(const Settings& s) {
+  if (!s.model.empty() && s.model != universal_model)
+    refuse("lab", "--model must be transformer or universal", s.model);
+  if (s.model.empty() == s.ponder_cost.has_value())
+    refuse("lab", "--ponder-cost requires --model universal",
+           s.ponder_cost ? "transformer" : "none");
+  if (s.ponder_cost && !(*s.ponder_cost >= 0 && *s.ponder_cost <= 1))
+    refuse("lab", "--ponder-cost must be 0 to 1", *s.ponder_cost);
+  if (!s.model.empty()) check_portable(s, "--model universal");
+  bool drops = false;
+  for (const std::string& name :
+       s.finetune.empty() ? s.encodings : std::vector<std::string>{}) {
+    const Candidate entry = find_candidate(name);
+    drops = drops || entry.drops_positions();
+    if (!s.model.empty() && entry.suffix == "memory")
+      refuse("lab", "@memory requires --model transformer", s.model);
+  }
+  if (!s.drop_position) return;
+  if (!drops) refuse("lab", "--drop-position requires an entry with @drope", "none");
+  need(*s.drop_position >= 1 && *s.drop_position < s.steps,
+       "--drop-position must be at least 1 and below --steps", *s.drop_position);
+}
+
 void check_settings(const Settings& s) {
   const Task& task = *s.task;
   if (parse_tokens(s.tokens) && task.predicts != Predicts::next)
@@ -96,6 +120,7 @@ void check_settings(const Settings& s) {
     if (std::find(s.encodings.begin(), s.encodings.end(), one.encoding) == s.encodings.end())
       refuse("lab", "a learning rate must be that of an encoding of the session", one.encoding);
   }
+  check_model(s);
   if (!(s.position_rate > 0 && s.position_rate <= 1000))
     refuse("lab", "--position-rate must be above 0 and at most 1000", s.position_rate);
   for (const std::string& name : s.extend) find_extension(name);

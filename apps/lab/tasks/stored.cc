@@ -170,9 +170,13 @@ RunResult read_run(const std::filesystem::path& path, const Settings& settings,
   });
 }
 
+std::string model_type(const Settings& settings) {
+  return settings.model.empty() ? "gnomon-lab" : "gnomon-lab-" + settings.model;
+}
+
 ModelConfig read_model_config(const std::filesystem::path& path) {
   return read_file<ModelConfig>(path, [](const ModelConfig& config) {
-    need_same(config.model_type == "gnomon-lab", "model_type");
+    need_same(config.model_type == model_type(config.settings), "model_type");
     // A session with --extend stores it for all encodings, but only rotary can be extended.
     Settings settings = config.settings;
     settings.extend.clear();

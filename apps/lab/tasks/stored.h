@@ -59,6 +59,8 @@ inline std::vector<MeasuredCost> read_costs(const std::filesystem::path& path) {
 inline std::vector<SweptRate> read_sweep(const std::filesystem::path& path) {
   return read_file<std::vector<SweptRate>>(path, [](const auto&) {});
 }
+// The "model_type" of config.json: "gnomon-lab" or "gnomon-lab-universal".
+std::string model_type(const Settings& settings);
 // The config.json of a trained model.
 ModelConfig read_model_config(const std::filesystem::path& path);
 

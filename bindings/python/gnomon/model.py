@@ -138,6 +138,16 @@ class Model:
             _lowered, (self, *map(_kept, arguments)))
         return plan
 
+    def terms(self, layer: int, hidden: Any, plan: _core.Plan, *, part: str = "",
+              ) -> dict[str, Any]:
+        """Returns the terms of the tokens of a layer, for the argument `terms` of attention.
+
+        hidden: [B, T, C] float32, the input of the layer, for the tokens of the plan. plan: of
+            `lower` for this layer, with its parameters. Empty: the layer has none.
+        Relative queries include the query scale of the plan (Inkling).
+        """
+        return self._description.compute_terms(layer, part, plan, hidden)
+
     def to_json(self, length: int | None = None) -> str:
         """Returns all numbers as JSON, as `gnomon inspect --json` prints them."""
         return self._description.to_json(length)

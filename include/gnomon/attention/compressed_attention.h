@@ -76,7 +76,8 @@ void compressed_attention_backward(const CompressedInput& input, const Attention
 
 // Merges two results of `attention` over different keys into that over all of them, in place:
 // out [B, T, Hq, D] with lse [B, Hq, T], by other and other_lse. At most one of the two may
-// have had sinks. attention_backward with the merged out and lse gives the gradients of each set.
+// have had sinks. attention_backward with the merged out and lse gives the gradients of each
+// set.
 void merge_attention(const Tensor& out, const Tensor& lse, const ConstTensor& other,
                      const ConstTensor& other_lse);
 

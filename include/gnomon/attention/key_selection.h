@@ -21,8 +21,8 @@
 namespace gnomon {
 
 // Selects, for each query, the K visible keys with the greatest scores, or all visible keys if
-// there are at most K. q: [B, T, H, D], weights: [B, T, H], keys: [B, W, 1, D], any strides, the
-// last axis contiguous, of one type: float, Half, BFloat16, double. q and keys are rotated
+// there are at most K. q: [B, T, H, D], weights: [B, T, H], keys: [B, W, 1, D], any strides,
+// the last axis contiguous, of one type: float, Half, BFloat16, double. q and keys are rotated
 // already. selected: int32 [B, T, K], the rows of the keys in ascending order, then -1.
 //
 // mask: the keys that a query sees; its `rate` is that of compressed keys. Keys that the query

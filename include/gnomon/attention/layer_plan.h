@@ -110,8 +110,8 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x);
 // Prepares projected q, k and v for attention, in place: applies norms, rotations, cosine
 // scales and the query scale, and normalises values if the model does. q: [B, T, H, D]; k, v:
 // [B, T, Hk, D], of the same tokens, before they are appended to a cache. A tensor without data
-// is skipped. terms: `angles`, if the plan has a prepared_rotation; others are not read. Element
-// types: float, Half, BFloat16, double.
+// is skipped. terms: `angles`, if the plan has a prepared_rotation; others are not read.
+// Element types: float, Half, BFloat16, double.
 //
 // Throws std::invalid_argument if shapes do not fit the plan, or angles and prepared_rotation
 // are not given together.
@@ -126,7 +126,8 @@ void finish(const LayerPlan& plan, const Tensor& out);
 void finish_backward(const LayerPlan& plan, const Tensor& out_grad);
 
 // Moves the rotation from attention() to `prepare`: for keys that are rotated once, before they
-// are appended to a cache. A rotation by increments becomes one by angles.
+// are appended to a cache. A rotation by increments becomes one by angles. A plan with a polar
+// form is not changed: attention() rotates its keys in every call.
 void rotate_in_prepare(LayerPlan& plan);
 
 }  // namespace gnomon

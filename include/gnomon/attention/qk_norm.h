@@ -4,6 +4,7 @@
 //   rms     y = w x / sqrt(mean(x^2) + epsilon)
 //   layer   y = w (x - mean(x)) / sqrt(mean((x - mean(x))^2) + epsilon) + b
 //   l2      y = w x / max(sqrt(sum(x^2)), epsilon)
+//   clip    y = w x min(1, limit / (sqrt(sum((w x)^2)) + epsilon))     Inkling 2
 //
 // Sources: Henry et al. "Query-Key Normalization for Transformers", 2020,
 // https://arxiv.org/abs/2010.04245; Zhang, Sennrich. "Root Mean Square Layer Normalization",
@@ -18,7 +19,7 @@
 
 namespace gnomon {
 
-enum class NormKind { rms = 1, layer, l2 };
+enum class NormKind { rms = 1, layer, l2, clip };
 enum class NormScope {
   head = 1,   // over the D elements of each head: Qwen3, Gemma 3
   all_heads,  // over the H D elements of all heads together: OLMo 2, MiniMax-M2
@@ -30,6 +31,7 @@ struct HeadNorm {
   NormScope scope = NormScope::head;
   double epsilon = 0;        // finite, not negative
   double weight_offset = 0;  // added to each weight: 1 in Gemma, whose weights start at 0
+  double limit = 0;          // greatest length of a vector, clip only; finite, positive
 
   bool operator==(const HeadNorm&) const = default;
 };

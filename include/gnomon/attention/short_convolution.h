@@ -46,9 +46,10 @@ ShortConvolution inkling2_dynamic_convolution(std::int64_t taps = 4);
 // H, W] with H dividing C, newest tap first, or without data. out must not overlap x.
 //
 // state: float (double if x is double) [B, W - 1, C], the inputs before x, oldest first, or
-// without data: zeros before x. It is replaced by the last W - 1 inputs, so that the next tokens continue. Zeros start a
-// text. tokens: sequences of the T tokens [B or 1, T], or null: one sequence. Padding and other
-// sequences contribute nothing; the state belongs to the sequence of the first token.
+// without data: zeros before x. It is replaced by the last W - 1 inputs, so that the next
+// tokens continue. Zeros start a text. tokens: sequences of the T tokens [B or 1, T], or null:
+// one sequence. Padding and other sequences contribute nothing; the state belongs to the
+// sequence of the first token.
 //
 // Error bound: computed in double and rounded once. The same bits for a prompt in parts. Cost:
 // B T C W multiply-adds. Throws std::invalid_argument if shapes or types do not match.

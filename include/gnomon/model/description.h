@@ -18,8 +18,9 @@
 
 namespace gnomon::model {
 
-// Attention sinks: none, or one learned sink for each head.
-enum class Sinks { none = 1, per_head };
+// Attention sinks: none, one learned sink for each head, or one for each head and query, a
+// projection of the layer's input (Inkling 2).
+enum class Sinks { none = 1, per_head, per_query };
 
 // Argument of the query's scale by position.
 enum class ScaleIndex {
@@ -50,6 +51,19 @@ enum class FrequencyScale {
 // Heads whose outputs are subtracted: those of the first half and of the second
 // (gnomon/attention/differential.h).
 enum class HeadPairs { none = 1, differential };
+
+// Convolution of k and v after their projection (gnomon/attention/short_convolution.h). The
+// caller applies it, before `prepare`, and keeps its state.
+enum class ConvolutionWeights {
+  fixed = 1,  // trained weights of each channel
+  dynamic,    // and weights of each head, computed from the input of the projection
+};
+struct LayerConvolution {
+  std::int64_t taps = 0;
+  ConvolutionWeights weights = {};
+  double scale = 1;
+  bool operator==(const LayerConvolution&) const = default;
+};
 
 // Where the table of an embedding encoding is added.
 enum class TableInput {
@@ -116,6 +130,7 @@ struct LayerAttention {
   double softmax_scale = 0;  // scale of q.k before the factor of an encoding
   std::optional<double> softcap = {};
   Sinks sinks = Sinks::none;
+  std::int64_t sink_inputs = 0;  // width C of the input of Sinks::per_query
   std::optional<LayerNorm> query_norm = {}, key_norm = {};
   std::optional<HeadNorm> value_norm = {};  // norm of v, without weights (Gemma 4)
   double value_scale = 1;                   // factor on v (MiMo-V2)
@@ -129,6 +144,7 @@ struct LayerAttention {
   OutputGate output_gate = OutputGate::none;
   FrequencyScale frequency_scale = FrequencyScale::none;
   HeadPairs head_pairs = HeadPairs::none;
+  std::optional<LayerConvolution> convolution = {};
   // An indexer selects so many keys for each query. lower_layer refuses more keys than that.
   std::optional<std::int64_t> indexed_keys = {};
 
@@ -148,7 +164,7 @@ enum class TensorLayout {
 struct ParameterTensor {
   // Name of the parameter, as in model::parameters ("table", "t5.buckets"). Parameters of
   // attention: "rotary.alpha", "query_scale.slope", "query_scale.offset", "sinks",
-  // "query_norm.weight", "query_norm.bias", "key_norm.weight", "key_norm.bias",
+  // "sinks.weight", "query_norm.weight", "query_norm.bias", "key_norm.weight", "key_norm.bias",
   // "compression.bias", "compression.weight", "index.bias", "index.weight".
   std::string parameter;
   // End of the tensor's name, with {} for the layer: "layers.{}.self_attn.sinks". '|' separates

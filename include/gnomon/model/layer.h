@@ -62,11 +62,19 @@ struct LayerTokens {
 
 // Returns the parameters of a layer in the order of `values`: those of the mixture, then
 // "rotary.alpha" [1, R/2], "query_scale.slope" and "query_scale.offset" [H, 1], "sinks" [H, 1],
-// "query_norm.weight", "query_norm.bias", "key_norm.weight", "key_norm.bias", each [1 or H, D],
-// if the layer has them (Llama 4's norms have none). Layers with compressed keys:
-// "compression.bias" [m, N D] and "compression.weight" [1, D], then "index.bias" and
-// "index.weight" of the same shapes for the index heads.
+// "sinks.weight" [H, C] (Sinks::per_query), "query_norm.weight", "query_norm.bias",
+// "key_norm.weight", "key_norm.bias", each [1 or H, D], if the layer has them (Llama 4's norms
+// have none). Layers with compressed keys: "compression.bias" [m, N D] and "compression.weight"
+// [1, D], then "index.bias" and "index.weight" of the same shapes for the index heads.
 std::vector<Parameter> layer_parameters(const LayerGroup& group);
+// Returns the token terms of a layer: those of the mixture, and `sinks` of Sinks::per_query.
+std::vector<TermShape> layer_terms(const LayerGroup& group);
+// Computes these terms for the tokens of the plan, which lower_layer made with these values.
+// Relative queries are multiplied by the query scale of the plan, as queries are in `prepare`.
+// x, out and tokens: as compute_terms. Throws as compute_terms.
+void compute_layer_terms(const LayerGroup& group, const LayerPlan& plan,
+                         std::span<const View<const float, 2>> values, View<const float, 3> x,
+                         const TokenTermOutputs& out, const Positions* tokens = nullptr);
 
 // Returns the plan of a layer for these tokens. `prepare` rotates keys, before they are stored
 // in a cache. `values`: one matrix for each of layer_parameters. A norm matrix without data
@@ -111,8 +119,7 @@ class ModelPlan {
   // Returns the plan of a layer, valid until the next set_tokens. Throws std::invalid_argument
   // if the layer is unsupported or set_tokens was not called.
   const LayerPlan& layer(std::int64_t layer) const;
-  // Computes the token terms of a layer, if its position encoding has any. x: the input of the
-  // layer; out: as compute_terms.
+  // compute_layer_terms of a layer, for the tokens of set_tokens. Throws as `layer`.
   void compute_terms(std::int64_t layer, View<const float, 3> x, const TokenTermOutputs& out,
                      const Positions* tokens = nullptr) const;
 

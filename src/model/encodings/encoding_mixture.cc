@@ -54,6 +54,11 @@ class Merger {
          [&] { to_.stick_breaking = from.stick_breaking; });
     take("use cosines of queries and keys", !from.cosine.empty(), name, cosine_,
          [&] { to_.cosine = std::move(from.cosine); });
+    take("change the products of queries and keys",
+         from.product != PairProduct::dot || from.polar.has_value(), name, product_, [&] {
+           to_.product = from.product;
+           to_.polar = std::move(from.polar);
+         });
   }
 
  private:
@@ -112,7 +117,7 @@ class Merger {
 
   LayerPlan& to_;
   // Name of the encoding with that part.
-  std::string table_, bias_, cumulative_, relative_, sticks_, token_angles_, cosine_;
+  std::string table_, bias_, cumulative_, relative_, sticks_, token_angles_, cosine_, product_;
   struct Rotated {
     std::string holder;
     std::int64_t begin, end;  // elements of the head
@@ -127,7 +132,7 @@ bool concerns(const Encoding& encoding, const LayerGradient& grad) {
   return (includes(places, Place::embeddings) && grad.table.data()) ||
          (includes(places, Place::queries_and_keys) && !grad.frequencies.empty()) ||
          (includes(places, Place::scores) &&
-          (!grad.bias.values.empty() || !grad.cosine.empty())) ||
+          (!grad.bias.values.empty() || !grad.cosine.empty() || !grad.phases.empty())) ||
          (includes(places, Place::keys_and_values) &&
           (!r.keys.empty() || !r.queries.empty() || !r.values.empty() || !r.shift.empty() ||
            !r.projected.empty() || !r.contextual.empty()));

@@ -11,8 +11,8 @@ namespace gnomon::model {
 template <>
 struct Entry<SelectiveRotary> : EntryOf<SelectiveRotary> {
   static constexpr EncodingInfo infos[] = {
-      {"selective", "Selective rotary (Selective RoPE)", "Selective RoPE",
-       Place::queries_and_keys, Sharing::each_layer,
+      {"selective", "Selective RoPE", "selective rotary", Place::queries_and_keys,
+       Sharing::each_layer,
        "each token turns queries and keys further by angles computed from it",
        "z_t = W2 W1 n_t, n_t = x_t with heads of length 1\n"
        "angle[t, h, i] = T_i sum_(s <= t) conv(z)[s, h, i]\n"

@@ -9,8 +9,8 @@ const std::vector<Family>& all_families() {
     Families add;
     for (const auto lineage :
          {add_audio_encoder, add_bert, add_deepseek, add_encoder_decoder, add_gemma, add_glm,
-          add_gpt, add_granite, add_hybrid, add_llama, add_multimodal, add_qwen, add_refused,
-          add_rotary_tower, add_sliding, add_speech, add_vit, add_window_tower})
+          add_gpt, add_granite, add_hybrid, add_inkling, add_llama, add_multimodal, add_qwen,
+          add_refused, add_rotary_tower, add_sliding, add_speech, add_vit, add_window_tower})
       lineage(add);
     std::vector<Family> rows = std::move(add).rows();
     std::stable_sort(rows.begin(), rows.end(), [](const Family& a, const Family& b) {

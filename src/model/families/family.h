@@ -403,6 +403,7 @@ void add_glm(Families& add);
 void add_gpt(Families& add);
 void add_granite(Families& add);
 void add_hybrid(Families& add);
+void add_inkling(Families& add);
 void add_llama(Families& add);
 void add_multimodal(Families& add);
 void add_qwen(Families& add);

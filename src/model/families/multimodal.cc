@@ -39,7 +39,7 @@ void add_multimodal(Families& add) {
                    "sam2_vision_model",
                    "speech-encoder-decoder",
                    "t5gemma",
-                   "t5gemma2",
+
                    "vision-encoder-decoder",
                    "vitmatte",
                    "vitpose",
@@ -49,8 +49,7 @@ void add_multimodal(Families& add) {
       part("encoder_config", "*_local_encoder"), part("global_config", "*_global_transformer"),
       part("patcher_config", "*_patcher"));
   add(multimodal, {"chmv2"}, part("backbone_config", "dinov3_vit"));
-  add(multimodal,
-      {"cohere_compass", "deepseek_ocr2", "hunyuan_vl", "inkling2", "pp_formulanet", "slanext"},
+  add(multimodal, {"cohere_compass", "deepseek_ocr2", "hunyuan_vl", "pp_formulanet", "slanext"},
       part("vision_config", "*_vision"));
   add(multimodal, {"colmodernvbert"}, part("vlm_config", "modernvbert"));
   add(multimodal, {"colpali"},
@@ -79,7 +78,8 @@ void add_multimodal(Families& add) {
   add(multimodal, {"diffusion_gemma"}, part("vision_config", "gemma4_vision"));
   add(multimodal, {"dots3_note"}, language("*_text"),
       part("vision_config", "*_vision_encoder"));
-  add(multimodal, {"esmfold2"}, part("esmc_config", "esmc"));
+  add(multimodal, {"esmfold2"}, refused("its attention has biases of pairs of residues"),
+      part("esmc_config", "esmc"));
   add(multimodal, {"exaone4_5"}, language("exaone4"), part("vision_config", "*_vision"));
   add(multimodal, {"flava"}, language("*_text_model"), part("image_config", "*_image_model"));
   add(multimodal, {"florence2"}, language("bart"));
@@ -94,6 +94,8 @@ void add_multimodal(Families& add) {
   add(multimodal, {"idefics2"}, language("mistral"), part("vision_config", "*_vision"));
   add(multimodal, {"idefics3", "smolvlm"}, language("llama"),
       part("vision_config", "*_vision"));
+  add(multimodal, {"inkling2"}, language("*_text"), part("vision_config", "*_vision"));
+  add(multimodal, {"inkling_mm_model"}, language("inkling_text"));
   add(multimodal, {"instructblip", "instructblipvideo"}, language("opt"),
       part("vision_config", "*_vision_model"), part("qformer_config", "*_qformer"));
   add(multimodal, {"janus"}, language("llama"), part("vision_config", "*_vision_model"));

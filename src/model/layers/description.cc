@@ -64,6 +64,11 @@ void put_rare(const LayerAttention& attention, OrderedJson& json) {
     json["output_gate"] =
         attention.output_gate == OutputGate::per_head ? "per_head" : "per_channel";
   if (attention.frequency_scale == FrequencyScale::learned) json["frequency_scale"] = "learned";
+  if (const auto& convolution = attention.convolution)
+    json["convolution"] = {
+        {"taps", convolution->taps},
+        {"weights", convolution->weights == ConvolutionWeights::fixed ? "fixed" : "dynamic"},
+        {"scale", convolution->scale}};
   if (attention.head_pairs == HeadPairs::differential) json["head_pairs"] = "differential";
   if (attention.indexed_keys) json["indexed_keys"] = *attention.indexed_keys;
 }
@@ -88,7 +93,9 @@ void put_attention(const LayerGroup& group, std::int64_t length, OrderedJson& js
                          {"width", attention.partition->width},
                          {"shift", attention.partition->shift}};
   json["softcap"] = or_null(attention.softcap);
-  json["sinks"] = attention.sinks == Sinks::per_head ? "per_head" : "none";
+  json["sinks"] = attention.sinks == Sinks::per_head    ? "per_head"
+                  : attention.sinks == Sinks::per_query ? "per_query"
+                                                        : "none";
   if (attention.values == ValueSource::keys) json["values"] = "keys";
   if (attention.output == OutputRotation::inverse) json["output_rotation"] = "inverse";
   if (attention.compression) {

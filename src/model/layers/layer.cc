@@ -178,6 +178,8 @@ std::vector<Parameter> layer_parameters(const LayerGroup& group) {
     all.push_back({"query_scale.offset", group.heads, 1, 0, 1});
   }
   if (attention.sinks == Sinks::per_head) all.push_back({"sinks", group.heads, 1});
+  if (attention.sinks == Sinks::per_query)
+    all.push_back({"sinks.weight", group.heads, attention.sink_inputs});
   const auto norm = [&](const std::optional<LayerNorm>& one, const char* name,
                         std::int64_t heads) {
     if (!one) return;

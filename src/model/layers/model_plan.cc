@@ -253,12 +253,9 @@ void ModelPlan::set_tokens(const LayerTokens& tokens) {
 
 void ModelPlan::compute_terms(std::int64_t layer, View<const float, 3> x,
                               const TokenTermOutputs& out, const Positions* tokens) const {
-  group_of(model_, layer, part_);
+  const LayerPlan& plan = this->layer(layer);
   const Kept& kept = *layers_[static_cast<std::size_t>(layer)];
-  const auto values = kept.values();
-  model::compute_terms(kept.group->position,
-                       std::span(values).first(parameters(kept.group->position).size()), x, out,
-                       tokens);
+  compute_layer_terms(*kept.group, plan, kept.values(), x, out, tokens);
 }
 
 const LayerPlan& ModelPlan::layer(std::int64_t layer) const {

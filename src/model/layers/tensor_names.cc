@@ -20,7 +20,9 @@ constexpr CheckpointName attention_names[] = {
     {"query_scale.slope", "layers.{}.self_attn.softmax_scaling.scale"},
     {"query_scale.offset", "layers.{}.self_attn.softmax_scaling.bias"},
     {"sinks", "layers.{}.self_attn.sinks|layers.{}.self_attn.attention_sink_bias"},
+    {"sinks.weight", "layers.{}.self_attn.sink_proj.weight"},
     {"query_norm.weight",
+     "layers.{}.self_attn.q_l2_clip.scale|"
      "layers.{}.self_attn.q_norm.weight|layers.{}.self_attn.q_layernorm.weight|"
      "layers.{}.self_attn.query_layernorm.weight|layers.{}.attn.q_norm.weight|"
      "blocks.{}.attn.q_norm.weight|layer.{}.attention.q_norm.weight|"
@@ -88,6 +90,7 @@ std::vector<ParameterTensor> tensors_of(const LayerGroup& group) {
     add("query_scale.offset");
   }
   if (attention.sinks == Sinks::per_head) add("sinks");
+  if (attention.sinks == Sinks::per_query) add("sinks.weight");
   for (const auto& [norm, name] : {std::pair(&attention.query_norm, "query_norm"),
                                    std::pair(&attention.key_norm, "key_norm")}) {
     if (!*norm || (*norm)->weights == NormWeights::none) continue;

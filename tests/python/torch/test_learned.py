@@ -128,3 +128,33 @@ def test_casts_do_not_round_frequencies():
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call(torch.randn(1, 2, 5, 8), torch.rand(4))
+
+
+@pytest.mark.parametrize("pairing", ["halves", "adjacent"])
+def test_learned_frequencies_of_the_list(pairing):
+    """gnomon.torch.RotaryLearned in attention: alpha 0 is rotary, and its gradient is that of
+    rotate_by_frequencies; decoding and packing included."""
+    module = gt.RotaryLearned(rotary_dim=8, pairing=pairing, head_offset=2)
+    q, k, v = (torch.randn(2, 3, 7, 12, requires_grad=True) for _ in range(3))
+    plain = gt.attention(q, k, v, gnomon.Rotary(rotary_dim=8, pairing=pairing, head_offset=2),
+                         visibility="causal")
+    torch.testing.assert_close(module.attend(q, k, v, visibility="causal"), plain, atol=0, rtol=0)
+    with torch.no_grad():
+        module.alpha.copy_(torch.tensor([0.3, -0.2, 1.0, -1.0]))
+    sequences = torch.tensor([0, 0, 0, 1, 1, 1, 1])
+    positions = torch.tensor([4, 5, 6, 0, 1, 2, 9])
+    got = module.attend(q, k, v, visibility="causal", positions=positions, sequences=sequences)
+    turned = module.rotate(q, k, positions)
+    want = gt.attention(*turned, v, visibility="causal", sequences=sequences)
+    torch.testing.assert_close(got, want, atol=2e-6, rtol=0)
+    leaves = [q, k, v, module.alpha]
+    for one, other in zip(torch.autograd.grad(weighted(got), leaves),
+                          torch.autograd.grad(weighted(want), leaves)):
+        torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
+    by_operators = module.attend(q, k, v, visibility="causal", positions=positions,
+                                 sequences=sequences, bias=torch.zeros(1, 1, 7, 7))
+    torch.testing.assert_close(by_operators, want, atol=2e-6, rtol=0)
+    torch.testing.assert_close(torch.autograd.grad(weighted(by_operators), [module.alpha])[0],
+                               torch.autograd.grad(weighted(module.attend(
+                                   q, k, v, visibility="causal", positions=positions,
+                                   sequences=sequences)), [module.alpha])[0], atol=2e-5, rtol=1e-4)

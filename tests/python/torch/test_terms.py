@@ -73,6 +73,43 @@ def test_fox_is_that_of_flash_linear_attention(naive) -> None:
         torch.testing.assert_close(one, other, atol=2e-5, rtol=1e-4)
 
 
+def selective_reference(module: gt.PositionEncoding, x: torch.Tensor, q: torch.Tensor,
+                        k: torch.Tensor) -> list[torch.Tensor]:
+    """q and k rotated as in the module of arXiv:2511.17388, in double: the l2 norm of each head,
+    two linear layers, a causal depthwise convolution, a sum, T_n = 500000^(-2n/d), halves."""
+    down, up, conv = (one.detach().double() for one in module.parameters())
+    n = x.double().unflatten(-1, (H, C // H))
+    n = (n / (n.square().sum(-1, keepdim=True) + 1e-6).sqrt()).flatten(-2)
+    phi = (n @ down.T @ up.T).transpose(1, 2)
+    phi = torch.nn.functional.conv1d(torch.nn.functional.pad(phi, (3, 0)), conv.view(-1, 1, 4),
+                                     groups=phi.shape[1])
+    temperature = 1 / 500000 ** (torch.arange(0, D, 2, dtype=torch.float64) / D)
+    angle = phi.cumsum(-1).unflatten(1, (H, D // 2)).transpose(2, 3) * temperature
+    cos, sin = angle.cos(), angle.sin()
+    found = []
+    for one in (q.double(), k.double()):
+        a, b = one[..., :D // 2], one[..., D // 2:]
+        found.append(torch.cat([a * cos - b * sin, a * sin + b * cos], -1))
+    return found
+
+
+def test_selective_rotary_is_that_of_the_released_code() -> None:
+    module, x = module_of("selective"), torch.randn(B, T, C)
+    q, k, v = heads()
+    q2, k2 = selective_reference(module, x, q, k)
+    want = torch.nn.functional.scaled_dot_product_attention(q2, k2, v.double(), is_causal=True)
+    got = module.attend(q, k, v, visibility="causal", hidden=x)
+    torch.testing.assert_close(got.double(), want, atol=2e-6, rtol=0)
+    # By operators of PyTorch, for double.
+    got = module.attend(q, k, v, visibility="causal", hidden=x,
+                        bias=torch.zeros(1, 1, T, T))
+    torch.testing.assert_close(got.double(), want, atol=2e-6, rtol=0)
+    with pytest.raises(ValueError, match="the heads of angles must divide those of x, 2, got 4"):
+        module.attend(q, k[:, :2], v[:, :2], visibility="causal", hidden=x)
+    with pytest.raises(ValueError, match="must be used by attend, with hidden, got selective"):
+        module.rotate(q, k)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_decoding_equals_the_full_pass(kind: str) -> None:
     """Each query in a call of its own, with the hidden rows of all keys so far."""

@@ -50,7 +50,8 @@ class Theirs:
             torch.nn.init.normal_(one, 1 if "norm" in name else 0, 0.5)
         self.rotary = DeepseekV4RotaryEmbedding(self.config)
 
-    def __call__(self, x: torch.Tensor, first: int = 0, cache: Any = None) -> torch.Tensor:
+    def __call__(self, x: torch.Tensor, first: int = 0, cache: Any = None,
+                 grad: bool = False) -> torch.Tensor:
         tokens = x.shape[1]
         ids = torch.arange(first, first + tokens)[None].expand(x.shape[0], -1)
         angles = {kind: self.rotary(x, position_ids=ids, layer_type=kind)
@@ -59,7 +60,7 @@ class Theirs:
         distance = ids[0][:, None] - torch.arange(first - kept, first + tokens)
         seen = (distance >= 0) & (distance < WINDOW)
         mask = torch.where(seen, 0.0, -torch.inf)[None, None].expand(x.shape[0], 1, -1, -1)
-        with torch.no_grad():
+        with torch.set_grad_enabled(grad):
             return self.attention(x, position_embeddings=angles, position_ids=ids,
                                   attention_mask=mask, past_key_values=cache)[0]
 
@@ -116,7 +117,10 @@ class Ours:
                 entries = self.entries(self.of.compressor, x, plan, 0)
                 if self.indexer is not None:
                     self.selected = self.select(x, residual, plan)
-                out = gnomon.compressed_attention(q, kv, entries, plan, selected=self.selected)
+                lse = np.empty((BATCH, HEADS, tokens), np.float32)
+                out = gnomon.compressed_attention(q, kv, entries, plan, lse=lse,
+                                                  selected=self.selected)
+                self.call = plan, q, kv, entries, out, lse
             grouped = torch.from_numpy(out).reshape(*x.shape[:2], 2, -1)
             return self.of.o_b_proj(self.of.o_a_proj(grouped).flatten(2))
 
@@ -157,6 +161,44 @@ def test_decoding(layer: int, prompt: int) -> None:
         got = ours(x[:, first:end], first)
         assert (got - wanted).abs().max() < 1e-5 * whole.abs().max()
         assert (got - whole[:, first:end]).abs().max() < 1e-5 * whole.abs().max()
+
+
+@pytest.mark.parametrize("layer", [1, 2])
+def test_gradients(layer: int) -> None:
+    """From the output of attention to the compressor's projections, by torch's autograd."""
+    theirs = Theirs(layer)
+    compressor, kept = theirs.attention.compressor, {}
+
+    def keep(name: str, x: torch.Tensor) -> None:
+        if x.requires_grad:  # not in the calls of `Ours`
+            x.retain_grad()
+            kept[name] = x
+
+    compressor.kv_proj.register_forward_hook(lambda *call: keep("values", call[-1]))
+    compressor.gate_proj.register_forward_hook(lambda *call: keep("gates", call[-1]))
+    theirs.attention.o_a_proj.register_forward_pre_hook(lambda _, args: keep("out", args[0]))
+    with torch.enable_grad():
+        theirs(inputs(), grad=True).square().sum().backward()
+    ours = Ours(theirs)
+    ours(inputs())
+    plan, q, kv, entries, out, lse = ours.call
+    grad = {name: x.grad.numpy().reshape(BATCH, TOKENS, -1, HEAD_DIM)
+            for name, x in kept.items()}
+    made = [np.empty_like(x) for x in (q, kv, entries)]
+    sinks = np.empty(HEADS)
+    gnomon.compressed_attention_backward(
+        q, kv, entries, plan, out, lse, grad["out"], q_grad=made[0], kv_grad=made[1],
+        entries_grad=made[2], selected=ours.selected, sinks_grad=sinks)
+    values, gates = ours.project(compressor, inputs(), HEAD_DIM)
+    dv, dg = np.empty_like(values), np.empty_like(gates)
+    bias, weight = np.empty(compressor.position_bias.numel()), np.empty(HEAD_DIM)
+    gnomon.compress_keys_backward(values, gates, plan, made[2], values_grad=dv, gates_grad=dg,
+                                  bias_grad=bias, weight_grad=weight)
+    for got, wanted in ((dv, grad["values"]), (dg, grad["gates"]),
+                        (bias, compressor.position_bias.grad.numpy().ravel()),
+                        (weight, compressor.kv_norm.weight.grad.numpy()),
+                        (sinks, theirs.attention.sinks.grad.numpy())):
+        np.testing.assert_allclose(got, wanted, 0, 2e-5 * np.abs(wanted).max())
 
 
 SPELLINGS = {

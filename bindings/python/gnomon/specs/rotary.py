@@ -21,6 +21,7 @@ __all__ = [
     "MRope",
     "NoScaling",
     "NtkScaling",
+    "Pope",
     "ProportionalScaling",
     "Rotary",
     "RotaryLearned",
@@ -317,12 +318,31 @@ class XPos(Encoding):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Pope(Encoding):
+    """PoPE: elements are magnitudes by softplus; their phases depend on the position only.
+
+    Source: Gopalakrishnan et al. 2025, arXiv:2509.10534.
+
+    heads: H; at least 1
+    head_dim: D; at least 1
+    base: greater than 1
+    """
+
+    kind = "pope"
+    heads: int
+    head_dim: int
+    base: float = 10000.0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class RotaryLearned(Encoding):
     """Learned rotary (LeRoPE): rotary with trained frequencies.
 
     Source: Mistral AI 2026, arXiv:2607.10134.
 
     rotary_dim: R; even, at least 2
+    base: `rope_theta` in Hugging Face configs; greater than 1
+    head_offset: first rotated element of the head; not negative
     """
 
     kind = "rotary-learned"
@@ -334,8 +354,7 @@ class RotaryLearned(Encoding):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SelectiveRotary(Encoding):
-    """Selective rotary (Selective RoPE): each token turns queries and keys further by angles
-    computed from it.
+    """Selective RoPE: each token turns queries and keys further by angles computed from it.
 
     Source: Movahedi et al. 2025, arXiv:2511.17388.
 

@@ -19,7 +19,7 @@ from .._spec import Encoding
 from . import _kernels, _plans, _walk
 from ._lowering import bias_form, dense, frozen
 from ._registry import call
-from ._rotation import rotary_plan, rotated, rotations
+from ._rotation import learned_frequencies, rotary_plan, rotated, rotations
 from ._terms import has_form, scale_factor
 
 _compiling = torch.compiler.is_dynamo_compiling
@@ -176,12 +176,17 @@ def _both_rotations(rotary: tuple[Encoding, ...], length: int) -> tuple[float, l
 
 def prepared(q: Tensor, k: Tensor, mixture: Sequence[Encoding], parameters: Sequence[Tensor],
              query_at: Tensor, at: Tensor, softmax_scale: float | None,
-             length: int) -> tuple[Tensor, Tensor, float]:
-    """Returns rotated and scaled q and k, [B, H, T, D], and the scale of their products."""
+             length: int, increments: Tensor | None = None) -> tuple[Tensor, Tensor, float]:
+    """Returns rotated and scaled q and k, [B, H, T, D], and the scale of their products.
+
+    increments: of the angles of all keys (selective rotary), [B, S, Ha, R/2].
+    """
     kind = torch.float64 if q.dtype == torch.float64 else torch.float32
     scale = 1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale
     rotary = tuple(one for one in mixture if "queries and keys" in one.enters)
-    if rotary:
+    if any(isinstance(one, (specs.RotaryLearned, specs.SelectiveRotary)) for one in rotary):
+        q, k = _by_trained_angles(q, k, mixture, parameters, query_at, at, increments)
+    elif rotary:
         factor, texts = _both_rotations(rotary, length)
         scale *= factor
         if isinstance(rotary[0], specs.Vjepa2):
@@ -204,6 +209,37 @@ def prepared(q: Tensor, k: Tensor, mixture: Sequence[Encoding], parameters: Sequ
             k, scale = torch.nn.functional.normalize(k, dim=-1), 1.0
         first += count
     return q, k, scale
+
+
+def _by_trained_angles(q: Tensor, k: Tensor, mixture: Sequence[Encoding],
+                       parameters: Sequence[Tensor], query_at: Tensor, at: Tensor,
+                       increments: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Rotates by trained frequencies, or by the sums of increments [B, S, Ha, R/2].
+
+    The rows of a sequence must be adjacent: scores depend on differences of the sums.
+    """
+    first = 0
+    for one in mixture:
+        if isinstance(one, specs.RotaryLearned):
+            pairing, head_offset = one.pairing, one.head_offset
+            rates = learned_frequencies(one, parameters[first]).to(q.device)
+            angles = [(tokens if tokens.dim() == 2 else tokens[None]).double()[:, None, :, None]
+                      * rates for tokens in (query_at, at)]
+        elif isinstance(one, specs.SelectiveRotary):
+            if increments is None:
+                raise ValueError("[attention] angles must be given for selective, got None")
+            pairing, head_offset = "halves", 0
+            sums = increments.double().cumsum(1).transpose(1, 2)
+            angles = [x if x.shape[1] in (1, y.shape[1]) else
+                      x.repeat_interleave(y.shape[1] // x.shape[1], 1)
+                      for x, y in ((sums[:, :, sums.shape[2] - q.shape[2]:], q), (sums, k))]
+        elif "queries and keys" in one.enters:
+            raise ValueError("[attention] the encodings must have one rotation, "
+                             f"got {', '.join(two.kind for two in mixture)}")
+        first += len(one.parameters())
+    q, k = (_kernels.rotated(x, angle.cos(), angle.sin(), pairing, head_offset, True, False)
+            for x, angle in zip((q, k), angles, strict=True))
+    return q, k
 
 
 def bias_of(mixture: Sequence[Encoding], parameters: Sequence[Tensor], query_at: Tensor,
@@ -300,7 +336,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     queries, keys = q.shape[2], k.shape[2]
     query_at, at, query_of, of, plain = _positions(a, queries, keys, q.device)
     named = a.named(terms)
-    unknown = set(named) - {"gates", "log_gates"}
+    unknown = set(named) - {"gates", "log_gates", "angles"}
     if unknown:
         raise ValueError("[attention] these terms of the tokens have no dropout, no float64 "
                          f"parameters and no export to ONNX: {', '.join(unknown)}")
@@ -308,7 +344,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
         own = bias_of(mixture, parameters, query_at, at, named.get("gates"), plain, kind)
         bias = own if bias is None else bias if own is None else own + bias
     _walk.check(a, mixture, sinks, bias)
-    q, k, scale = prepared(q, k, mixture, parameters, query_at, at, a.softmax_scale, a.length)
+    q, k, scale = prepared(q, k, mixture, parameters, query_at, at, a.softmax_scale, a.length,
+                            named.get("angles"))
     group = q.shape[1] // k.shape[1]
     if group > 1:
         k, v = (one.repeat_interleave(group, 1) for one in (k, v))

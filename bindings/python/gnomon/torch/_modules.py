@@ -14,9 +14,10 @@ from .._spec import Encoding, usual
 from . import _functions, _kernels
 from ._attention import attention
 from ._functions import Layout, Visibility
+from ._learned import rotate_by_frequencies
 from ._lowering import bias_form, dense, frozen, mixture_of, thawed
 from ._names import Stored, stored
-from ._rotation import rotary_plan, rotated, rotations
+from ._rotation import learned_frequencies, rotary_plan, rotated, rotations
 from ._terms import terms_of
 
 
@@ -148,6 +149,9 @@ class PositionEncoding(Matrices):
         Raises ValueError if the encoding has no rotation.
         """
         mixture, texts = self._part("queries and keys")
+        if any(isinstance(one, specs.SelectiveRotary) for one in mixture):
+            raise ValueError("[rotate] an encoding whose angles depend on the tokens must be used "
+                             f"by attend, with hidden, got {self._names()}")
         _kernels.check_heads(q)
         _kernels.check_heads(k)
         axis = 2 if layout == "heads_tokens" else 1
@@ -161,6 +165,13 @@ class PositionEncoding(Matrices):
             at = positions + first_query
         elif positions is not None:
             at = positions[..., first_query:]
+        if isinstance(mixture[0], specs.RotaryLearned):
+            learned = mixture[0]
+            rates = learned_frequencies(learned, self._matrices((learned,))[0])
+            both = (rotate_by_frequencies(x, rates, to, pairing=learned.pairing,
+                                          head_offset=learned.head_offset, layout=layout)
+                    for x, to in ((q, at), (k, positions)))
+            return tuple(both)  # type: ignore[return-value]
         # Encodings with one axis have tables for all lengths; others are lowered for these tokens.
         spec = mixture[0]
         one_axis = isinstance(spec, specs.Rotary) or not getattr(spec, "axes", (0,))
@@ -217,7 +228,7 @@ class PositionEncoding(Matrices):
                    visibility=visibility, left=left, right=right, softmax_scale=softmax_scale,
                    cap=cap, sinks=sinks, positions=positions, query_positions=query_positions,
                    sequences=sequences, query_sequences=query_sequences,
-                   terms=self._terms(hidden, q, k, layout), length=length, **masks)
+                   terms=self._terms(hidden, q, k, layout, sequences), length=length, **masks)
 
     def bias(self, queries: Any, keys: Any = None, *, device: Any = None,
              dtype: torch.dtype = torch.float32) -> Tensor:
@@ -260,6 +271,8 @@ class PositionEncoding(Matrices):
         """`embed`, `rotate`, `bias` or `attend`: the natural one of the encoding (see above)."""
         one: dict[str, Any] = {"embeddings": self.embed, "queries and keys": self.rotate,
                                "scores": self.bias}
+        if any(isinstance(spec, specs.SelectiveRotary) for spec in self.mixture):
+            return self.attend(*inputs, **options)
         return one.get(self.enters, self.attend)(*inputs, **options)
 
     def extra_repr(self) -> str:
@@ -285,13 +298,13 @@ class PositionEncoding(Matrices):
                 found.append(matrix if matrix.dtype == torch.float64 else matrix.float())
         return found
 
-    def _terms(self, hidden: Tensor | None, q: Tensor, k: Tensor,
-               layout: Layout) -> dict[str, Tensor]:
+    def _terms(self, hidden: Tensor | None, q: Tensor, k: Tensor, layout: Layout,
+               sequences: Any) -> dict[str, Tensor]:
         axis = 2 if layout == "heads_tokens" else 1
         all_terms: dict[str, Tensor] = {}
         for spec in self._parts["attention"][0]:
             all_terms |= terms_of(spec, self._matrices((spec,)), hidden, q.shape[axis],
-                                  k.shape[axis])
+                                  k.shape[axis], sequences)
         return all_terms
 
 

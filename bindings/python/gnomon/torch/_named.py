@@ -116,6 +116,14 @@ class XPos(Named):
     spec_type = specs.XPos
 
 
+class RotaryLearned(Named):
+    spec_type = specs.RotaryLearned
+
+
+class SelectiveRotary(Named):
+    spec_type = specs.SelectiveRotary
+
+
 class Alibi(Named):
     spec_type = specs.Alibi
 
@@ -168,6 +176,18 @@ class Fox(Named):
     spec_type = specs.Fox
 
 
+class Wall(Named):
+    spec_type = specs.Wall
+
+
+class PathAttention(Named):
+    spec_type = specs.PathAttention
+
+
+class Pope(Named):
+    spec_type = specs.Pope
+
+
 class Graphormer(Named):
     spec_type = specs.Graphormer
 
@@ -192,6 +212,10 @@ class Decomposed(Named):
     spec_type = specs.Decomposed
 
 
+class RelativeLogits(Named):
+    spec_type = specs.RelativeLogits
+
+
 __all__ = [
     "Alibi",
     "AxialLearned",
@@ -213,12 +237,17 @@ __all__ = [
     "Learned",
     "LearnedFourier",
     "MRope",
+    "PathAttention",
     "PathDegree",
     "PathLaplacian",
     "PathRandomWalk",
+    "Pope",
+    "RelativeLogits",
     "Rotary",
+    "RotaryLearned",
     "Sandwich",
     "ScaledRotary",
+    "SelectiveRotary",
     "Shaw",
     "Sinusoidal",
     "SinusoidalGrid",
@@ -230,6 +259,7 @@ __all__ = [
     "TransformerXl",
     "UniversalTransformer",
     "Vjepa2",
+    "Wall",
     "WavLm",
     "XPos",
 ]

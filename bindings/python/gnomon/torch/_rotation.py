@@ -14,6 +14,14 @@ from ._lowering import thawed
 from ._plans import kept, numbers
 
 
+def learned_frequencies(spec: specs.RotaryLearned, alpha: Tensor) -> Tensor:
+    """Returns the frequencies of learned rotary, base^(-2i/R) exp(alpha_i), [R/2]. alpha: [R/2, 1].
+    """
+    plain = _core.rotary_frequencies(specs.Rotary(
+        rotary_dim=spec.rotary_dim, pairing=spec.pairing, base=spec.base)).inv_freq
+    return torch.from_numpy(plain).to(alpha.device) * alpha[:, 0].double().exp()
+
+
 @functools.lru_cache(maxsize=32)
 def rotary_plan(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: int) -> _core.Plan:
     """Returns the plan of rotary encodings for tokens of `frozen`. The last plans are kept."""
@@ -27,6 +35,11 @@ def rotations(mixture: tuple[Encoding, ...], queries: Any, keys: Any, length: in
     """Returns the rotations of q and of k for `rotated`, on a device. The last ones are kept."""
     if not mixture:
         return None, None
+    trained = [one.kind for one in mixture
+               if isinstance(one, (specs.RotaryLearned, specs.SelectiveRotary))]
+    if trained:
+        raise ValueError("[flex] rotations by trained angles must be computed by "
+                         f"gnomon.torch.attention on the CPU, got {', '.join(trained)}")
     plan = rotary_plan(mixture, queries, keys, length)
     if isinstance(mixture[0], specs.Vjepa2) and len(mixture) == 1:
         return _vjepa2_rotations(mixture[0], plan, queries, keys, device)
