@@ -319,6 +319,9 @@ class Plan:
     def has_relative(self) -> bool: ...
 
     @property
+    def changes_products(self) -> bool: ...
+
+    @property
     def cosine(self) -> list[float]:
         """
         The factor of each head in cosine attention (Swin v2); empty: dot products.
