@@ -103,12 +103,13 @@ at::Tensor cumulative_bias(const at::Tensor& log_gates, const model::Window& win
   return sums.narrow(-1, window.offset(), window.queries).unsqueeze(-1) - sums.unsqueeze(-2);
 }
 
-// Rotates x [B, T, H, D] by angles [B, T, Ha, R/2].
-at::Tensor rotated_by(const at::Tensor& angles, const TokenRotation& rotation,
-                      const at::Tensor& x) {
+// Rotates x [B, T, H, D] by angles [B, T, Ha, R/2], whose cos and sin are rounded to a type.
+at::Tensor rotated_by(const at::Tensor& angles, at::ScalarType rounded,
+                      const TokenRotation& rotation, const at::Tensor& x) {
   const std::int64_t size = rotation.rotary_dim, pairs = size / 2, end = x.size(3);
   const at::Tensor each = at::repeat_interleave(angles, x.size(2) / angles.size(2), 2);
-  const at::Tensor cos = each.cos(), sin = each.sin();
+  const at::Tensor cos = each.cos().to(rounded).to(x.scalar_type());
+  const at::Tensor sin = each.sin().to(rounded).to(x.scalar_type());
   const at::Tensor part = x.narrow(3, rotation.head_offset, size);
   const bool halves = rotation.pairing == Pairing::halves;
   const at::Tensor a = halves ? part.narrow(3, 0, pairs) : part.slice(3, 0, size, 2);
@@ -193,8 +194,9 @@ at::Tensor attend_by_operators(const Setting& setting,
       check_adjacent_sequences(window);
       angles = at::cumsum(angles, 1);  // scores depend on differences within a sequence only
     }
-    q = rotated_by(angles.narrow(1, window.offset(), window.queries), rotation, q);
-    k = rotated_by(angles, rotation, k);
+    const at::ScalarType type = q.scalar_type();
+    q = rotated_by(angles.narrow(1, window.offset(), window.queries), type, rotation, q);
+    k = rotated_by(angles, type, rotation, k);
   }
   double scale = window.softmax_scale * lowered.softmax.factor;
   if (numbers.cosine.defined()) {
@@ -214,8 +216,9 @@ at::Tensor attend_by_operators(const Setting& setting,
     const auto turned = [&](const at::Tensor& x, const Tokens& tokens) {
       const at::Tensor angles =
           tokens.ids.to(at::kDouble).unsqueeze(-1) * numbers.frequencies.to(x.device());
-      return rotated_by(there(angles).unsqueeze(2).expand({x.size(0), -1, -1, -1}), rotation,
-                        x);
+      // As in a table: cos and sin of exact angles, in float.
+      return rotated_by(angles.unsqueeze(2).expand({x.size(0), -1, -1, -1}), at::kFloat,
+                        rotation, x);
     };
     q = turned(q, query_tokens);
     k = turned(k, key_tokens);

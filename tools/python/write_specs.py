@@ -52,7 +52,7 @@ NESTED = {
 FLOATS = {"inv_freq", "resolution", "short_factors", "long_factors", "factors"}
 # Structs in which a field of the JSON is declared, if not in the spec's own.
 BORROWED = {"ScaledRotary": "Rotary", "XPos": "Rotary", "WavLm": "T5Bias", "MRope": "Rotary",
-            "AxialRotary": "Rotary", "RotaryLearned": "Rotary"}
+            "AxialRotary": "Rotary"}
 
 
 def error(core, spec):

@@ -22,8 +22,8 @@ namespace gnomon {
 struct RotaryLearned {
   std::int64_t rotary_dim = 0;  // R; even, at least 2
   Pairing pairing = {};
-  double base = 10'000.0;
-  std::int64_t head_offset = 0;
+  double base = 10'000.0;        // `rope_theta` in Hugging Face configs; greater than 1
+  std::int64_t head_offset = 0;  // first rotated element of the head; not negative
 
   bool operator==(const RotaryLearned&) const = default;
 };

@@ -234,7 +234,8 @@ class Fox(Encoding):
     heads: H; at least 1
     width: C; at least 1
     head_dim: D; required by CABLE
-    lost_weight: cumulativeBias::lost_weight. e^-10 in the paper on pruning.
+    lost_weight: the greatest share of the weights of a query that may be lost
+        (CumulativeBias); 0: none. e^-10 in the paper on pruning.
     """
 
     kind = "fox"

@@ -13,6 +13,7 @@ from .._spec import Encoding
 __all__ = [
     "Deberta",
     "Decomposed",
+    "RelativeLogits",
     "Shaw",
     "TransformerXl",
 ]
@@ -127,3 +128,25 @@ class Decomposed(Encoding):
     table_height: int = 0
     table_width: int = 0
     class_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class RelativeLogits(Encoding):
+    """Relative logits (Inkling): a small query of each token and head, met by a trained vector
+    for each distance into the past.
+
+    Source: Thinking Machines 2026, Inkling (code).
+
+    heads: H; at least 1
+    width: C; at least 1
+    rank: K; at least 1
+    extent: distances 0 to extent - 1; the window in sliding layers
+    clip: the greatest length of a query; 0: no limit, and no scale
+    """
+
+    kind = "relative-logits"
+    heads: int
+    width: int
+    rank: int = 16
+    extent: int = 1024
+    clip: float = 0.0

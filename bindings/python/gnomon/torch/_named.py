@@ -204,6 +204,10 @@ class Decomposed(Named):
     spec_type = specs.Decomposed
 
 
+class RelativeLogits(Named):
+    spec_type = specs.RelativeLogits
+
+
 __all__ = [
     "Alibi",
     "AxialLearned",
@@ -229,6 +233,7 @@ __all__ = [
     "PathLaplacian",
     "PathRandomWalk",
     "Pope",
+    "RelativeLogits",
     "Rotary",
     "RotaryLearned",
     "Sandwich",

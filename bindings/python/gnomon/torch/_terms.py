@@ -37,6 +37,18 @@ def _fox(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
     return {"log_gates": torch.nn.functional.logsigmoid(z if spec.recipe == "fox" else -z)}
 
 
+def _relative_logits(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
+                     sequences: Tensor | None) -> dict[str, Tensor]:
+    """Queries of relative logits. Source: Inkling and Inkling 2 in transformers 5.23."""
+    weight, _, *scale = parameters
+    r = torch.nn.functional.linear(hidden.to(weight.dtype), weight)
+    r = r.unflatten(-1, (spec.heads, spec.rank))
+    if scale:
+        r = r * scale[0]
+        r = r * (spec.clip / (r.norm(dim=-1, keepdim=True) + 1e-6)).clamp(max=1)
+    return {"relative_queries": r}
+
+
 def _convolved(z: Tensor, conv: Tensor, sequences: Tensor | None) -> Tensor:
     """Returns the causal convolution of z [B, T, N] with conv [N, K], within sequences."""
     tokens, total, kernel = z.shape[1], torch.zeros_like(z), conv.shape[1]
@@ -94,7 +106,7 @@ def _path(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
 
 _FORMULAS: dict[type[Encoding], Callable[..., dict[str, Tensor]]] = {
     specs.WavLm: _wavlm, specs.Fox: _fox, specs.SelectiveRotary: _selective,
-    specs.Wall: _wall, specs.PathAttention: _path}
+    specs.RelativeLogits: _relative_logits, specs.Wall: _wall, specs.PathAttention: _path}
 
 
 # Encodings that enter at the scores, but have no bias by position.
