@@ -246,7 +246,7 @@ double query_scale(const QueryTemperature& temperature, std::int64_t position,
   return factor_unchecked(temperature, position, static_cast<std::size_t>(head));
 }
 
-void query_scale_backward(const Tensor& q, const Tensor& grad,
+void query_scale_backward(const ConstTensor& q, const ConstTensor& grad,
                           const QueryTemperature& temperature, const Positions& positions,
                           std::span<double> slopes, std::span<double> offsets) {
   check(temperature);

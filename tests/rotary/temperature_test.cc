@@ -46,6 +46,60 @@ TEST(QueryTemperature, FactorsAreWithinTwoUlps) {
                   0x1p-51 * query_scale(one, position));
 }
 
+// transformers' own functions at positions 0, 2047, 100000 and 1000000, in float32: Beam's
+// compute_attention_scaling, Inkling 2's tau with a floor of 128000, and
+// MistralLarge4TextSoftmaxScaling with the scales 0.25 and -0.5 and the biases 1 and 2.
+TEST(QueryTemperature, EqualsTheCodeOfTheModels) {
+  const std::int64_t positions[] = {0, 2047, 100'000, 1'000'000};
+  const double beam[] = {1.00004888, 1.07177341, 1.47825003, 1.85761583};
+  const double inkling[] = {1, 1, 1, 1.20557261};
+  const double large4[2][4] = {{1, 2.90615463, 3.87823391, 4.45387793},
+                               {2, -1.8123095, -3.75646782, -4.90775585}};
+  const QueryTemperature heads = mistral_large4_temperature({0.25, -0.5}, {1, 2});
+  for (std::size_t i = 0; i < 4; ++i) {
+    EXPECT_NEAR(query_scale(beam_temperature(), positions[i]), beam[i], 2e-7);
+    EXPECT_NEAR(query_scale(inkling_temperature(128'000), positions[i]), inkling[i], 2e-7);
+    for (const std::int64_t head : {0, 1})
+      EXPECT_NEAR(query_scale(heads, positions[i], head), large4[head][i], 1e-6);
+  }
+}
+
+// Each head has its own factor, in every type; and the gradients of its parameters, from the
+// definition.
+TEST(QueryTemperature, ScalesHeadsByTheirOwnParameters) {
+  const QueryTemperature heads = mistral_large4_temperature({0.25, -0.5, 1.5}, {1, 2, -1});
+  const std::vector<std::uint8_t> mask{0, 1, 1, 1, 1, 1, 1, 1};
+  const Positions positions =
+      from_padding_mask(View<const std::uint8_t, 2>(mask.data(), {2, 4}), -5);
+  const auto factor = [&](std::int64_t token, std::int64_t head) {
+    if (mask[std::size_t(token)] == 0) return 1.0;
+    const auto n = static_cast<double>(positions.ids[std::size_t(token)] + 1);
+    return heads.slopes[std::size_t(head)] * std::log(n) + heads.offsets[std::size_t(head)];
+  };
+  const auto x = testing::random_tensor<double, 4>({2, 4, 3, 5}, 1);
+  const auto dy = testing::random_tensor<double, 4>({2, 4, 3, 5}, 2);
+  auto y = x;
+  scale_queries(y.view(), heads, positions);
+  std::vector<double> slopes{10, 0, 0}, offsets{0, 20, 0}, wanted(6);
+  wanted[0] = 10, wanted[4] = 20;
+  for (std::int64_t token = 0; token < 8; ++token)
+    for (std::int64_t h = 0; h < 3; ++h)
+      for (std::int64_t d = 0; d < 5; ++d) {
+        const double in = x.view()(token / 4, token % 4, h, d);
+        ASSERT_NEAR(y.view()(token / 4, token % 4, h, d), in * factor(token, h), 1e-14);
+        if (mask[std::size_t(token)] == 0) continue;
+        const double product = in * dy.view()(token / 4, token % 4, h, d);
+        wanted[std::size_t(h)] +=
+            product * std::log(static_cast<double>(positions.ids[std::size_t(token)] + 1));
+        wanted[std::size_t(3 + h)] += product;
+      }
+  query_scale_backward(x.view(), dy.view(), heads, positions, slopes, offsets);
+  for (std::size_t h = 0; h < 3; ++h) {
+    EXPECT_NEAR(slopes[h], wanted[h], 1e-13);
+    EXPECT_NEAR(offsets[h], wanted[3 + h], 1e-13);
+  }
+}
+
 template <typename T>
 void check_scaling() {
   const QueryTemperature temperature{.beta = 0.7, .length = 3, .shift = 1};
@@ -144,7 +198,29 @@ TEST(QueryTemperature, RefusesWhatItCannotMean) {
             }),
             "[temperature] position + shift must fit in 64 bits; position, "
             "got 9223372036854775807");
+  EXPECT_EQ(message_of([&] { query_scale({.length = 1, .form = TemperatureForm{}}, 0); }),
+            "[temperature] form must be floored_log, clipped_log, power or head_log, got 0");
+  EXPECT_EQ(message_of([&] { query_scale(mistral_large4_temperature({}, {}), 0); }),
+            "[temperature] head_log must have a slope and an offset for each head, got 0");
+  EXPECT_EQ(message_of([&] { query_scale({.length = 1, .slopes = {1}, .offsets = {1}}, 0); }),
+            "[temperature] slopes and offsets must be empty, except of head_log, got 1");
+  const QueryTemperature heads = mistral_large4_temperature({1, 2}, {1, 2});
+  EXPECT_EQ(message_of([&] { query_scale(heads, -1); }),
+            "[temperature] position + shift must be at least 1, got 0");
+  EXPECT_EQ(message_of([&] { query_scale(heads, 0, 2); }),
+            "[temperature] head must be one of 2, got 2");
   testing::Tensor<float, 4> q({2, 3, 1, 2});
+  EXPECT_EQ(message_of([&] { scale_queries(q.view(), heads, consecutive(3)); }),
+            "[temperature] q must have the heads of the spec, 2, got 1");
+  std::vector<double> one(1);
+  EXPECT_EQ(message_of([&] {
+              query_scale_backward(q.view(), q.view(), fine, consecutive(3), one, one);
+            }),
+            "[temperature] form must be head_log to have a gradient, got 1");
+  EXPECT_EQ(message_of([&] {
+              query_scale_backward(q.view(), q.view(), heads, consecutive(3), one, one);
+            }),
+            "[temperature] gradients must have 2 heads, got 1");
   EXPECT_EQ(message_of([&] { scale_queries(q.view(), fine, consecutive(4)); }),
             "[temperature] q must have the number of positions, 4 tokens, got 3");
   EXPECT_EQ(message_of([&] { scale_queries(q.view(), fine, consecutive(3, 0, 3)); }),

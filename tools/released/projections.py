@@ -39,6 +39,12 @@ def mistral_large4(m, of):
     return q, torch.cat([k, shared.expand(*k.shape[:3], shared.shape[-1])], -1), v
 
 
+def differential(m, of):
+    """DiffLlama: each key head has the values of two."""
+    q, k, v = (heads(of(x), m.head_dim) for x in (m.q_proj, m.k_proj, m.v_proj))
+    return q, k, torch.cat([one.repeat(1, 1, 2, 1) for one in v.chunk(2, dim=2)], -1)
+
+
 def gated(m, of):
     """Qwen3-Next: q_proj returns [query | gate] for each head."""
     q, _ = heads(of(m.q_proj), 2 * m.head_dim).chunk(2, dim=-1)
@@ -128,6 +134,7 @@ FUSED = {
     "GPT2Attention": thirds("c_attn", head_dim),
     "GPTBigCodeAttention": bigcode,
     "ModernBertAttention": thirds("Wqkv", head_dim),
+    "DiffLlamaAttention": differential,
     "BloomAttention": per_head("query_key_value", head_dim),
     "MistralLarge4TextAttention": mistral_large4,
     "ZayaAttention": lambda m, of: of(m.qkv_proj),

@@ -105,6 +105,11 @@ class Recorder:
             q, k, v = projections.split(module, self.of, query.shape[-1], value.shape[-1])
             named |= dict(zip(("attention_mask", "scaling"), arguments))
             mask = named.get("attention_mask")
+            if self.layers and self.layers[-1]["module"] is module:  # DiffLlama calls it twice
+                last = self.layers[-1]
+                last["out"] = torch.cat([last["out"], out.detach()], -1)
+                last["given"] = (query, key, torch.cat([last["given"][2], value], -1))
+                return out, weights
             layer = dict(given=(query, key, value), mask=mask, named=named, weights=weights)
             self.add(module, q, k, v, out.detach(), **layer)
             return out, weights

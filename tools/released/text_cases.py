@@ -250,6 +250,7 @@ CASES = [
         head_dim=8, sliding_window=5, layer_types=["hybrid", "hybrid_sliding"], num_experts=2,
         router_hidden_size=16, moe_intermediate_size=8), tensors=r"qk_norm\.temp",
         check="none"),
+    Case("diffllama", "DiffLlamaForCausalLM", small(kv=2)),
     Case("minimax", "MiniMaxForCausalLM", small(
         **MOE, head_dim=8, layer_types=["linear_attention", "full_attention"])),
     Case("minimax_m2", "MiniMaxM2ForCausalLM", small(**MOE, head_dim=16, rotary_dim=8)),

@@ -81,7 +81,7 @@ void scale_queries(const Tensor& q, const QueryTemperature& temperature,
 // tokens of (q . grad) ln(n) and of q . grad, in double and in a fixed order. q: the queries
 // before scale_queries; grad: the gradient of the scaled queries, of the same type. Throws as
 // scale_queries, and if the spec is no head_log or the spans have other sizes.
-void query_scale_backward(const Tensor& q, const Tensor& grad,
+void query_scale_backward(const ConstTensor& q, const ConstTensor& grad,
                           const QueryTemperature& temperature, const Positions& positions,
                           std::span<double> slopes, std::span<double> offsets);
 

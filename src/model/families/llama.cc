@@ -42,6 +42,16 @@ void read_clvp_encoder(Reading& r) {
   put_ropes(r);
 }
 
+// Heads of the second half are subtracted. Each key head reads the values of two.
+void read_diffllama(Reading& r) {
+  const std::int64_t key_heads = r.key_heads == 0 ? r.heads : r.key_heads;
+  if (key_heads % 2 != 0)
+    r.fail_at({"num_key_value_heads"},
+              "num_key_value_heads must be even, got " + std::to_string(key_heads));
+  r.value_dim = 2 * r.head_dim;
+  for (Layer& layer : r.layers) layer.attention.head_pairs = HeadPairs::differential;
+}
+
 // With mrope_section, the two elements of a pair may use different axes.
 void read_hunyuan_vl(Reading& r) {
   const auto given = r.keys.find({"rope_scaling", "rope_parameters"});
@@ -179,8 +189,7 @@ void add_llama(Families& add) {
       window(by_type, 8192, "fsss"));
   add(rotary, {"clvp_encoder"}, read(read_clvp_encoder), sizes(20, 12, 768),
       visibility(bidirectional));
-  add(rotary, {"diffllama"}, sizes(16, 32, 2048),
-      unsupported("the difference of two softmaxes"));
+  add(rotary, {"diffllama"}, attention(read_diffllama), sizes(16, 32, 2048));
   add(rotary, {"doge"}, sizes(32, 8, 1024), norm(rms, before, head, 1e-6),
       unsupported("a trained mask added to the scores"));
   add(rotary, {"dots1"}, sizes(62, 32, 4608), key_heads(32), window(from_layer, 4096),

@@ -172,6 +172,18 @@ class Fox(Named):
     spec_type = specs.Fox
 
 
+class Wall(Named):
+    spec_type = specs.Wall
+
+
+class PathAttention(Named):
+    spec_type = specs.PathAttention
+
+
+class Pope(Named):
+    spec_type = specs.Pope
+
+
 class Graphormer(Named):
     spec_type = specs.Graphormer
 
@@ -190,6 +202,10 @@ class Deberta(Named):
 
 class Decomposed(Named):
     spec_type = specs.Decomposed
+
+
+class RelativeLogits(Named):
+    spec_type = specs.RelativeLogits
 
 
 __all__ = [
@@ -212,9 +228,12 @@ __all__ = [
     "Learned",
     "LearnedFourier",
     "MRope",
+    "PathAttention",
     "PathDegree",
     "PathLaplacian",
     "PathRandomWalk",
+    "Pope",
+    "RelativeLogits",
     "Rotary",
     "RotaryLearned",
     "Sandwich",
@@ -230,6 +249,7 @@ __all__ = [
     "TransformerXl",
     "UniversalTransformer",
     "Vjepa2",
+    "Wall",
     "WavLm",
     "XPos",
 ]
