@@ -197,6 +197,8 @@ void attend_backward(const AttentionInput& input, const Plan& plan, const ConstT
   if (!gradient.parameters.empty()) {
     wanted.bias = &forms.bias;
     if (!lowered.relative.empty()) wanted.relative = &forms.relative;
+    if (lowered.polar) forms.phases.resize(lowered.polar->phases.size());
+    wanted.phases = forms.phases;
   }
   BiasGradient of_dense;
   if (dense) {

@@ -103,12 +103,13 @@ at::Tensor cumulative_bias(const at::Tensor& log_gates, const model::Window& win
   return sums.narrow(-1, window.offset(), window.queries).unsqueeze(-1) - sums.unsqueeze(-2);
 }
 
-// Rotates x [B, T, H, D] by angles [B, T, Ha, R/2].
-at::Tensor rotated_by(const at::Tensor& angles, const TokenRotation& rotation,
-                      const at::Tensor& x) {
+// Rotates x [B, T, H, D] by angles [B, T, Ha, R/2], whose cos and sin are rounded to a type.
+at::Tensor rotated_by(const at::Tensor& angles, at::ScalarType rounded,
+                      const TokenRotation& rotation, const at::Tensor& x) {
   const std::int64_t size = rotation.rotary_dim, pairs = size / 2, end = x.size(3);
   const at::Tensor each = at::repeat_interleave(angles, x.size(2) / angles.size(2), 2);
-  const at::Tensor cos = each.cos(), sin = each.sin();
+  const at::Tensor cos = each.cos().to(rounded).to(x.scalar_type());
+  const at::Tensor sin = each.sin().to(rounded).to(x.scalar_type());
   const at::Tensor part = x.narrow(3, rotation.head_offset, size);
   const bool halves = rotation.pairing == Pairing::halves;
   const at::Tensor a = halves ? part.narrow(3, 0, pairs) : part.slice(3, 0, size, 2);
@@ -118,6 +119,42 @@ at::Tensor rotated_by(const at::Tensor& angles, const TokenRotation& rotation,
                   halves ? at::cat(turned, 3) : at::stack(turned, 4).flatten(3),
                   x.slice(3, rotation.head_offset + size, end)},
                  3);
+}
+
+// Queries and keys in polar form [B, T, H, 2 D]. phases: [H, D], or not defined for keys.
+at::Tensor to_polar(const at::Tensor& x, const at::Tensor& phases) {
+  const at::Tensor magnitudes = at::softplus(x);
+  if (!phases.defined()) return at::cat({magnitudes, at::zeros_like(magnitudes)}, 3);
+  return at::cat({magnitudes * phases.cos(), -magnitudes * phases.sin()}, 3);
+}
+
+// The products [B, H, T, S] of queries [B, H, T, D] and keys [B, H, S, D] whose channels decay
+// by gates [B, S, H, D]. Takes memory for all pairs and channels.
+at::Tensor gated_products(const at::Tensor& queries, const at::Tensor& keys,
+                          const at::Tensor& gates, const model::Window& window) {
+  check_adjacent_sequences(window);
+  const at::Tensor sums = heads_first(at::cumsum(gates.clamp_min(-32768), 1));
+  const at::Tensor own = sums.narrow(2, window.offset(), window.queries);
+  // Keys after the query are hidden: their decays would overflow.
+  const at::Tensor decays = (own.unsqueeze(3) - sums.unsqueeze(2)).clamp_max(0).exp();
+  return (queries.unsqueeze(3) * keys.unsqueeze(2) * decays).sum(-1);
+}
+
+// The products [B, H, T, S] of queries [B, H, T, D] and keys [B, H, S, D] through Householder
+// factors w [B, H, S, D], betas [B, H, S]: one key after another, from the last.
+at::Tensor householder_products(at::Tensor queries, const at::Tensor& keys, const at::Tensor& w,
+                                const at::Tensor& betas, const model::Window& window) {
+  check_adjacent_sequences(window);
+  const at::Tensor rows = at::arange(window.queries).view({-1, 1}) + window.offset();
+  std::vector<at::Tensor> columns(static_cast<std::size_t>(window.keys));
+  for (std::int64_t j = window.keys - 1; j >= 0; --j) {
+    columns[static_cast<std::size_t>(j)] = (queries * keys.narrow(2, j, 1)).sum(-1);
+    const at::Tensor direction = w.narrow(2, j, 1);
+    const at::Tensor along =
+        (queries * direction).sum(-1, true) * betas.narrow(2, j, 1).unsqueeze(-1);
+    queries = queries - along * direction * (rows >= j).to(queries.options());
+  }
+  return at::stack(columns, -1);
 }
 
 }  // namespace
@@ -157,14 +194,19 @@ at::Tensor attend_by_operators(const Setting& setting,
       check_adjacent_sequences(window);
       angles = at::cumsum(angles, 1);  // scores depend on differences within a sequence only
     }
-    q = rotated_by(angles.narrow(1, window.offset(), window.queries), rotation, q);
-    k = rotated_by(angles, rotation, k);
+    const at::ScalarType type = q.scalar_type();
+    q = rotated_by(angles.narrow(1, window.offset(), window.queries), type, rotation, q);
+    k = rotated_by(angles, type, rotation, k);
   }
   double scale = window.softmax_scale * lowered.softmax.factor;
   if (numbers.cosine.defined()) {
     q = normalised(q) * there(numbers.cosine).view({-1, 1});
     k = normalised(k);
     scale = 1;
+  }
+  if (numbers.phases.defined()) {
+    q = to_polar(q, there(numbers.phases));
+    k = to_polar(k, {});
   }
   if (numbers.frequencies.defined()) {
     const RotaryFrequencies& frequencies = lowered.query_rotary->frequencies();
@@ -174,8 +216,9 @@ at::Tensor attend_by_operators(const Setting& setting,
     const auto turned = [&](const at::Tensor& x, const Tokens& tokens) {
       const at::Tensor angles =
           tokens.ids.to(at::kDouble).unsqueeze(-1) * numbers.frequencies.to(x.device());
-      return rotated_by(there(angles).unsqueeze(2).expand({x.size(0), -1, -1, -1}), rotation,
-                        x);
+      // As in a table: cos and sin of exact angles, in float.
+      return rotated_by(angles.unsqueeze(2).expand({x.size(0), -1, -1, -1}), at::kFloat,
+                        rotation, x);
     };
     q = turned(q, query_tokens);
     k = turned(k, key_tokens);
@@ -187,7 +230,28 @@ at::Tensor attend_by_operators(const Setting& setting,
 
   const std::int64_t group = q.size(2) / k.size(2);
   const at::Tensor queries = heads_first(q), keys = for_query_heads(heads_first(k), group);
-  at::Tensor scores = at::matmul(queries, keys.transpose(-1, -2));
+  const auto term_of = [&](std::string_view name) {  // of all keys, without padding
+    for (std::size_t n = 0; n < shapes.size(); ++n)
+      if (shapes[n].name == name)
+        return without_padding(
+            shapes[n].size ? there(terms[n]) : there(terms[n]).transpose(1, 2).unsqueeze(-1),
+            key_tokens, window.batch);
+    return at::Tensor();
+  };
+  at::Tensor scores;
+  switch (lowered.product) {
+    case PairProduct::dot:
+      scores = at::matmul(queries, keys.transpose(-1, -2));
+      break;
+    case PairProduct::channel_gates:
+      scores = gated_products(queries, keys, term_of("channel_gates"), window);
+      break;
+    case PairProduct::householder:
+      scores = householder_products(
+          queries, keys, for_query_heads(heads_first(term_of("householder")), group),
+          for_query_heads(heads_first(term_of("betas")), group).squeeze(-1), window);
+      break;
+  }
   for (std::size_t i = 0; i < relative.keys.size(); ++i)
     scores =
         scores + met_by_queries(relative.keys[i],
@@ -214,7 +278,7 @@ at::Tensor attend_by_operators(const Setting& setting,
                                      at::matmul(heads_first(there(terms[n])),
                                                 there(numbers.projected[i]).transpose(-1, -2)),
                                      places);
-    else if (shapes[n].name != "angles")
+    else if (shapes[n].name != "angles" && lowered.product == PairProduct::dot)
       refuse("attend", "LibTorch's operators do not have this term of the tokens",
              shapes[n].name);
   }

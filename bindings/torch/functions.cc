@@ -145,6 +145,8 @@ void attended_backward(const Setting& setting, const Inputs& in, const Attended&
   if (!parameters.empty()) {
     wanted.bias = &lowered.bias;
     if (!plan.relative.empty()) wanted.relative = &lowered.relative;
+    if (plan.polar) lowered.phases.resize(plan.polar->phases.size());
+    wanted.phases = lowered.phases;
   }
   attention_backward({.q = tensor(q),
                       .k = tensor(k),

@@ -75,6 +75,7 @@ struct LoweredTensors {
   at::Tensor shift;                                          // [H D]
   at::Tensor cosine;                                         // [H]
   at::Tensor frequencies;                                    // [R/2], if they are trained
+  at::Tensor phases;                                         // [H, D], of a polar form
 };
 LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& window);
 

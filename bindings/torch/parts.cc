@@ -109,6 +109,8 @@ variable_list tensors_of(const LayerPlan& lowered) {
   if (!lowered.cosine.empty()) all.push_back(tensor_of(lowered.cosine, {-1}));
   if (lowered.trained_frequencies)
     all.push_back(tensor_of(lowered.query_rotary->frequencies().inv_freq, {-1}));
+  if (const auto& polar = lowered.polar)
+    all.push_back(tensor_of(polar->phases, {polar->heads, polar->head_dim}));
   return all;
 }
 
@@ -142,6 +144,7 @@ struct LoweringBackward : Function<LoweringBackward> {
     if (!relative.shift.empty()) lowered.relative.shift = numbers_of(*next++);
     if (!plan.cosine.empty()) lowered.cosine = numbers_of(*next++);
     if (plan.trained_frequencies) lowered.frequencies = numbers_of(*next++);
+    if (plan.polar) lowered.phases = numbers_of(*next++);
     variable_list result;
     append_parameter_gradients(*setting, parameters, lowered, result);
     return result;
@@ -250,6 +253,7 @@ LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& wi
   if (!relative.shift.empty()) tensors.shift = *next++;
   if (!plan.cosine.empty()) tensors.cosine = *next++;
   if (plan.trained_frequencies) tensors.frequencies = *next++;
+  if (plan.polar) tensors.phases = *next++;
   return tensors;
 }
 

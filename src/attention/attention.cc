@@ -7,8 +7,10 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/attention/channel_gates.h"
 #include "src/attention/check.h"
 #include "src/attention/problem.h"
+#include "src/attention/product.h"
 #include "src/attention/tile.h"
 #include "src/attention/token_rotation.h"
 #include "src/core/overloaded.h"
@@ -114,7 +116,7 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
   check_heads("k", k, {q.extent(0), k.extent(1), k.extent(2), q.extent(3)}, k.dtype);
   check_heads("v", v, {q.extent(0), k.extent(1), k.extent(2), v.extent(3)}, v.dtype);
   problem.batch = q.extent(0), problem.queries = q.extent(1), problem.heads = q.extent(2);
-  problem.size = q.extent(3);
+  problem.size = problem.head_dim = q.extent(3);
   problem.keys = k.extent(1), problem.key_heads = k.extent(2);
   problem.value_dim = v.extent(3);
   problem.q = operand(q);
@@ -122,11 +124,12 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
   problem.v = operand(v, scales_of("the scales of v", input.v_scales, v));
   problem.mask = plan.mask;
   problem.softmax.scale = plan.softmax.scale.value_or(
-      problem.size < 1 ? 1 : plan.softmax.factor * softmax_scale(problem.size));
+      problem.head_dim < 1 ? 1 : plan.softmax.factor * softmax_scale(problem.head_dim));
   problem.softmax.cap = plan.softmax.cap;
   problem.softmax.sinks = plan.softmax.sinks;
   problem.softmax.query_sinks = internal::read_if<float, 3>(named("sinks"), input.terms.sinks);
   problem.needs_gates = plan.gated;
+  if (plan.polar) problem.size = 2 * problem.head_dim;
   problem.position = {
       .query_rotary = plan.query_rotary ? &*plan.query_rotary : nullptr,
       .key_rotary = plan.key_rotary ? &*plan.key_rotary : nullptr,
@@ -137,10 +140,12 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
       .relative_queries =
           internal::read_if<float, 4>(named("relative_queries"), input.terms.relative_queries),
       .cumulative = plan.cumulative ? &*plan.cumulative : nullptr,
+      .polar = plan.polar ? &*plan.polar : nullptr,
       .queries = plan.queries.get(),
       .keys = plan.keys.get(),
   };
   internal::check(problem);
+  internal::take_product(plan, input.terms, problem);
 }
 
 internal::IdRange range_of(const std::vector<int64_t>& ids) {
@@ -158,7 +163,13 @@ void prepare_position(internal::TypedProblem<A>& problem) {
   if (problem.position.relative)  // products of packed rows are in units of ln 2
     problem.relative = internal::PreparedRelative<A>(
         *problem.position.relative, problem.softmax.scale * std::numbers::log2e);
+  if (problem.channel_gates.data()) problem.gate_tiles = internal::sums_of_tiles(problem);
   const auto& position = problem.position;
+  if (position.polar)
+    for (const double phase : position.polar->phases) {
+      problem.phase_cos.push_back(static_cast<A>(std::cos(phase)));
+      problem.phase_sin.push_back(static_cast<A>(std::sin(phase)));
+    }
   internal::IdRange queries, keys;
   const auto find_ids = [&] {
     if (!position.queries) {
@@ -311,6 +322,12 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
   };
   std::vector<double> bias_sums = sums_of(numbers);
   std::vector<double> sink_sums = sums_of(sinks_grad.empty() ? 0 : 1);
+  const std::span<double> phases_grad = gradient.phases;
+  if (!phases_grad.empty() && (!plan.polar || phases_grad.size() != plan.polar->phases.size()))
+    refuse("attention", "the gradient of the phases must be as long as the phases",
+           static_cast<int64_t>(phases_grad.size()));
+  std::vector<double> phase_sums = sums_of(phases_grad.empty() ? 0 : problem.head_dim);
+  problem.phase_sums = phase_sums.empty() ? nullptr : phase_sums.data();
   problem.bias_sums = bias_sums.empty() ? nullptr : bias_sums.data();
   problem.bias_numbers = numbers;
   problem.sink_sums = sink_sums.empty() ? nullptr : sink_sums.data();
@@ -344,6 +361,7 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
     gate_sums.resize(static_cast<std::size_t>(gates_grad.size()));
     problem.gate_sums = gate_sums.data();
   }
+  internal::take_product_gradients(gradient.terms, problem);
   const auto log_gates_grad = internal::write_if<float, 3>(named("the gradient of log_gates"),
                                                            gradient.terms.log_gates);
   std::vector<double> column_sums;
@@ -363,6 +381,10 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
     const auto i = static_cast<int64_t>(n), of_head = i / problem.queries;
     gates_grad(of_head / problem.heads, of_head % problem.heads, i % problem.queries) =
         static_cast<float>(gate_sums[n]);
+  }
+  if (!phases_grad.empty()) {
+    const std::vector<double> total = added(problem, phase_sums, problem.head_dim);
+    std::copy(total.begin(), total.end(), phases_grad.begin());
   }
   if (!sinks_grad.empty()) {
     const std::vector<double> total = added(problem, sink_sums, 1);

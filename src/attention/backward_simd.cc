@@ -20,10 +20,14 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
+#include "src/attention/channel_gates-inl.h"
+#include "src/attention/householder-inl.h"
+#include "src/attention/key_sums-inl.h"
 #include "src/attention/multiply-inl.h"
 #include "src/attention/pack-inl.h"
 #include "src/attention/reach-inl.h"
 #include "src/attention/scores-inl.h"
+#include "src/attention/weigh-inl.h"
 #include "src/core/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -33,16 +37,6 @@ namespace HWY_NAMESPACE {
 using internal::BackwardPlan;
 using internal::BackwardProblem;
 
-// Gradients of all keys and values of one key head, summed over the queries of one part.
-template <typename A>
-struct KeySums {
-  A *key, *value;
-
-  KeySums(internal::Carve<A>& carve, const AttentionProblem& problem)
-      : key(carve.take(problem.keys * row_stride(problem.size))),
-        value(carve.take(problem.keys * row_stride(problem.value_dim))) {}
-};
-
 template <typename A>
 struct BackwardScratch {
   internal::Carve<A> carve;
@@ -51,9 +45,14 @@ struct BackwardScratch {
   // Buffers for one tile.
   A *row_scratch, *key, *key_panels, *value_panels, *scores, *score_grad, *slope;
   AddedScratch<A> added;
+  ChannelScratch<A> channels;
+  HouseholderScratch<A> householder;
 
   BackwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
-      : carve(block), added(problem, carve) {
+      : carve(block),
+        added(problem, carve),
+        channels(problem, rows, Pass::backward, carve),
+        householder(problem, rows, Pass::backward, carve) {
     const std::int64_t size = row_stride(problem.size), values = row_stride(problem.value_dim);
     const std::int64_t columns = Panels<A>(tile_keys) * Panel<A>();
     q = carve.take(rows * size);
@@ -64,7 +63,7 @@ struct BackwardScratch {
     relative_q = carve.take(rows * RelativeStride(problem));
     relative_q_grad = carve.take(rows * RelativeStride(problem));
     row_scratch = carve.take(16 * std::max(size, values));
-    key = carve.take(tile_keys * size);
+    key = channels.keys ? channels.keys : carve.take(tile_keys * size);
     key_panels = carve.take(columns * problem.size);
     value_panels = carve.take(columns * problem.value_dim);
     scores = carve.take(tile_rows * tile_keys);
@@ -73,49 +72,6 @@ struct BackwardScratch {
   }
 };
 
-// Returns the union of the columns of all rows of a tile.
-inline Columns Together(const Tile& tile, const SeenColumns& columns) {
-  Columns all{tile_keys, 0};
-  for (std::int64_t row = 0; row < tile.rows(); row += block_rows) {
-    const Columns& seen = columns[row / block_rows];
-    if (seen.begin == seen.end) continue;
-    all = {std::min(all.begin, seen.begin), std::max(all.end, seen.end)};
-  }
-  return all;
-}
-
-// Replaces scores by p, and score_grad by ds (on entry: dp). Both become 0 where a score is
-// hidden, even if the row's lse or dp is NaN, and in the columns of `all` outside those of the
-// row.
-template <typename A>
-void Weigh(const Tile& tile, const SeenColumns& columns, const Columns& all,
-           const A* HWY_RESTRICT lse, const A* HWY_RESTRICT delta, A* HWY_RESTRICT scores,
-           A* HWY_RESTRICT score_grad) {
-  const hn::ScalableTag<A> tag;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
-  const auto nothing = hn::Set(tag, -std::numeric_limits<A>::infinity());
-  for (std::int64_t i = 0; i < tile.rows(); ++i) {
-    A* HWY_RESTRICT row = scores + i * tile_keys;
-    A* HWY_RESTRICT grad = score_grad + i * tile_keys;
-    const Columns& seen = columns[i / block_rows];
-    const bool none = seen.begin == seen.end;
-    const std::int64_t begin = none ? all.end : seen.begin, end = none ? all.end : seen.end;
-    std::fill(row + all.begin, row + begin, A(0));
-    std::fill(grad + all.begin, grad + begin, A(0));
-    const auto shift = hn::Set(tag, lse[i]), mean = hn::Set(tag, delta[i]);
-    for (std::int64_t j = begin; j < end; j += lanes) {
-      const auto score = hn::Load(tag, row + j);
-      const auto hidden = hn::Eq(score, nothing);
-      const auto p = hn::IfThenZeroElse(hidden, WeightOfScore(tag, hn::Sub(score, shift)));
-      const auto ds = hn::Mul(p, hn::Sub(hn::Load(tag, grad + j), mean));
-      hn::Store(p, tag, row + j);
-      hn::Store(hn::IfThenZeroElse(hidden, ds), tag, grad + j);
-    }
-    std::fill(row + end, row + all.end, A(0));
-    std::fill(grad + end, grad + all.end, A(0));
-  }
-}
-
 template <typename A>
 HWY_INLINE A Dot(const A* HWY_RESTRICT x, const A* HWY_RESTRICT y, std::int64_t count) {
   const hn::ScalableTag<A> tag;
@@ -123,24 +79,6 @@ HWY_INLINE A Dot(const A* HWY_RESTRICT x, const A* HWY_RESTRICT y, std::int64_t 
   for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(hn::Lanes(tag)))
     sum = hn::MulAdd(hn::Load(tag, x + i), hn::Load(tag, y + i), sum);
   return hn::GetLane(hn::SumOfLanes(tag, sum));
-}
-
-// Multiplies gradients of scores by the derivative of the cap. (The bias is added after the
-// cap, so its gradient is that of the scores.) Zeros, as of hidden scores, remain zeros.
-template <typename A>
-void TimesSlope(const Tile& tile, const SeenColumns& columns, const A* HWY_RESTRICT slope,
-                A* HWY_RESTRICT score_grad) {
-  const hn::ScalableTag<A> tag;
-  for (std::int64_t i = 0; i < tile.queries; ++i) {
-    const Columns& seen = columns[i / block_rows];
-    for (std::int64_t j = seen.begin; j < seen.end;
-         j += static_cast<std::int64_t>(hn::Lanes(tag))) {
-      A* at = score_grad + i * tile_keys + j;
-      const auto grad = hn::Load(tag, at);
-      const auto product = hn::Mul(grad, hn::Load(tag, slope + i * tile_keys + j));
-      hn::Store(hn::IfThenZeroElse(hn::Eq(grad, hn::Zero(tag)), product), tag, at);
-    }
-  }
 }
 
 // Packs the queries of a tile's head to the rows of the buffers from `first`.
@@ -156,8 +94,7 @@ void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
     const std::int64_t query = rows.query + i, row = first + i;
     A* q = at.q + row * stride;
     A* out_grad = at.out_grad + row * value_stride;
-    LoadRow(problem.q, of_queries, rows.batch, query, rows.head, size, q);
-    RotateRow(problem.position.query_rotary, rows.batch, query, Direction::forward, q);
+    LoadQuery(problem, rows.batch, query, rows.head, q);
     ShiftRow(problem, rows.head, q);
     ScaleRow(factor, padded(size), q);
     PackRelativeQuery(problem, rows.batch, query, rows.head,
@@ -260,7 +197,7 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
                   std::optional<Factors>& of_keys, const KeySums<A>& sums) {
   const std::int64_t size = problem.size, values = problem.value_dim;
   const std::int64_t stride = row_stride(size), value_stride = row_stride(values);
-  const A* q = at.q + first * stride;
+  A* q = at.q + first * stride;
   const A* out_grad = at.out_grad + first * value_stride;
   SeenColumns columns;
   FindColumns<A>(problem, tile, columns);
@@ -268,8 +205,14 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   if (all.begin >= all.end) return;
   A* slope = problem.softmax.cap ? at.slope : nullptr;
   const QueryRows<A> rows{q, at.relative_q + first * RelativeStride(problem)};
+  const bool gated = at.channels.keys;
   const bool hides =
-      MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores, slope);
+      gated ? MakeGatedScores(problem, tile, columns, first, q, at.added.bias, at.channels,
+                              at.scores, slope)
+      : at.householder.key_panels
+          ? MakeHouseholderScores(problem, tile, columns, q, at.added.bias, at.householder,
+                                  at.scores, slope)
+          : MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores, slope);
   TileFactors factors;
   if (hides || !problem.relative.empty()) {
     if (!of_keys) of_keys = FactorsOf(at.key, packed, size);
@@ -297,12 +240,34 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   product.c = sums.value + (tile.key + all.begin) * value_stride;
   product.c_row = value_stride;
   Multiply<Left::by_column, Into::add>(product, keys, padded(values));
+  if (gated)
+    return GatedProductsBackward(problem, tile, columns, all, first, q, at.score_grad,
+                                 at.channels, at.q_grad + first * stride);
+  if (at.householder.key_panels)
+    return HouseholderBackward(problem, tile, all, at.score_grad, at.householder,
+                               sums.householder, sums.key, at.q_grad + first * stride);
   product.a = at.score_grad + all.begin, product.factors = factors.q;
   product.b = q, product.b_row = stride;
   product.c = sums.key + (tile.key + all.begin) * stride, product.c_row = stride;
   Multiply<Left::by_column, Into::add>(product, keys, padded(size));
   MultiplyWeights(tile, columns, size, at.score_grad, at.key, factors.key,
                   at.q_grad + first * stride);
+}
+
+// Replaces the gradient of the first query of a tile, in polar form, by that of its elements,
+// and adds that of the phases to their sums. scratch: two rows.
+template <typename A>
+void ContractQuery(const BackwardProblem<A>& problem, const Tile& tile, A scale, A* scratch,
+                   A* grad) {
+  const std::int64_t head_dim = problem.head_dim;
+  A* phase_grad = scratch + row_stride(problem.size);
+  LoadRow(problem.q, problem.position.queries, tile.batch, tile.query, tile.head, head_dim,
+          scratch);
+  FromPolar(head_dim, PhasesOf(problem, tile.head), scratch, grad, phase_grad);
+  if (!problem.phase_sums) return;
+  double* sums = problem.phase_sums + problem.sums_at(tile) * head_dim;
+  for (std::int64_t n = 0; n < head_dim; ++n)
+    sums[n] += static_cast<double>(scale) * static_cast<double>(phase_grad[n]);
 }
 
 // The queries [query, query + queries) of the heads that share a key head. Writes the gradients
@@ -313,68 +278,76 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
                    const BackwardScratch<A>& at, const KeySums<A>& sums) {
   const std::int64_t size = problem.size, stride = row_stride(size), group = problem.group();
   const auto tile_of = [&](std::int64_t g, std::int64_t i) {
-    Tile tile{b, key_head * group + g, 1, query + i, std::min(tile_rows, queries - i), 0, 0};
+    Tile tile{b,
+              key_head * group + g,
+              1,
+              query + i,
+              RowsOfTile(problem, query + i, std::min(tile_rows, queries - i)),
+              0,
+              0};
     tile.part = part;
     return tile;
   };
-  for (std::int64_t g = 0; g < group; ++g)
-    for (std::int64_t i = 0; i < queries; i += tile_rows)
+  for (std::int64_t g = 0; g < group; ++g) {
+    for (std::int64_t i = 0; i < queries; i += tile_of(g, i).queries)
       PackQueryRows(problem, tile_of(g, i), at, g * queries + i);
+    if (at.channels.keys)
+      FindDecays(problem, b, key_head * group + g, query, queries, g * queries, at.channels);
+  }
   std::fill_n(at.q_grad, group * queries * stride, A(0));
   std::fill_n(at.relative_q_grad, group * queries * RelativeStride(problem), A(0));
 
   const std::int64_t begin = visible_keys(problem, query).begin / tile_keys * tile_keys;
   const std::int64_t end = visible_keys(problem, query + queries - 1).end;
+  const Tile piece{b, key_head * group, group, query, queries, 0, 0};
+  if (at.householder.kept && begin < end)
+    KeepQueries(problem, piece, begin, at.q, at.householder);
   for (std::int64_t key = begin; key < end; key += tile_keys) {
     const std::int64_t keys = std::min(tile_keys, end - key);
-    if (!within_reach(problem, Tile{b, key_head * group, group, query, queries, key, keys}))
-      continue;
+    Tile of_piece = piece;
+    of_piece.key = key, of_piece.keys = keys;
+    if (!within_reach(problem, of_piece)) continue;
+    if (at.householder.kept) PackHouseholder(problem, of_piece, at.householder);
     PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, b, key, keys,
-                key_head, size, at.row_scratch, PackedRows<A>{at.key, at.key_panels});
+                key_head, size, at.row_scratch,
+                PackedRows<A>{at.key, at.key_panels, problem.polar_dim()});
     PackKeyRows(problem.v, problem.position.keys, nullptr, b, key, keys, key_head,
                 problem.value_dim, at.row_scratch, PackedRows<A>{nullptr, at.value_panels});
     std::optional<Factors> factors;
-    for (std::int64_t g = 0; g < group; ++g)
-      for (std::int64_t i = 0; i < queries; i += tile_rows) {
+    for (std::int64_t g = 0; g < group; ++g) {
+      const Tile of_head{b, key_head * group + g, 1, query, queries, key, keys};
+      if (at.channels.keys) ScaleKeys(problem, of_head, at.channels);
+      for (std::int64_t i = 0; i < queries; i += tile_of(g, i).queries) {
         Tile tile = tile_of(g, i);
         tile.key = key, tile.keys = keys;
         tile = trimmed(problem, tile);
-        if (tile.keys) BackwardTile(problem, tile, g * queries + i, at, keys, factors, sums);
+        if (!tile.keys) continue;
+        if (at.householder.kept)
+          RestoreQueries(problem, tile, begin, g * queries + i, at.q, at.householder);
+        BackwardTile(problem, tile, g * queries + i, at, keys, factors, sums);
       }
+      if (at.channels.keys)
+        TakeKeySums(problem, of_head, KeyFactor<A>(problem), at.channels,
+                    sums.key + key * stride, sums.gates + (key * group + g) * stride,
+                    group * stride);
+    }
   }
 
   const A scale = static_cast<A>(problem.softmax.scale);
   for (std::int64_t g = 0; g < group; ++g)
     for (std::int64_t i = 0; i < queries; ++i) {
       A* row = at.q_grad + (g * queries + i) * stride;
+      if (at.channels.keys)
+        TakeQuerySums(size, KeyFactor<A>(problem), at.q + (g * queries + i) * stride, row,
+                      sums.gates + ((query + i + problem.mask.offset) * group + g) * stride);
       RotateRow(problem.position.query_rotary, b, query + i, Direction::inverse, row);
-      StoreRow(problem.q_grad, b, query + i, key_head * group + g, size, scale, row);
+      if (problem.position.polar)
+        ContractQuery(problem, tile_of(g, i), scale, at.row_scratch, row);
+      StoreRow(problem.q_grad, b, query + i, key_head * group + g, problem.head_dim, scale,
+               row);
       StoreRelativeGrad(problem, b, query + i, key_head * group + g,
                         at.relative_q_grad + (g * queries + i) * RelativeStride(problem));
     }
-}
-
-// Packed queries include QueryFactor, which is scale / ln 2, times 2 / cap if there is a cap.
-template <typename A>
-void StoreKeySums(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t key_head,
-                  const KeySums<A>& sums) {
-  const A factor = static_cast<A>(ln_of_2 * problem.softmax.cap.value_or(2) / 2);
-  for (std::int64_t j = 0; j < problem.keys; ++j) {
-    A* row = sums.key + j * row_stride(problem.size);
-    RotateRow(problem.position.key_rotary, b, j, Direction::inverse, row);
-    StoreRow(problem.k_grad, b, j, key_head, problem.size, factor, row);
-    StoreRow(problem.v_grad, b, j, key_head, problem.value_dim, A(1),
-             sums.value + j * row_stride(problem.value_dim));
-  }
-}
-
-template <typename A>
-void AddKeySums(const BackwardProblem<A>& problem, const KeySums<A>& from,
-                const KeySums<A>& to) {
-  const std::int64_t keys = problem.keys * row_stride(problem.size);
-  const std::int64_t values = problem.keys * row_stride(problem.value_dim);
-  for (std::int64_t i = 0; i < keys; ++i) to.key[i] += from.key[i];
-  for (std::int64_t i = 0; i < values; ++i) to.value[i] += from.value[i];
 }
 
 template <typename A>
@@ -382,6 +355,7 @@ void BackwardAll(BackwardProblem<A>& problem) {
   const std::int64_t pairs = problem.batch * problem.key_heads;
   if (!pairs) return;
   FindReach<A>(problem);
+  FindHouseholderRows(problem);
   const BackwardPlan plan(problem);
   internal::Carve<A> of_sums;
   KeySums<A>(of_sums, problem);

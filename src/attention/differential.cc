@@ -16,7 +16,7 @@ using internal::Argument;
 Argument argument(const char* name) { return {"differential", name}; }
 
 template <typename T>
-double number(T x) {
+double half_number(T x) {
   return static_cast<double>(static_cast<Accumulator<T>>(x));
 }
 
@@ -56,7 +56,7 @@ double difference(const X& x, std::ptrdiff_t b, std::ptrdiff_t t, std::ptrdiff_t
   double squares = 0;
   for (std::ptrdiff_t d = 0; d < size; ++d) {
     const double one =
-        number(x(b, t, h, d)) - differential.lambda * number(x(b, t, h + pairs, d));
+        half_number(x(b, t, h, d)) - differential.lambda * half_number(x(b, t, h + pairs, d));
     u[static_cast<std::size_t>(d)] = one;
     squares += one * one;
   }
@@ -126,14 +126,14 @@ double combine_heads_backward(const ConstTensor& heads, const ConstTensor& out_g
       const double norm = difference(x, b, t, h, differential, u);
       double along = 0;  // sum of u times its gradient
       for (std::ptrdiff_t d = 0; d < size; ++d)
-        along += u[static_cast<std::size_t>(d)] * number(dy(b, t, h, d));
+        along += u[static_cast<std::size_t>(d)] * half_number(dy(b, t, h, d));
       double lambda = 0;
       for (std::ptrdiff_t d = 0; d < size; ++d) {
         const double du =
             scale * norm *
-            (number(dy(b, t, h, d)) -
+            (half_number(dy(b, t, h, d)) -
              u[static_cast<std::size_t>(d)] * along * norm * norm / static_cast<double>(size));
-        lambda -= du * number(x(b, t, h + pairs, d));
+        lambda -= du * half_number(x(b, t, h + pairs, d));
         dx(b, t, h, d) = static_cast<T>(du);
         dx(b, t, h + pairs, d) = static_cast<T>(-differential.lambda * du);
       }

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <utility>
 
 #include "gnomon/parallel.h"
 #include "src/attention/problem.h"
@@ -19,7 +20,9 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
+#include "src/attention/channel_gates-inl.h"
 #include "src/attention/decode-inl.h"
+#include "src/attention/householder-inl.h"
 #include "src/attention/online-inl.h"
 #include "src/attention/reach-inl.h"
 #include "src/core/dispatch.h"
@@ -37,6 +40,8 @@ struct ForwardScratch {
   internal::Carve<A> carve;
   A *q, *relative_q, *row_scratch, *key_panels, *value, *scores;
   AddedScratch<A> added;
+  ChannelScratch<A> channels;
+  HouseholderScratch<A> householder;
   State<A> total, part;
 
   ForwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
@@ -48,41 +53,50 @@ struct ForwardScratch {
         value(carve.take(tile_keys * row_stride(problem.value_dim))),
         scores(carve.take(tile_rows * tile_keys)),
         added(problem, carve),
+        channels(problem, rows, Pass::forward, carve),
+        householder(problem, rows, Pass::forward, carve),
         total(carve, rows, problem.value_dim),
         part(carve, rows, problem.value_dim) {}
 };
 
 // Calls body(first head, heads, first row) for groups of at most tile_rows heads of a piece
-// (one head if heads have relative vectors). Within a group, rows are ordered by query.
+// (one head if heads have relative vectors or gates of channels). Within a group, rows are
+// ordered by query.
 template <typename Body>
 void ForHeads(const AttentionProblem& problem, const ForwardPiece& piece, const Body& body) {
-  const std::int64_t group = problem.group(), most = problem.relative_vectors() ? 1 : tile_rows;
+  const std::int64_t group = problem.group();
+  const std::int64_t most =
+      problem.relative_vectors() || problem.product != PairProduct::dot ? 1 : tile_rows;
   for (std::int64_t g = 0; g < group; g += most)
     body(piece.key_head * group + g, std::min(most, group - g), g * piece.queries);
 }
 
 template <typename A>
 void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A* q,
-                 A* relative_q) {
+                 A* relative_q, const ChannelScratch<A>* channels = nullptr) {
   const A factor = static_cast<A>(QueryFactor(problem));
   const std::int64_t stride = row_stride(problem.size);
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
+    if (channels && channels->decays)
+      FindDecays(problem, piece.batch, head, piece.query, piece.queries, row, *channels);
     for (std::int64_t i = 0; i < piece.queries; ++i)
       for (std::int64_t h = 0; h < heads; ++h) {
         if (i + rows_ahead < piece.queries)
           PrefetchRow(problem.q, piece.batch, piece.query + i + rows_ahead, head + h,
-                      problem.size);
+                      problem.head_dim);
         A* to = q + (row + i * heads + h) * stride;
-        LoadRow(problem.q, problem.position.queries, piece.batch, piece.query + i, head + h,
-                problem.size, to);
-        RotateRow(problem.position.query_rotary, piece.batch, piece.query + i,
-                  Direction::forward, to);
+        LoadQuery(problem, piece.batch, piece.query + i, head + h, to);
         ShiftRow(problem, head + h, to);
         ScaleRow(factor, padded(problem.size), to);
         PackRelativeQuery(problem, piece.batch, piece.query + i, head + h,
                           relative_q + (row + i * heads + h) * RelativeStride(problem));
       }
   });
+}
+
+// Whether queries meet the tiles of keys from the right to the left, and change with each.
+inline bool FromTheRight(const AttentionProblem& problem) {
+  return problem.product == PairProduct::householder;
 }
 
 // Computes the state of the keys [begin, end) of one part; `state` is cleared first.
@@ -92,8 +106,11 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
              const State<A>& state) {
   state.Clear();
   const std::int64_t size = problem.size, values = problem.value_dim;
-  for (std::int64_t key = range.begin / tile_keys * tile_keys; key < range.end;
-       key += tile_keys) {
+  const std::int64_t first_tile = range.begin / tile_keys;
+  const std::int64_t tiles = (range.end - 1) / tile_keys + 1 - first_tile;
+  for (std::int64_t n = 0; n < tiles; ++n) {
+    const std::int64_t at_tile = FromTheRight(problem) ? tiles - 1 - n : n;
+    const std::int64_t key = (first_tile + at_tile) * tile_keys;
     const std::int64_t keys = std::min(tile_keys, range.end - key);
     const Tile whole{piece.batch,
                      piece.key_head * problem.group(),
@@ -103,26 +120,44 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                      key,
                      keys};
     if (!within_reach(problem, whole)) continue;
-    PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, piece.batch, key,
-                keys, piece.key_head, size, at.row_scratch,
-                PackedRows<A>{nullptr, at.key_panels});
+    if (at.householder.key_panels)
+      PackHouseholder(problem, whole, at.householder);
+    else
+      PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, piece.batch,
+                  key, keys, piece.key_head, size, at.row_scratch,
+                  PackedRows<A>{at.channels.keys, at.channels.keys ? nullptr : at.key_panels,
+                                problem.polar_dim()});
     PackKeyRows(problem.v, problem.position.keys, nullptr, piece.batch, key, keys,
                 piece.key_head, values, at.row_scratch, PackedRows<A>{at.value, nullptr});
     std::optional<Factors> factors;  // set for a tile with hidden scores
     ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
-      const std::int64_t queries = std::max<std::int64_t>(1, tile_rows / heads);
-      for (std::int64_t i = 0; i < piece.queries; i += queries) {
-        const Tile tile =
-            trimmed(problem, Tile{piece.batch, head, heads, piece.query + i,
-                                  std::min(queries, piece.queries - i), key, keys});
+      const std::int64_t most = std::max<std::int64_t>(1, tile_rows / heads);
+      bool scaled = false;
+      for (std::int64_t i = 0, queries; i < piece.queries; i += queries) {
+        queries = RowsOfTile(problem, piece.query + i, std::min(most, piece.queries - i));
+        const Tile tile = trimmed(
+            problem, Tile{piece.batch, head, heads, piece.query + i, queries, key, keys});
         if (!tile.keys) continue;
         const std::int64_t first = row + i * heads;
         SeenColumns columns;
         FindColumns<A>(problem, tile, columns);
-        const QueryRows<A> rows{at.q + first * row_stride(size),
-                                at.relative_q + first * RelativeStride(problem)};
-        const bool hides =
-            MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores);
+        A* q = at.q + first * row_stride(size);
+        const QueryRows<A> rows{q, at.relative_q + first * RelativeStride(problem)};
+        bool hides = false;
+        if (at.channels.keys) {
+          if (!std::exchange(scaled, true)) {
+            Tile of_head = whole;
+            of_head.head = head;
+            ScaleKeys(problem, of_head, at.channels);
+          }
+          hides = MakeGatedScores(problem, tile, columns, first, q, at.added.bias, at.channels,
+                                  at.scores);
+        } else if (at.householder.key_panels) {
+          hides = MakeHouseholderScores(problem, tile, columns, q, at.added.bias,
+                                        at.householder, at.scores);
+        } else {
+          hides = MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores);
+        }
         if (hides && !factors) factors = FactorsOf(at.value, keys, values);
         TakeScores(tile, columns, values, at.scores, state, first);
         AddWeightedVectors(problem, tile, columns, at.scores, at.added.relative,
@@ -166,12 +201,15 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
     for (std::int64_t n = begin; n < end; ++n) {
       const ForwardPiece piece = plan.piece(problem, n);
       const internal::KeyRange range = SeenByPiece(problem, piece);
-      PackQueries(problem, piece, at.q, at.relative_q);
+      PackQueries(problem, piece, at.q, at.relative_q, &at.channels);
       if (range.begin >= range.end) at.total.Clear();
       const std::int64_t first = range.begin / part_keys;
-      for (std::int64_t part = first; part * part_keys < range.end; ++part) {
-        RunPart(problem, piece, InPart(range, part), at, part == first ? at.total : at.part);
-        if (part > first) MergeStates(at.part, at.total, problem.value_dim);
+      const std::int64_t parts =
+          range.begin < range.end ? (range.end - 1) / part_keys + 1 - first : 0;
+      for (std::int64_t p = 0; p < parts; ++p) {
+        const std::int64_t part = first + (FromTheRight(problem) ? parts - 1 - p : p);
+        RunPart(problem, piece, InPart(range, part), at, p ? at.part : at.total);
+        if (p) MergeStates(at.part, at.total, problem.value_dim);
       }
       WritePiece(problem, piece, at.total);
     }
@@ -234,7 +272,7 @@ void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
       // Heads of the same keys follow each other, because they are adjacent in memory.
       const std::int64_t n_piece = n % plan.pieces, part = n / plan.pieces;
       const ForwardPiece piece = plan.piece(problem, n_piece);
-      PackQueries(problem, piece, at.q, at.relative_q);
+      PackQueries(problem, piece, at.q, at.relative_q, &at.channels);
       RunPart(problem, piece, InPart(SeenByPiece(problem, piece), part), at,
               states.at(n_piece, part));
     }
@@ -276,11 +314,12 @@ template <typename A>
 void ForwardAll(ForwardProblem<A>& problem) {
   if (!problem.batch || !problem.queries || !problem.heads) return;
   FindReach<A>(problem);
+  FindHouseholderRows(problem);
   if constexpr (sizeof(A) == 4) {
     if (internal::reads_directly(problem)) return ForwardDirectly(problem);
   }
   const ForwardPlan plan(problem);
-  if (plan.parts > 1 && plan.pieces < 4 * threads())
+  if (plan.parts > 1 && plan.pieces < 4 * threads() && !FromTheRight(problem))
     ForwardByParts(problem, plan);
   else
     ForwardByPieces(problem, plan);

@@ -133,6 +133,7 @@ void finish_backward(const LayerPlan& plan, const Tensor& out_grad) {
 }
 
 void rotate_in_prepare(LayerPlan& plan) {
+  if (plan.polar) return;
   if (plan.query_rotary) plan.query_rotations.push_back(*std::move(plan.query_rotary));
   if (plan.key_rotary) plan.key_rotations.push_back(*std::move(plan.key_rotary));
   if (plan.token_rotation) {

@@ -124,12 +124,48 @@ inline void PrefetchRow(const Operand& from, std::int64_t b, std::int64_t row,
 template <typename A>
 struct PackedRows {
   A *rows = nullptr, *panels = nullptr;
+  std::int64_t polar = 0;  // number of elements that are expanded to polar form; 0: none
 };
+
+// The phases of a head, [D]; null for keys, whose phase is 0.
+template <typename A>
+struct PolarPhases {
+  const A *cos = nullptr, *sin = nullptr;
+};
+template <typename A>
+PolarPhases<A> PhasesOf(const internal::TypedProblem<A>& problem, std::int64_t head) {
+  const std::int64_t first = head * problem.head_dim;
+  return {problem.phase_cos.data() + first, problem.phase_sin.data() + first};
+}
+
+// Expands a row x [D] to [2 D]: magnitudes softplus(x) times cos and times -sin of the phases.
+template <typename A>
+void ToPolar(std::int64_t head_dim, const PolarPhases<A>& phases, A* HWY_RESTRICT x);
+
+// Replaces the gradient of an expanded row, grad [2 D], by that of x [D]. If there are phases,
+// computes their gradient, phase_grad [D].
+template <typename A>
+void FromPolar(std::int64_t head_dim, const PolarPhases<A>& phases, const A* HWY_RESTRICT x,
+               A* HWY_RESTRICT grad, A* HWY_RESTRICT phase_grad);
+
+// Loads and rotates the row of a query.
+template <typename A>
+HWY_INLINE void LoadQuery(const internal::TypedProblem<A>& problem, std::int64_t b,
+                          std::int64_t row, std::int64_t head, A* HWY_RESTRICT to) {
+  LoadRow(problem.q, problem.position.queries, b, row, head, problem.head_dim, to);
+  if (problem.position.polar) ToPolar(problem.head_dim, PhasesOf(problem, head), to);
+  RotateRow(problem.position.query_rotary, b, row, Direction::forward, to);
+}
 
 template <typename A>
 void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTable* rotary,
                  std::int64_t b, std::int64_t first, std::int64_t count, std::int64_t head,
                  std::int64_t size, A* HWY_RESTRICT scratch, const PackedRows<A>& to);
+
+// Transposes packed rows to panels. Rows from `count` to its padding are zeros.
+template <typename A>
+void MakePanels(const A* HWY_RESTRICT rows, std::int64_t count, std::int64_t size,
+                A* HWY_RESTRICT panels);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -131,36 +131,57 @@ HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::ptrdiff_t stride
     for (std::int64_t r = 0; r < lanes; ++r) to[c * step + r] = from[r * stride + c];
 }
 
+// Transposes `lanes` rows to columns j to j + lanes of panels.
+template <typename A>
+HWY_INLINE void ToPanels(const A* HWY_RESTRICT rows, std::int64_t j, std::int64_t size,
+                         A* HWY_RESTRICT panels) {
+  TransposeLanes(rows, row_stride(size), size,
+                 panels + j / Panel<A>() * Panel<A>() * size + j % Panel<A>(), Panel<A>());
+}
+
+// Clears the last panel from column padded(count).
+template <typename A>
+HWY_INLINE void ClearPanel(std::int64_t count, std::int64_t size, A* HWY_RESTRICT panels) {
+  const hn::ScalableTag<A> tag;
+  for (std::int64_t j = padded(count); j % Panel<A>();
+       j += static_cast<std::int64_t>(hn::Lanes(tag)))
+    for (std::int64_t d = 0; d < size; ++d)
+      hn::Store(hn::Zero(tag), tag,
+                panels + j / Panel<A>() * Panel<A>() * size + d * Panel<A>() + j % Panel<A>());
+}
+
+template <typename A>
+void MakePanels(const A* HWY_RESTRICT rows, std::int64_t count, std::int64_t size,
+                A* HWY_RESTRICT panels) {
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
+  for (std::int64_t j = 0; j < padded(count); j += lanes)
+    ToPanels(rows + j * row_stride(size), j, size, panels);
+  ClearPanel(count, size, panels);
+}
+
 template <typename A>
 void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTable* rotary,
                  std::int64_t b, std::int64_t first, std::int64_t count, std::int64_t head,
                  std::int64_t size, A* HWY_RESTRICT scratch, const PackedRows<A>& to) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   const std::ptrdiff_t stride = row_stride(size);
+  const std::int64_t loaded = to.polar ? to.polar : size;
   for (std::int64_t j = 0; j < padded(count); j += lanes) {
     A* HWY_RESTRICT rows = to.rows ? to.rows + j * stride : scratch;
     for (std::int64_t i = 0; i < lanes; ++i) {
       const std::int64_t row = first + j + i;
-      if (j + i + rows_ahead < count) PrefetchRow(from, b, row + rows_ahead, head, size);
+      if (j + i + rows_ahead < count) PrefetchRow(from, b, row + rows_ahead, head, loaded);
       if (j + i >= count) {
         std::fill_n(rows + i * stride, padded(size), A(0));
         continue;
       }
-      LoadRow(from, positions, b, row, head, size, rows + i * stride);
+      LoadRow(from, positions, b, row, head, loaded, rows + i * stride);
+      if (to.polar) ToPolar(to.polar, {}, rows + i * stride);
       RotateRow(rotary, b, row, Direction::forward, rows + i * stride);
     }
-    if (to.panels)
-      TransposeLanes(rows, stride, size,
-                     to.panels + j / Panel<A>() * Panel<A>() * size + j % Panel<A>(),
-                     Panel<A>());
+    if (to.panels) ToPanels(rows, j, size, to.panels);
   }
-  // Clear the rest of the last panel.
-  if (to.panels)
-    for (std::int64_t j = padded(count); j % Panel<A>(); j += lanes)
-      for (std::int64_t d = 0; d < size; ++d)
-        hn::Store(
-            hn::Zero(hn::ScalableTag<A>()), hn::ScalableTag<A>(),
-            to.panels + j / Panel<A>() * Panel<A>() * size + d * Panel<A>() + j % Panel<A>());
+  if (to.panels) ClearPanel(count, size, to.panels);
 }
 
 #define GNOMON_PACK(A)                                                                     \
@@ -171,7 +192,8 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
   template void RotateRow(const RotaryTable*, std::int64_t, std::int64_t, Direction, A*);  \
   template void PackKeyRows(const Operand&, const Positions*, const RotaryTable*,          \
                             std::int64_t, std::int64_t, std::int64_t, std::int64_t,        \
-                            std::int64_t, A*, const PackedRows<A>&);
+                            std::int64_t, A*, const PackedRows<A>&);                       \
+  template void MakePanels(const A*, std::int64_t, std::int64_t, A*);
 GNOMON_PACK(float)
 GNOMON_PACK(double)
 #undef GNOMON_PACK

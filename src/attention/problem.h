@@ -11,6 +11,7 @@
 
 #include "gnomon/attention/attention.h"
 #include "src/attention/cumulative.h"
+#include "src/attention/householder.h"
 #include "src/attention/relative.h"
 #include "src/bias/tile.h"
 
@@ -35,7 +36,8 @@ constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
 
 struct AttentionProblem {
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0;
-  std::int64_t size = 0, value_dim = 0;  // D, Dv
+  std::int64_t size = 0, value_dim = 0;  // D (2 D of polar rows), Dv
+  std::int64_t head_dim = 0;             // D, of the tensors q and k
   AttentionMask mask;
   // The plan of the call, borrowed.
   struct {
@@ -51,9 +53,13 @@ struct AttentionProblem {
     View<const float, 3> gates, log_gates;
     View<const float, 4> relative_queries;
     const CumulativeBias* cumulative = nullptr;
+    const PolarForm* polar = nullptr;
     const Positions *queries = nullptr, *keys = nullptr;
   } position;
   bool needs_gates = false;
+  PairProduct product = PairProduct::dot;
+  View<const float, 4> channel_gates;  // [B, S, Hq, D]; without data if there are none
+  HouseholderTerms householder;
   Operand q, k, v;
   // [B, Hq]: the greatest distance, in rows, at which a weight is not 0. Empty: no limit.
   std::vector<std::int64_t> reach;
@@ -73,6 +79,8 @@ struct AttentionProblem {
     return static_cast<double>(softmax.query_sinks(b, head, query));
   }
   bool gated() const { return position.gates.data(); }
+  // The number of elements that are loaded and then expanded to polar form; 0: none.
+  std::int64_t polar_dim() const { return position.polar ? head_dim : 0; }
   float gate(std::int64_t b, std::int64_t head, std::int64_t query) const {
     return position.gates(position.gates.extent(0) == 1 ? 0 : b, head, query);
   }
@@ -85,6 +93,9 @@ struct TypedProblem : AttentionProblem {
   PreparedPiecewiseLog<A> piecewise_log;
   PreparedRelative<A> relative;
   PreparedAxes<A> axes;
+  std::vector<double> gate_tiles;       // sums_of_tiles, if there are channel_gates
+  std::vector<A> phase_cos, phase_sin;  // [Hq, D], of the polar form
+  std::optional<HouseholderRows<A>> householder_rows;
   // Positions of all rows, [T] and [S], for forms that need them if the plan has none.
   std::vector<std::int64_t> query_ids, key_ids;
 };
@@ -104,6 +115,7 @@ struct BackwardProblem : TypedProblem<A> {
   double* bias_sums = nullptr;
   std::int64_t bias_numbers = 0;  // N
   double* sink_sums = nullptr;    // [B, Hq, parts], initially zero, or null
+  double* phase_sums = nullptr;   // [B, Hq, parts, D], initially zero, or null
   std::int64_t parts = 1;         // parts of the queries with separate sums: BackwardPlan
 
   // Returns the index of a tile in [B, Hq, parts].
@@ -112,6 +124,8 @@ struct BackwardProblem : TypedProblem<A> {
     return (tile.batch * this->heads + tile.head) * parts + tile.part;
   }
   View<float, 4> dense_grad;
+  View<float, 4> channel_gates_grad, householder_grad;
+  View<float, 3> betas_grad;
   // Empty if not required.
   RelativeSums<A> key_vectors, query_vectors, value_vectors, projected_vectors;
   double* gate_sums = nullptr;  // [B, Hq, T], initially zero

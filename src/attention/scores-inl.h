@@ -48,10 +48,10 @@ inline double QueryFactor(const AttentionProblem& problem) {
 }
 
 // Converts the products of a tile to scores. Hidden scores are -infinity. Returns whether a key
-// of the tile is hidden.
+// of the tile is hidden. slope: as in CapScores, if there is a cap.
 template <typename A>
 bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
-                  const SeenColumns& columns, A* bias_scratch, A* scores);
+                  const SeenColumns& columns, A* bias_scratch, A* scores, A* slope = nullptr);
 
 // Buffers for the terms that are added to the products of a tile.
 template <typename A>

@@ -188,12 +188,12 @@ void AddGiven(const Tile& tile, const SeenColumns& columns, const A* const* give
 
 template <typename A>
 bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
-                  const SeenColumns& columns, A* bias_scratch, A* scores) {
+                  const SeenColumns& columns, A* bias_scratch, A* scores, A* slope) {
   const A* rows[tile_rows];
   const TileBias bias = FillBias(problem, tile, bias_scratch, rows);
   const A* const* given = bias == TileBias::none ? nullptr : rows;
   if (problem.softmax.cap)
-    CapScores<A>(tile, columns, *problem.softmax.cap, given, scores, nullptr);
+    CapScores(tile, columns, *problem.softmax.cap, given, scores, slope);
   else if (given)
     AddGiven(tile, columns, given, scores);
   if (bias == TileBias::hiding) HideByBias(tile, columns, given, scores);
@@ -226,7 +226,7 @@ bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
   template void MultiplyWeights(const Tile&, const SeenColumns&, std::int64_t, const A*,      \
                                 const A*, Factors, A*);                                       \
   template bool FinishScores(const internal::TypedProblem<A>&, const Tile&,                   \
-                             const SeenColumns&, A*, A*);                                     \
+                             const SeenColumns&, A*, A*, A*);                                 \
   template bool MakeScores(const internal::TypedProblem<A>&, const Tile&, const SeenColumns&, \
                            const QueryRows<A>&, const A*, const AddedScratch<A>&, A*, A*);
 GNOMON_SCORES(float)

@@ -140,7 +140,8 @@ constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; 
 // Whether keys and values can be read without packing, and have few enough query rows.
 inline bool reads_directly(const AttentionProblem& problem) {
   if (problem.queries * problem.group() > direct_rows) return false;
-  if (problem.position.key_rotary || problem.relative_vectors() || problem.gated())
+  if (problem.position.key_rotary || problem.relative_vectors() || problem.gated() ||
+      problem.product != PairProduct::dot || problem.position.polar)
     return false;
   if (problem.size % 16 || problem.value_dim % 16) return false;
   const Positions* keys = problem.position.keys;
@@ -185,10 +186,14 @@ struct BackwardPlan {
   std::int64_t grain;
 
   explicit BackwardPlan(const AttentionProblem& problem) {
-    const std::int64_t size = problem.size + problem.value_dim;
+    std::int64_t size = problem.size + problem.value_dim;
     const std::int64_t rows = std::clamp<std::int64_t>(65536 / size, 2 * tile_rows, 512);
     queries = std::max(rows / problem.group() / tile_rows * tile_rows, tile_rows);
+    if (problem.product == PairProduct::householder)  // queries are kept for each tile of keys
+      queries = std::max(2 * tile_rows / problem.group() / tile_rows * tile_rows, tile_rows);
     queries = std::min(queries, std::max<std::int64_t>(problem.queries, 1));
+    if (problem.product == PairProduct::channel_gates) size += problem.group() * problem.size;
+    if (problem.product == PairProduct::householder) size += 3 * problem.size;
     // 16 pieces of work, or fewer if their sums exceed 32 MB.
     const std::int64_t pairs = std::max<std::int64_t>(problem.batch * problem.key_heads, 1);
     const std::int64_t most_parts = 8'000'000 / (pairs * (problem.keys + 1) * size);

@@ -25,6 +25,7 @@
 #include "gnomon/bias/form.h"
 #include "gnomon/position/positions.h"
 #include "gnomon/relative/form.h"
+#include "gnomon/rotary/pope.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/token_angles.h"
 #include "gnomon/tensor.h"
@@ -70,11 +71,22 @@ struct Softmax {
   std::vector<double> sinks = {};
 };
 
+// How the product of a query and a key is formed.
+enum class PairProduct {
+  dot = 1,        // q . k
+  channel_gates,  // sum over n of q_n k_n exp(c_in - c_jn): TokenTerms::channel_gates (Wall)
+  householder,    // k . H_(j+1) ... H_i q: TokenTerms::householder and betas (PaTH)
+};
+
 // The plan of attention: the mask, the softmax options, and all places in which position
 // enters. Calls borrow the plan and copy nothing of it.
 struct AttentionPlan {
   AttentionMask mask = {};
   Softmax softmax = {};
+  PairProduct product = PairProduct::dot;
+  // Queries and keys in polar form (PoPE). The rotary tables are then those of `frequencies`,
+  // with 2 D elements, for all keys: a cache keeps keys as they were projected.
+  std::optional<PolarForm> polar = {};
   std::optional<RotaryTable> query_rotary = {};  // T tokens
   std::optional<RotaryTable> key_rotary = {};    // S tokens; nullopt if keys are rotated
   // Rotates queries and keys by TokenTerms::angles, or by their sums over the tokens of each
@@ -95,9 +107,10 @@ struct AttentionPlan {
   bool gated = false;
 };
 
-// Returns whether the plan is defined for causal visibility only: a cumulative bias.
+// Returns whether the plan is defined for causal visibility only: a cumulative bias, gates of
+// channels.
 inline bool causal_only(const AttentionPlan& plan) noexcept {
-  return plan.cumulative.has_value();
+  return plan.cumulative.has_value() || plan.product != PairProduct::dot;
 }
 
 // Returns a shared pointer to positions without ownership: the caller keeps them alive.
@@ -171,7 +184,8 @@ struct AttentionGradient {
   BiasGradient* bias = nullptr;
   RelativeGradient* relative = nullptr;
   TokenTermGradients terms = {};
-  std::span<double> sinks = {};  // [Hq]
+  std::span<double> sinks = {};   // [Hq]
+  std::span<double> phases = {};  // [Hq, D], of AttentionPlan::polar
 };
 
 // Computes the gradients of `attention`. out and lse are the results of `attention`; out_grad

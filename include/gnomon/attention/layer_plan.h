@@ -126,7 +126,8 @@ void finish(const LayerPlan& plan, const Tensor& out);
 void finish_backward(const LayerPlan& plan, const Tensor& out_grad);
 
 // Moves the rotation from attention() to `prepare`: for keys that are rotated once, before they
-// are appended to a cache. A rotation by increments becomes one by angles.
+// are appended to a cache. A rotation by increments becomes one by angles. A plan with a polar
+// form is not changed: attention() rotates its keys in every call.
 void rotate_in_prepare(LayerPlan& plan);
 
 }  // namespace gnomon

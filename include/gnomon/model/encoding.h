@@ -32,10 +32,12 @@
 #include "gnomon/bias/graphormer.h"
 #include "gnomon/bias/kerple.h"
 #include "gnomon/bias/layout.h"
+#include "gnomon/bias/path.h"
 #include "gnomon/bias/sandwich.h"
 #include "gnomon/bias/swin.h"
 #include "gnomon/bias/swin_v2.h"
 #include "gnomon/bias/t5.h"
+#include "gnomon/bias/wall.h"
 #include "gnomon/bias/wavlm.h"
 #include "gnomon/embedding/axial.h"
 #include "gnomon/embedding/cross_modal.h"
@@ -58,6 +60,7 @@
 #include "gnomon/rotary/axial.h"
 #include "gnomon/rotary/learned.h"
 #include "gnomon/rotary/mrope.h"
+#include "gnomon/rotary/pope.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/scaling.h"
 #include "gnomon/rotary/selective.h"
@@ -77,10 +80,10 @@ using Encoding =
     std::variant<NoPosition, Index, Sinusoidal, UniversalTransformer, Learned, AxialLearned,
                  FourierLine, LearnedFourier, DetrPage, SinusoidalGrid, SinusoidalVideo,
                  CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
-                 AxialRotary, MRope, Vjepa2, XPos, RotaryLearned, SelectiveRotary, Alibi,
+                 AxialRotary, MRope, Vjepa2, XPos, Pope, RotaryLearned, SelectiveRotary, Alibi,
                  T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm,
-                 Fox, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta, Decomposed,
-                 RelativeLogits>;
+                 Fox, Wall, PathAttention, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta,
+                 Decomposed, RelativeLogits>;
 
 // Sizes of a Transformer that an encoding may depend on.
 struct Shape {
@@ -261,6 +264,7 @@ struct LayerGradient {
   RelativeGradient relative = {};
   std::vector<double> cosine = {};       // [H]
   std::vector<double> frequencies = {};  // [R/2], if the plan has trained_frequencies
+  std::vector<double> phases = {};       // [H, D], of a polar form
 };
 // Adds the gradients of the parameters to `grads`, which has the shapes of `values`. `values`
 // and `window` must be those of `lower`. Throws as `lower`.

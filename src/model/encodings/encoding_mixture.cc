@@ -52,6 +52,11 @@ class Merger {
          [&] { to_.relative = std::move(from.relative); });
     take("use cosines of queries and keys", !from.cosine.empty(), name, cosine_,
          [&] { to_.cosine = std::move(from.cosine); });
+    take("change the products of queries and keys",
+         from.product != PairProduct::dot || from.polar.has_value(), name, product_, [&] {
+           to_.product = from.product;
+           to_.polar = std::move(from.polar);
+         });
   }
 
  private:
@@ -109,8 +114,8 @@ class Merger {
   }
 
   LayerPlan& to_;
-  std::string table_, bias_, cumulative_, relative_, token_angles_,
-      cosine_;  // name of the encoding with that part
+  std::string table_, bias_, cumulative_, relative_, token_angles_, cosine_,
+      product_;  // name of the encoding with that part
   struct Rotated {
     std::string holder;
     std::int64_t begin, end;  // elements of the head
@@ -125,7 +130,7 @@ bool concerns(const Encoding& encoding, const LayerGradient& grad) {
   return (includes(places, Place::embeddings) && grad.table.data()) ||
          (includes(places, Place::queries_and_keys) && !grad.frequencies.empty()) ||
          (includes(places, Place::scores) &&
-          (!grad.bias.values.empty() || !grad.cosine.empty())) ||
+          (!grad.bias.values.empty() || !grad.cosine.empty() || !grad.phases.empty())) ||
          (includes(places, Place::keys_and_values) &&
           (!r.keys.empty() || !r.queries.empty() || !r.values.empty() || !r.shift.empty() ||
            !r.projected.empty()));

@@ -2,6 +2,7 @@
 // values. Source: the code of each family.
 #include <cmath>
 
+#include "src/core/text.h"
 #include "src/model/families/rules.h"
 
 namespace gnomon::model::internal {

@@ -19,10 +19,12 @@ __all__ = [
     "Graphormer",
     "Kerple",
     "LayoutBias",
+    "PathAttention",
     "Sandwich",
     "Swin",
     "SwinV2",
     "T5Bias",
+    "Wall",
     "WavLm",
 ]
 
@@ -242,6 +244,45 @@ class Fox(Encoding):
     recipe: Literal["fox", "cable"] = "fox"
     head_dim: int = 0
     lost_weight: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Wall(Encoding):
+    """Wall attention: each channel of a key decays by gates computed from the tokens after it.
+
+    Source: Tilde Research 2026.
+
+    heads: H; at least 1
+    head_dim: D; at least 1
+    width: C; at least 1
+    """
+
+    kind = "wall"
+    heads: int
+    head_dim: int
+    width: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class PathAttention(Encoding):
+    """PaTH attention: between a key and a query lie Householder reflections computed from the
+    tokens between.
+
+    Source: Yang et al. 2025, arXiv:2505.16381.
+
+    heads: H, key heads; at least 1
+    head_dim: D; at least 1
+    width: C; at least 1
+    rank: of W2 W1; at least 1
+    kernel: K; at least 1
+    """
+
+    kind = "path"
+    heads: int
+    head_dim: int
+    width: int
+    rank: int = 32
+    kernel: int = 3
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -21,6 +21,7 @@ __all__ = [
     "MRope",
     "NoScaling",
     "NtkScaling",
+    "Pope",
     "ProportionalScaling",
     "Rotary",
     "RotaryLearned",
@@ -314,6 +315,23 @@ class XPos(Encoding):
     scale_base: float = 512.0
     gamma: float = 0.4
     centre: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Pope(Encoding):
+    """PoPE: elements are magnitudes by softplus; their phases depend on the position only.
+
+    Source: Gopalakrishnan et al. 2025, arXiv:2509.10534.
+
+    heads: H; at least 1
+    head_dim: D; at least 1
+    base: greater than 1
+    """
+
+    kind = "pope"
+    heads: int
+    head_dim: int
+    base: float = 10000.0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

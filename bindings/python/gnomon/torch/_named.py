@@ -172,6 +172,18 @@ class Fox(Named):
     spec_type = specs.Fox
 
 
+class Wall(Named):
+    spec_type = specs.Wall
+
+
+class PathAttention(Named):
+    spec_type = specs.PathAttention
+
+
+class Pope(Named):
+    spec_type = specs.Pope
+
+
 class Graphormer(Named):
     spec_type = specs.Graphormer
 
@@ -216,9 +228,11 @@ __all__ = [
     "Learned",
     "LearnedFourier",
     "MRope",
+    "PathAttention",
     "PathDegree",
     "PathLaplacian",
     "PathRandomWalk",
+    "Pope",
     "RelativeLogits",
     "Rotary",
     "RotaryLearned",
@@ -235,6 +249,7 @@ __all__ = [
     "TransformerXl",
     "UniversalTransformer",
     "Vjepa2",
+    "Wall",
     "WavLm",
     "XPos",
 ]

@@ -49,6 +49,22 @@ def _relative_logits(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
     return {"relative_queries": r}
 
 
+def _convolved(z: Tensor, conv: Tensor, sequences: Tensor | None) -> Tensor:
+    """Returns the causal convolution of z [B, T, N] with conv [N, K], within sequences."""
+    tokens, total, kernel = z.shape[1], torch.zeros_like(z), conv.shape[1]
+    for tap in range(kernel):
+        back = kernel - 1 - tap  # the tap reads the token this far before
+        if back >= tokens:
+            continue
+        term = torch.nn.functional.pad(z[:, :tokens - back], (0, 0, back, 0)) * conv[:, tap]
+        if sequences is not None:
+            later = sequences[:, back:]
+            same = (later == sequences[:, :tokens - back]) & (later >= 0)
+            term = term * torch.nn.functional.pad(same, (back, 0))[..., None]
+        total = total + term
+    return total
+
+
 def _selective(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
                sequences: Tensor | None) -> dict[str, Tensor]:
     """Increments of angles; 0 for padding. Source: arXiv:2511.17388 and its released code."""
@@ -60,29 +76,41 @@ def _selective(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
     x = (x * (x.square().sum(-1, keepdim=True) + 1e-6).rsqrt()).flatten(-2)
     linear = torch.nn.functional.linear
     z = linear(linear(x, down), up)
-    tokens, total = z.shape[1], torch.zeros_like(z)
-    for tap in range(spec.kernel):
-        back = spec.kernel - 1 - tap  # the tap reads the token this far before
-        if back >= tokens:
-            continue
-        term = torch.nn.functional.pad(z[:, :tokens - back], (0, 0, back, 0)) * conv[:, tap]
-        if sequences is not None:
-            later = sequences[:, back:]
-            same = (later == sequences[:, :tokens - back]) & (later >= 0)
-            term = term * torch.nn.functional.pad(same, (back, 0))[..., None]
-        total = total + term
+    total = _convolved(z, conv, sequences)
     pair = torch.arange(0, spec.rotary_dim, 2, device=z.device, dtype=torch.float64)
     factor = spec.base ** (-pair / spec.rotary_dim)
     return {"angles": total.unflatten(-1, (spec.heads, -1)) * factor.to(z.dtype)}
 
 
+def _wall(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
+          sequences: Tensor | None) -> dict[str, Tensor]:
+    """Log gates of each channel. Source: fla.ops.wall_attn of fla-core 0.6.0."""
+    weight, bias = parameters
+    z = torch.nn.functional.linear(hidden.to(weight.dtype), weight, bias[:, 0])
+    gates = torch.nn.functional.logsigmoid(z)
+    return {"channel_gates": gates.unflatten(-1, (spec.heads, spec.head_dim))}
+
+
+def _path(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
+          sequences: Tensor | None) -> dict[str, Tensor]:
+    """Directions and strengths of Householder factors. Source: arXiv:2505.16381."""
+    down, up, conv, weight, bias = parameters
+    x = hidden.to(weight.dtype)
+    linear = torch.nn.functional.linear
+    mixed = _convolved(linear(linear(x, down), up), conv, sequences)
+    w = torch.nn.functional.silu(mixed).unflatten(-1, (spec.heads, spec.head_dim))
+    w = w * (w.square().sum(-1, keepdim=True) + 1e-6).rsqrt()
+    b = 2 * torch.sigmoid(linear(x, weight, bias[:, 0]))
+    return {"householder": w, "betas": b.transpose(1, 2)}
+
+
 _FORMULAS: dict[type[Encoding], Callable[..., dict[str, Tensor]]] = {
     specs.WavLm: _wavlm, specs.Fox: _fox, specs.SelectiveRotary: _selective,
-    specs.RelativeLogits: _relative_logits}
+    specs.RelativeLogits: _relative_logits, specs.Wall: _wall, specs.PathAttention: _path}
 
 
 # Encodings that enter at the scores, but have no bias by position.
-FORMLESS = specs.Fox,
+FORMLESS = specs.Fox, specs.Wall, specs.PathAttention, specs.Pope
 
 
 @_plans.constant
