@@ -48,7 +48,8 @@ Tokens tokens_of(const Positions& positions, const at::Tensor& like) {
 }
 
 // The keys that a query does not see, by rows and by sequences: [B or 1, 1, T, S].
-at::Tensor hidden_from(const Setting& setting, const Tokens& queries, const Tokens& keys) {
+at::Tensor hidden_from(const Setting& setting, const LayerPlan& plan, const Tokens& queries,
+                       const Tokens& keys) {
   const model::Window& window = setting.window;
   const auto whole = queries.ids.options();
   const at::Tensor distance =
@@ -59,6 +60,8 @@ at::Tensor hidden_from(const Setting& setting, const Tokens& queries, const Toke
   if (setting.visibility == Visibility::causal) hidden = hidden | (distance > 0);
   if (setting.left) hidden = hidden | (distance < -*setting.left);
   if (setting.right) hidden = hidden | (distance > *setting.right);
+  if (plan.stick_breaking && plan.stick_breaking->own_key == OwnKey::excluded)
+    hidden = hidden | (distance == 0);
   return hidden.unsqueeze(1);
 }
 
@@ -103,12 +106,35 @@ at::Tensor cumulative_bias(const at::Tensor& log_gates, const model::Window& win
   return sums.narrow(-1, window.offset(), window.queries).unsqueeze(-1) - sums.unsqueeze(-2);
 }
 
-// Rotates x [B, T, H, D] by angles [B, T, Ha, R/2].
-at::Tensor rotated_by(const at::Tensor& angles, const TokenRotation& rotation,
-                      const at::Tensor& x) {
+// The sums of x over the keys from each key on.
+at::Tensor sums_from_right(const at::Tensor& x) { return x.flip({-1}).cumsum(-1).flip({-1}); }
+
+// The terms of contextual positions. scores: [B, H, T, S], -infinity if hidden; products of the
+// queries with the vectors: [B, H, T, P].
+at::Tensor contextual_terms(const at::Tensor& scores, const at::Tensor& products) {
+  const at::Tensor positions =
+      sums_from_right(at::sigmoid(scores)).clamp_max(products.size(-1) - 1);
+  const at::Tensor floor = positions.detach().floor(), ceil = positions.detach().ceil();
+  const at::Tensor low = at::gather(products, -1, floor.to(at::kLong));
+  const at::Tensor high = at::gather(products, -1, ceil.to(at::kLong));
+  return low + (positions - floor) * (high - low);
+}
+
+// The weights of stick-breaking. With u = ln(1 - sigmoid(z)), a weight is exp(z + the sum of u
+// over the keys from its key on).
+at::Tensor stick_weights(const at::Tensor& scores, const at::Tensor& hidden) {
+  const at::Tensor visible = scores.masked_fill(hidden, 0);
+  const at::Tensor rests = at::log_sigmoid(-visible).masked_fill(hidden, 0);
+  return at::exp(visible + sums_from_right(rests)).masked_fill(hidden, 0);
+}
+
+// Rotates x [B, T, H, D] by angles [B, T, Ha, R/2], whose cos and sin are rounded to a type.
+at::Tensor rotated_by(const at::Tensor& angles, at::ScalarType rounded,
+                      const TokenRotation& rotation, const at::Tensor& x) {
   const std::int64_t size = rotation.rotary_dim, pairs = size / 2, end = x.size(3);
   const at::Tensor each = at::repeat_interleave(angles, x.size(2) / angles.size(2), 2);
-  const at::Tensor cos = each.cos(), sin = each.sin();
+  const at::Tensor cos = each.cos().to(rounded).to(x.scalar_type());
+  const at::Tensor sin = each.sin().to(rounded).to(x.scalar_type());
   const at::Tensor part = x.narrow(3, rotation.head_offset, size);
   const bool halves = rotation.pairing == Pairing::halves;
   const at::Tensor a = halves ? part.narrow(3, 0, pairs) : part.slice(3, 0, size, 2);
@@ -193,8 +219,9 @@ at::Tensor attend_by_operators(const Setting& setting,
       check_adjacent_sequences(window);
       angles = at::cumsum(angles, 1);  // scores depend on differences within a sequence only
     }
-    q = rotated_by(angles.narrow(1, window.offset(), window.queries), rotation, q);
-    k = rotated_by(angles, rotation, k);
+    const at::ScalarType type = q.scalar_type();
+    q = rotated_by(angles.narrow(1, window.offset(), window.queries), type, rotation, q);
+    k = rotated_by(angles, type, rotation, k);
   }
   double scale = window.softmax_scale * lowered.softmax.factor;
   if (numbers.cosine.defined()) {
@@ -214,8 +241,9 @@ at::Tensor attend_by_operators(const Setting& setting,
     const auto turned = [&](const at::Tensor& x, const Tokens& tokens) {
       const at::Tensor angles =
           tokens.ids.to(at::kDouble).unsqueeze(-1) * numbers.frequencies.to(x.device());
-      return rotated_by(there(angles).unsqueeze(2).expand({x.size(0), -1, -1, -1}), rotation,
-                        x);
+      // As in a table: cos and sin of exact angles, in float.
+      return rotated_by(angles.unsqueeze(2).expand({x.size(0), -1, -1, -1}), at::kFloat,
+                        rotation, x);
     };
     q = turned(q, query_tokens);
     k = turned(k, key_tokens);
@@ -281,12 +309,18 @@ at::Tensor attend_by_operators(const Setting& setting,
   }
   if (bias.defined()) scores = scores + bias;
 
-  const at::Tensor hidden = hidden_from(setting, query_tokens, key_tokens);
+  const at::Tensor hidden = hidden_from(setting, lowered, query_tokens, key_tokens);
   const at::Tensor nothing = hidden.all(-1, /*keepdim=*/true);
+  scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  if (numbers.contextual.defined())
+    scores =
+        scores + contextual_terms(
+                     scores, at::matmul(queries, there(numbers.contextual).transpose(-1, -2)));
   // A row without visible keys gets weights of zero, whose derivatives are zero too.
-  scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity())
-               .masked_fill(nothing, 0);
-  const at::Tensor weights = at::softmax(scores, -1).masked_fill(hidden, 0);
+  const at::Tensor weights =
+      lowered.stick_breaking
+          ? stick_weights(scores, hidden)
+          : at::softmax(scores.masked_fill(nothing, 0), -1).masked_fill(hidden, 0);
   at::Tensor out = at::matmul(weights, for_query_heads(heads_first(v), group));
   for (std::size_t i = 0; i < relative.values.size(); ++i)
     out = out + at::matmul(weight_of_each(relative.values[i], weights, places),

@@ -42,6 +42,13 @@ double log_sigmoid(double z) {
   return z < 0 ? z - std::log1p(std::exp(z)) : -std::log1p(std::exp(-z));
 }
 
+// w . x + b, [B T, H]; CABLE has no b.
+std::vector<double> products(const Fox& fox, const FoxGate<const float>& gate,
+                             View<const float, 3> x) {
+  return internal::project_tokens(
+      x, gate.weight, fox.recipe == FoxRecipe::fox ? gate.bias : View<const float, 1>());
+}
+
 double sign(const Fox& fox) { return fox.recipe == FoxRecipe::fox ? 1 : -1; }
 
 }  // namespace
@@ -59,7 +66,7 @@ double softmax_factor(const Fox& fox) {
 void log_gates(const Fox& fox, const FoxGate<const float>& gate, View<const float, 3> x,
                View<float, 3> out) {
   check(fox), check_gate(fox, gate), check_input(fox, x, "out", out);
-  const std::vector<double> z = internal::project_tokens(x, gate.weight, gate.bias);
+  const std::vector<double> z = products(fox, gate, x);
   const double* from = z.data();
   for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
     for (std::ptrdiff_t t = 0; t < x.extent(1); ++t)
@@ -73,13 +80,15 @@ void log_gates_backward(const Fox& fox, const FoxGate<const float>& gate,
   check(fox), check_gate(fox, gate), check_input(fox, x, "out_grad", out_grad);
   if (grads.weight.data()) check_gate(fox, grads);
   if (x_grad.data()) internal::check_shape<3>("fox", "x_grad", x_grad.extents(), x.extents());
-  std::vector<double> z = internal::project_tokens(x, gate.weight, gate.bias);
+  std::vector<double> z = products(fox, gate, x);
   double* at = z.data();
   for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
     for (std::ptrdiff_t t = 0; t < x.extent(1); ++t)
       for (std::ptrdiff_t h = 0; h < fox.heads; ++h, ++at)  // 1 - sigmoid
         *at = sign(fox) * double{out_grad(b, h, t)} / (1 + std::exp(sign(fox) * *at));
-  internal::project_tokens_backward(x, gate.weight, z, x_grad, grads.weight, grads.bias);
+  internal::project_tokens_backward(
+      x, gate.weight, z, x_grad, grads.weight,
+      fox.recipe == FoxRecipe::fox ? grads.bias : View<float, 1>());
 }
 
 }  // namespace gnomon

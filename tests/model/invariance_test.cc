@@ -60,8 +60,8 @@ struct Trained {
       all.insert(all.end(), std::begin(more), std::end(more));
     };
     if (plan.table) append(plan.table->values);
-    for (const auto* part :
-         {&plan.relative.keys, &plan.relative.queries, &plan.relative.values})
+    for (const auto* part : {&plan.relative.keys, &plan.relative.queries, &plan.relative.values,
+                             &plan.relative.projected})
       for (const RelativeVectors& vectors : *part) append(vectors.values);
     append(plan.relative.shift);
     if (plan.trained_frequencies) append(plan.query_rotary->frequencies().inv_freq);

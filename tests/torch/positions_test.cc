@@ -29,9 +29,12 @@ void expect_as_composed(PositionEncoding& position, const AttendOptions& given,
   const Composed composed(position);
   AttendOptions options = given;
   const auto q = random({batch, queries, heads, head_dim}, 1, at::kDouble),
-             k = random({batch, keys, heads / 2, head_dim}, 2, at::kDouble),
-             v = random({batch, keys, heads / 2, head_dim}, 3, at::kDouble);
-  options.hidden = random({batch, queries, shape.width}, 4, at::kFloat);
+             k = random({batch, keys, key_heads_of(composed.mixture), head_dim}, 2,
+                        at::kDouble),
+             v = random({batch, keys, key_heads_of(composed.mixture), head_dim}, 3,
+                        at::kDouble);
+  options.hidden =
+      random({batch, hidden_rows(composed.mixture, queries, keys), shape.width}, 4, at::kFloat);
   std::vector<at::Tensor> inputs{q, k, v};
   if (!model::token_terms(composed.mixture).empty()) inputs.push_back(options.hidden);
   inputs.insert(inputs.end(), composed.parameters.begin(), composed.parameters.end());
@@ -55,11 +58,12 @@ Positions left_padded() {
 
 TEST_P(EachPosition, AttendsAPaddedBatchAsRowsAlone) {
   const at::NoGradGuard no_grad;
-  for (AttendOptions options : {causal, both_ways}) {
+  for (AttendOptions options : each_visibility(usual(GetParam()), causal, both_ways)) {
     PositionEncoding position = make({usual(GetParam(), options.visibility)});
+    const std::int64_t key_heads = key_heads_of(position->mixture());
     auto q = random({batch, 6, heads, head_dim}, 1, at::kFloat).detach(),
-         k = random({batch, 6, heads / 2, head_dim}, 2, at::kFloat).detach(),
-         v = random({batch, 6, heads / 2, head_dim}, 3, at::kFloat).detach();
+         k = random({batch, 6, key_heads, head_dim}, 2, at::kFloat).detach(),
+         v = random({batch, 6, key_heads, head_dim}, 3, at::kFloat).detach();
     const at::Tensor hidden = random({batch, 6, shape.width}, 4, at::kFloat).detach();
     const auto alone = [&](std::int64_t row, std::int64_t begin) {
       AttendOptions of_part = options;
@@ -82,7 +86,7 @@ TEST_P(EachPosition, AttendsAPaddedBatchAsRowsAlone) {
     }
     // The last queries only, as in decoding.
     AttendOptions last = options;
-    last.hidden = hidden.slice(1, 4);
+    last.hidden = hidden.slice(1, terms_of_keys(position->mixture()) ? 0 : 4);
     expect_close(position->attend(q.slice(1, 4), k, v, last), fused.slice(1, 4), 2e-5);
     expect_close(fused.slice(0, 0, 1).slice(1, 0, 2), at::zeros({1, 2, heads, head_dim}), 0);
   }
@@ -109,7 +113,7 @@ TEST_P(EachPosition, AttendsPackedSequencesAsRowsAlone) {
 }
 
 TEST_P(EachPosition, FollowsPositionsOfEachRow) {
-  for (AttendOptions options : {causal, both_ways}) {
+  for (AttendOptions options : each_visibility(usual(GetParam()), causal, both_ways)) {
     PositionEncoding position = make({usual(GetParam(), options.visibility)});
     options.positions = positions_of(
         at::tensor({0, 2, 3, 7, 10, 11, 1, 2, 4, 5, 6, 9}, at::kLong).view({batch, 6}));
@@ -124,6 +128,7 @@ TEST_P(EachPosition, FollowsPositionsOfEachRow) {
 // Queries with separate positions: cross attention, and more queries than keys.
 TEST_P(EachPosition, FollowsPositionsOfQueries) {
   PositionEncoding position = make({usual(GetParam(), Visibility::bidirectional)});
+  if (terms_of_keys(position->mixture())) return;  // the queries must be rows of the keys
   AttendOptions options = both_ways;
   options.positions = explicit_ids(std::vector<std::int64_t>{0, 2, 5, 9});
   options.query_positions =

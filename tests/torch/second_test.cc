@@ -69,13 +69,16 @@ void expect_second(const Compute& compute, const std::vector<at::Tensor>& inputs
 TEST_P(EachSecond, DerivativeIsExactOrRefused) {
   PositionEncoding position = make({usual(GetParam())});
   AttendOptions options = causal;
-  options.hidden = random({batch, 4, shape.width}, 8, at::kFloat).detach();
+  const std::int64_t key_heads = key_heads_of(position->mixture());
+  options.hidden =
+      random({batch, hidden_rows(position->mixture(), 4, 5), shape.width}, 8, at::kFloat)
+          .detach();
   options.positions =
       positions_of(at::tensor({0, 1, 2, 3, 5, 0, 1, 4, 5, 9}).view({batch, 5}),
                    at::tensor({0, 0, 0, 0, 0, -1, 0, 0, 0, 0}).view({batch, 5}));
   const std::vector<at::Tensor> inputs{random({batch, 4, heads, head_dim}, 1, at::kDouble),
-                                       random({batch, 5, 2, head_dim}, 2, at::kDouble),
-                                       random({batch, 5, 2, head_dim}, 3, at::kDouble)};
+                                       random({batch, 5, key_heads, head_dim}, 2, at::kDouble),
+                                       random({batch, 5, key_heads, head_dim}, 3, at::kDouble)};
   const Compute attend = [&](const std::vector<at::Tensor>& x) {
     return position->attend(x[0], x[1], x[2], options);
   };

@@ -37,6 +37,31 @@ inline at::Tensor layer_input(std::int64_t tokens) {
       .contiguous();
 }
 
+// Whether a term of the tokens is that of all keys: options.hidden then has a row for each key.
+inline bool terms_of_keys(const model::Mixture& mixture) {
+  for (const model::TermShape& one : model::token_terms(mixture))
+    for (const auto& named : named_terms<gnomon::Tensor>)
+      if (named.name == one.name && named.tokens == TermTokens::keys) return true;
+  return false;
+}
+inline std::int64_t hidden_rows(const model::Mixture& mixture, std::int64_t queries,
+                                std::int64_t keys) {
+  return terms_of_keys(mixture) ? keys : queries;
+}
+// Grouped heads, unless each query head has angles of its own.
+inline std::int64_t key_heads_of(const model::Mixture& mixture) {
+  for (const model::TermShape& one : model::token_terms(mixture))
+    if (one.name == "angles") return heads;
+  return heads / 2;
+}
+// The visibilities for which an encoding is defined.
+inline std::vector<AttendOptions> each_visibility(const model::Encoding& encoding,
+                                                  const AttendOptions& causal,
+                                                  const AttendOptions& both_ways) {
+  if (model::properties(encoding).causal) return {causal};
+  return {causal, both_ways};
+}
+
 inline std::vector<std::string> names() {
   std::vector<std::string> all;
   for (const auto& one : model::encodings()) all.emplace_back(one.name);

@@ -27,12 +27,13 @@ SPECIAL = {
     "blt_local_decoder": {"head_dim": 16},
     "blt_local_encoder": {"head_dim": 16},
     "bridgetower_vision_model": {"hidden_size": 128},
+    "clvp_encoder": {"hidden_size": 128, "projection_dim": 128},
     "cohere_compass_text": {
         "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
         "rope_parameters": {"sliding_attention": {
             "rope_type": "default", "rope_theta": 20000.0, "mrope_section": [4, 2, 2]},
                             "full_attention": None}},
-    "diffusion_gemma_text": {"head_dim": 24},
+    "diffusion_gemma_text": {"head_dim": 24, "num_global_key_value_heads": 2},
     "donut-swin": {"depths": [2, 2], "num_heads": [2, 4], "embed_dim": 32, "window_size": 3},
     "dots3_note_audio_encoder": {"adapter_input_size": 64},
     "dots3_note_text": {"num_key_value_heads": 4},
@@ -42,7 +43,7 @@ SPECIAL = {
     "glm5_next_text": {"num_key_value_heads": 4, "qk_rope_head_dim": None},
     "gradium_phonon_tts": {"flow_head_config": {"condition_dim": 64}},
     "hunyuan_v1_moe": {"head_dim": 24},
-    "hunyuan_vl_text": {"head_dim": 24},
+    "hunyuan_vl_text": {"head_dim": 24, **FIXED_BASE},
     "idefics": {"num_key_value_heads": None},
     "kosmos_2_text_model": {"layers": 6, "attention_heads": 4},
     "kosmos_2_5_text_model": {"layers": 6, "attention_heads": 4},
@@ -53,9 +54,13 @@ SPECIAL = {
                         "window_size": 3},
     "mbart": {"decoder_attention_heads": 8},
     "modernbert-decoder": {"sliding_window": None, "local_attention": 48},
-    "neomme": {"head_dim": 32},
+    "neomme": {"head_dim": 32, "rope_parameters": {
+        "sliding_attention": {"rope_type": "default", "rope_theta": 20000.0,
+                              "partial_rotary_factor": 0.5},
+        "full_attention": {"rope_type": "default", "rope_theta": 2000000.0,
+                           "partial_rotary_factor": 0.25}}},
     "pocket_tts": {"flow_head_config": {"condition_dim": 64}},
-    "qwen4_exp_text": {"indexer_n_heads": 4, "indexer_kv_heads": 2, "indexer_head_dim": 24,
+    "qwen4_exp_text": {"indexer_n_heads": 4, "indexer_kv_heads": 1, "indexer_head_dim": 24,
                        "indexer_budget": 64, "indexer_compress_ratio": 4},
     "reformer": {"axial_pos_embds_dim": [24, 40], "axial_pos_shape": [16, 20]},
     "sam3_tracker_video": {"memory_attention_num_layers": 2, "memory_attention_hidden_size": 32,
@@ -92,13 +97,13 @@ TABLES = {"reformer": None, "vilt": "embeddings.text_embeddings"}
 # model of the modeling file.
 # The modules of CLVP hide their rotation, and TimesFM's scale is trained for each element.
 UNKNOWN = {"clvp_encoder": {"kind"}, "dots3_note_audio_encoder": {"pairing"},
-           "timesfm": {"softmax_scale"}}
+           "timesfm": {"softmax_scale"}, "timesfm2_5": {"softmax_scale"}}
 # Towers that rotate by the cells of an image.
 PATCHES = {"mlcd", "sam3_tracker_video"}
 # A config of only a model_type is refused: by the library, which requires the sizes of these
 # families, or because the defaults of the class do not fit each other.
 WITHOUT_DEFAULTS = set(
-    "bigbird_pegasus blenderbot blenderbot-small falcon_mamba fsmt funnel glm5_next_text "
+    "bigbird_pegasus blenderbot blenderbot-small diffusion_gemma_text falcon_mamba fsmt funnel glm5_next_text "
     "longt5 mamba mamba2 mbart moonshine_streaming_encoder moshi_depth mt5 mvp nllb nllb-moe "
     "pegasus perceiver plbart pop2piano qwen3_omni_moe_text reformer rwkv speech_to_text "
     "switch_transformers xlstm zamba".split())

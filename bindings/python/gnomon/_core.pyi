@@ -319,6 +319,13 @@ class Plan:
     def has_relative(self) -> bool: ...
 
     @property
+    def stick_breaking(self) -> bool:
+        """Whether the weights are those of stick-breaking instead of a softmax."""
+
+    @property
+    def changes_products(self) -> bool: ...
+
+    @property
     def cosine(self) -> list[float]:
         """
         The factor of each head in cosine attention (Swin v2); empty: dot products.

@@ -12,6 +12,8 @@
 // CABLE's code has no softmax scale of 1 / sqrt(D): `lower` of its recipe gives a factor.
 //
 // Letters: B batch, T tokens, H query heads, C width of the layer's input, D head dimension.
+//
+// Naive version: tests/bias/fox_test.cc, `naive_log_gate`.
 #pragma once
 
 #include <cstdint>

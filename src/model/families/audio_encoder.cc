@@ -73,12 +73,13 @@ void add_audio_encoder(Families& add) {
   add(encoder, {"glmasr_encoder"}, share(0.5, factor), sizes(32, 20, 1280));
   add(encoder, {"lasr_encoder"}, length(10'000), sizes(17, 8, 512));
   const Family nemotron3_diarization_audio =
-      add(encoder, {"nemotron3_diarization_audio"}, share(0.5, factor), length(5000),
+      add(encoder, {"nemotron3_diarization_audio"}, share(1, factor), length(5000),
           sizes(31, 8, 512));
-  add(nemotron3_diarization_audio, {"nemotron3_5_transcribe_asr_audio"}, sizes(32, 10, 1280),
-      norm(layer_norm, before, head, 1e-5));
-  add(nemotron3_diarization_audio, {"nemotron3_5_transcribe_word_timestamp"},
-      sizes(2, 16, 1280), norm(layer_norm, before, head, 1e-5));
+  const Family nemotron3_5_transcribe_asr_audio =
+      add(nemotron3_diarization_audio, {"nemotron3_5_transcribe_asr_audio"}, share(0.5, factor),
+          sizes(32, 10, 1280), norm(layer_norm, before, head, 1e-5));
+  add(nemotron3_5_transcribe_asr_audio, {"nemotron3_5_transcribe_word_timestamp"},
+      sizes(2, 16, 1280));
   const Family mimi = add(rotary, {"mimi", "mimi_decoder", "mimi_encoder"}, length(8000),
                           sizes(8, 8, 512), key_heads(8), window(all, 250));
   add(mimi,

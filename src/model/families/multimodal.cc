@@ -39,7 +39,7 @@ void add_multimodal(Families& add) {
                    "sam2_vision_model",
                    "speech-encoder-decoder",
                    "t5gemma",
-                   "t5gemma2",
+
                    "vision-encoder-decoder",
                    "vitmatte",
                    "vitpose",
@@ -78,7 +78,8 @@ void add_multimodal(Families& add) {
   add(multimodal, {"diffusion_gemma"}, part("vision_config", "gemma4_vision"));
   add(multimodal, {"dots3_note"}, language("*_text"),
       part("vision_config", "*_vision_encoder"));
-  add(multimodal, {"esmfold2"}, part("esmc_config", "esmc"));
+  add(multimodal, {"esmfold2"}, refused("its attention has biases of pairs of residues"),
+      part("esmc_config", "esmc"));
   add(multimodal, {"exaone4_5"}, language("exaone4"), part("vision_config", "*_vision"));
   add(multimodal, {"flava"}, language("*_text_model"), part("image_config", "*_image_model"));
   add(multimodal, {"florence2"}, language("bart"));

@@ -117,7 +117,6 @@ void add_refused(Families& add) {
   refuse("sinusoids that are normalised over all patches", "patchtst");
   refuse("its layers attend to blocks of frames, and only its first head rotates",
          "qwen2_5_omni_dit");
-  refuse("atoms and pairs of residues", "esmfold2");
   refuse("its keys and values are those of another model", "gemma4_assistant");
 }
 

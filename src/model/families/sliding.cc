@@ -301,7 +301,7 @@ void add_sliding(Families& add) {
       norm(rms, before, head, 1e-6), output_gate(per_channel),
       differences("sliding layers rotate, full layers have a query temperature"));
   add(rotary, {"cohere_compass_text"}, mrope(MRopeOrder::interleaved, {24, 20, 20}),
-      head_dim(by_heads), length(8192), sizes(40, 64, 8192), window(by_type, 4096));
+      length(8192), sizes(40, 64, 8192), window(by_type, 4096));
   add(rotary, {"neomme"}, read(read_neomme), attention(read_neomme_attention), share(1, factor),
       head_dim(64), length(16'384), sizes(17, 16, 1024), key_heads(4),
       visibility(bidirectional), window(by_type, 256), window_sides(WindowSides::whole),
