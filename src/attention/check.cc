@@ -34,7 +34,7 @@ void check_mask(const AttentionProblem& problem) {
     refuse(operation, "a rate above 1 requires a causal mask without limits", mask.rate);
   const BiasForm& bias = *problem.position.bias;
   if (problem.position.relative || problem.position.cumulative || problem.position.polar ||
-      problem.product != PairProduct::dot || problem.stick_breaking ||
+      problem.stick_breaking ||
       !(std::holds_alternative<NoBias>(bias) || std::holds_alternative<DenseBias>(bias)))
     refuse(operation, "a rate above 1 requires a plan without a bias or vectors by distance",
            mask.rate);
