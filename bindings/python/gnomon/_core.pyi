@@ -471,6 +471,8 @@ class ModelDescription:
 
     def parameters(self, layer: int, part: str) -> list[tuple[str, int, int, float, float]]: ...
 
+    def compute_terms(self, layer: int, part: str, plan: Plan, hidden: Array) -> dict[str, numpy.typing.NDArray[numpy.float32]]: ...
+
     def lower_layer(self, layer: int, queries: object | None, keys: object | None, part: str, parameters: object, cached: int, rotated: bool, length: int, image: object | None) -> Plan: ...
 
 class KvCache:
@@ -713,7 +715,7 @@ class CompressedKeys:
     Entries have the same bits as those of the whole text. Calls hold the GIL.
     """
 
-    def __init__(self, plan: Plan, *, capacity: int, batch: int = 1, index: bool = False, dtype: Literal['float32', 'float16', 'float64'] = 'float32') -> None: ...
+    def __init__(self, plan: Plan, *, capacity: int, batch: int = 1, index: bool = False, dtype: MemoryType = 'float32') -> None: ...
 
     def append(self, values: Array, gates: Array) -> None:
         """
@@ -763,6 +765,28 @@ def compressed_attention(q: Array, kv: Array, entries: Array, plan: Plan, *, sel
     q: [B, T, Hq, D]; kv: [B, S, Hk, D], keys and values; both after gnomon.prepare. entries:
     [B, W, Hk, D]. selected: int32 [B, T, K] of select_keys; None: all entries that a query sees.
     lse: receives the log-sum-exp of the scores [B, Hq, T]. Releases the GIL.
+    """
+
+def compressed_attention_backward(q: Array, kv: Array, entries: Array, plan: Plan, out: Array, lse: Array, out_grad: Array, *, q_grad: Array, kv_grad: Array, entries_grad: Array, selected: Array | None = None, sinks_grad: Array | None = None) -> None:
+    """
+    Writes the gradients of `compressed_attention`, whose results are out and lse.
+
+    q_grad, kv_grad, entries_grad: shapes and types of q, kv and entries, with respect to the
+    prepared q and kv; kv_grad and entries_grad are those of keys and values, added.
+    sinks_grad: float64 [Hq].
+    """
+
+def convolve(x: Array, weight: Array, *, order: Literal['oldest_first', 'newest_first'] = 'oldest_first', scale: float = 1.0, dynamic: Array | None = None, state: Array | None = None, out: Array | None = None, tokens: Positions | None = None) -> Array:
+    """
+    Returns a causal convolution of each channel, with the token itself added (Inkling).
+
+    y[t, c] = scale (x[t, c] + sum over n of (w[c, n] + dynamic[t, head of c, n]) x[t - n, c])
+
+    x: [B, T, C]; float32, float16 or float64. weight: float32 [C, W]. order: oldest_first has the
+    weight of the token itself last, as torch.nn.Conv1d. dynamic: float32 [B, T, H, W], newest
+    first. state: float32 (float64 if x is) [B, W - 1, C], the inputs before x; it is replaced by
+    the last inputs. Zeros start a text. tokens: sequences of the tokens (packing, padding).
+    Raises ValueError if shapes do not match.
     """
 
 def jax_targets() -> dict[str, object]: ...
