@@ -118,6 +118,35 @@ double order_sensitivity(const OrderContent& content, const LayerPlan& plan) {
 
 namespace {
 
+// out [H, Q, T]: weights by attention() with values that are unit vectors, for products other
+// than q . k. The queries are rotated.
+void fill_weights_of_units(const OrderContent& content, const LayerPlan& plan,
+                           Visibility visibility, View<const float, 3> queries,
+                           View<const float, 3> keys, View<double, 3> out) {
+  const int64_t tokens = content.tokens, heads = content.heads, size = content.head_dim;
+  const std::array<std::ptrdiff_t, 4> shape{1, tokens, heads, size};
+  const std::array<std::ptrdiff_t, 4> of_units{1, tokens, heads, tokens};
+  std::vector<float> units(
+      internal::checked_size("order", "tokens x heads x tokens", {tokens, heads, tokens}));
+  std::vector<float> weights(units.size());
+  const View<float, 4> unit(units.data(), of_units), weight(weights.data(), of_units);
+  for (int64_t j = 0; j < tokens; ++j)
+    for (int64_t h = 0; h < heads; ++h) unit(0, j, h, j) = 1;
+  TermArrays terms = terms_of(content, plan);
+  const View<const float, 4> q(queries.data(), shape), k(keys.data(), shape);
+  attention({.q = q, .k = k, .v = unit, .terms = terms.terms<ConstTensor>()},
+            plan_of_rotated(plan, softmax_scale(size) * plan.softmax.factor,
+                            {.visibility = visibility}),
+            weight);
+  const int64_t offset = tokens - out.extent(1);
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t i = 0; i < out.extent(1); ++i)
+      for (int64_t j = 0; j < tokens; ++j)
+        out(h, i, j) = visibility == Visibility::causal && j > offset + i
+                           ? std::numeric_limits<double>::quiet_NaN()
+                           : double{weight(0, offset + i, h, j)};
+}
+
 // out [H, Q, T]: weights of the last Q of the queries x [T, H D], with the keys y [T, H D].
 void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility visibility,
                   std::vector<float> x, std::vector<float> y, View<double, 3> out) {
@@ -128,6 +157,8 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
   const View<float, 3> rotated(x.data(), {tokens, content.heads, size});
   const View<float, 3> keys(y.data(), rotated.extents());
   rotate_all(plan, rotated, keys);
+  if (plan.polar || plan.product != PairProduct::dot)
+    return fill_weights_of_units(content, plan, visibility, rotated, keys, out);
   const auto queries = rotated.slice(0, offset, count);
   const double scale = softmax_scale(size) * plan.softmax.factor;
   dense(plan.bias, offset, out);

@@ -323,6 +323,9 @@ class Plan:
         """Whether the weights are those of stick-breaking instead of a softmax."""
 
     @property
+    def changes_products(self) -> bool: ...
+
+    @property
     def cosine(self) -> list[float]:
         """
         The factor of each head in cosine attention (Swin v2); empty: dot products.

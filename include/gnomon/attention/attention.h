@@ -154,6 +154,8 @@ struct AttentionInput {
 // Error bound for float: |out - exact| <= 2^-17 max |v| and |lse - exact| <= 2^-18 max(1,
 // |lse|), if scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256. For double: 2^-46 in
 // place of both factors. For half and bfloat16: as for float, and out is rounded once more.
+// With gates of channels or Householder factors: 2^-15 in place of 2^-17, and 2^-16 in place of
+// 2^-18, for factors as of PaTH (|w| = 1, betas 0 to 2).
 // Relative vectors count as part of the vectors that they are added to: max |v| is then that of
 // the values plus the greatest length of each table added to values. With a SlopeBias, keys so
 // far away that their weights are 0 are skipped; exact sums differ by less than S 2^-90 max
@@ -175,6 +177,8 @@ struct AttentionInput {
 //   (decoding)
 //   O(T + S) for a GridBias, AxesBias or PiecewiseLogBias
 //   twice the elements of the relative vectors
+//   D / 256 doubles for each key and query head, with gates of channels
+//   four rows [D] for each key and key head, with Householder factors
 //
 // Throws std::invalid_argument if element types, devices or shapes do not match, the mask is
 // invalid, or a strip bias does not contain a distance that occurs.

@@ -332,6 +332,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     if relative:
         raise ValueError("[attention] relative vectors must have no dropout, no parameters in "
                          f"float64, and no export to ONNX, got {', '.join(relative)}")
+    if any(isinstance(one, specs.Pope) for one in mixture):
+        raise ValueError("[attention] polar products must have no dropout, no parameters in "
+                         "float64, and no export to ONNX, got pope")
     kind = torch.float64 if q.dtype == torch.float64 else torch.float32
     queries, keys = q.shape[2], k.shape[2]
     query_at, at, query_of, of, plain = _positions(a, queries, keys, q.device)
