@@ -92,7 +92,9 @@ std::string text_of(const LayerGroup& group) {
   if (a.value_scale != 1) out << " value_scale " << a.value_scale;
   if (a.query_scale)
     out << " query_scale " << a.query_scale->beta << " " << a.query_scale->length << " "
-        << a.query_scale->shift << " form " << static_cast<int>(a.query_scale->form);
+        << a.query_scale->shift;
+  if (a.query_scale && a.query_scale->form != TemperatureForm::floored_log)
+    out << " form " << static_cast<int>(a.query_scale->form);
   if (a.output_gate != OutputGate::none) out << " gate " << static_cast<int>(a.output_gate);
   if (a.frequency_scale != FrequencyScale::none) out << " learned frequencies";
   if (a.head_pairs != HeadPairs::none) out << " differential";
