@@ -135,9 +135,24 @@ std::span<const double> met(const RelativeVectors& table, int64_t h, int64_t i, 
                static_cast<std::size_t>(table.head_dim));
 }
 
+// Products of queries and keys of ones in polar form, [H, T, T].
+void put_polar_products(const LayerPlan& lowered, View<double, 3> products) {
+  const double magnitude = std::log1p(std::exp(1.0));
+  const std::vector<double>& frequencies = lowered.query_rotary->frequencies().inv_freq;
+  const auto size = static_cast<std::size_t>(lowered.polar->head_dim);
+  for (int64_t h = 0; h < products.extent(0); ++h)
+    for (int64_t i = 0; i < products.extent(1); ++i)
+      for (int64_t j = 0; j < products.extent(2); ++j)
+        for (std::size_t n = 0; n < size; ++n)
+          products(h, i, j) +=
+              magnitude * magnitude *
+              std::cos(static_cast<double>(i - j) * frequencies[n] -
+                       lowered.polar->phases[static_cast<std::size_t>(h) * size + n]);
+}
+
 // Row d of the table contains the bias of each head at distance d into the past, then the
-// vectors. Scores are the bias plus the products of queries (projected too) and keys of ones with
-// the vectors, the mean over heads.
+// vectors. Scores are the bias plus the products of queries (projected too) and keys of ones
+// with the vectors, or in polar form, the mean over heads.
 void from_scores(EncodingMatrices& matrices, const LayerPlan& lowered, const Setting& setting) {
   const int64_t length = matrices.positions, trained = setting.trained,
                 biases = heads(lowered.bias);
@@ -175,6 +190,7 @@ void from_scores(EncodingMatrices& matrices, const LayerPlan& lowered, const Set
     std::fill(r.values.begin(), r.values.end(), 1.0);
     projected_scores(lowered.relative, 0, r.view, projected.view);
   }
+  if (lowered.polar) put_polar_products(lowered, products.view);
   const double scale = softmax_scale(size) * lowered.softmax.factor;
   for (int64_t i = 0; i < trained; ++i)
     for (int64_t j = 0; j < trained; ++j) {
@@ -210,11 +226,14 @@ EncodingMatrices encoding_matrices(const std::string& name, const Setting& setti
   const LayerPlan lowered = matrices.lowered({matrices.positions, matrices.positions});
   if (lowered.table)
     from_table(matrices, *lowered.table, setting.trained);
+  else if (lowered.polar)
+    from_scores(matrices, lowered, setting);
   else if (lowered.query_rotary)
     from_rotary(matrices, *lowered.query_rotary, *lowered.key_rotary, setting.trained);
   else if (!lowered.query_rotations.empty())
     from_rotations(matrices, lowered, setting.width / setting.heads, setting.trained);
-  else if (heads(lowered.bias) > 0 || !lowered.relative.empty())
+  else if (heads(lowered.bias) > 0 ||
+           (!lowered.relative.empty() && !lowered.relative.contextual))
     from_scores(matrices, lowered, setting);
   else
     matrices.table = matrix(matrices.positions, 0);

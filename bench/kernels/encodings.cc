@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 #include <random>
+#include <span>
 
 #include "bench/kernels/blocks.h"
 #include "bench/kernels/kernels.h"
@@ -75,6 +76,7 @@ class EncodingCall {
       model::compute_terms({encoding_}, values_, x_->view, terms_.terms<Tensor>());
       input.terms = terms_.terms<ConstTensor>();
     }
+    if (lowered.polar) gradient.phases.resize(lowered.polar->phases.size());
     lowered.mask.visibility = Visibility::causal;
     attention(input, lowered, out_->view, lse_->view);
     attention_backward(input, lowered, out_->view, lse_->view, out_grad_->view,
@@ -83,7 +85,8 @@ class EncodingCall {
                         .v = v_grad_->view,
                         .bias = &gradient.bias,
                         .relative = &gradient.relative,
-                        .terms = term_grads_.terms<Tensor>()});
+                        .terms = term_grads_.terms<Tensor>(),
+                        .phases = gradient.phases});
     if (trained())
       gradient.frequencies = model::frequencies_gradient(lowered, window_, met_q, q_grad_->view,
                                                          met_k, k_grad_->view);
@@ -113,7 +116,8 @@ class EncodingCall {
   // The trained entries of the plan, after `run`.
   int64_t plan_bytes() const {
     std::size_t doubles = gradient_.bias.values.size() + gradient_.relative.shift.size() +
-                          gradient_.cosine.size() + gradient_.frequencies.size();
+                          gradient_.cosine.size() + gradient_.frequencies.size() +
+                          gradient_.relative.contextual.size() + gradient_.phases.size();
     for (const auto* part : {&gradient_.relative.keys, &gradient_.relative.queries,
                              &gradient_.relative.values, &gradient_.relative.projected})
       for (const auto& table : *part) doubles += table.size();
@@ -207,36 +211,50 @@ class EncodingCall {
     const int64_t keys = query + 1;
     const bool cosine = !lowered.cosine.empty();
     const double scale = scale_of(lowered);
-    HeadVectors q = ready(*q_, query, lowered.query_rotations, lowered.query_rotary,
-                          lowered.cosine, cosine);
+    const std::optional<RotaryTable> none;  // polar rows rotate after they are expanded
+    HeadVectors q = ready(*q_, query, lowered.query_rotations,
+                          lowered.polar ? none : lowered.query_rotary, lowered.cosine, cosine);
     HeadVectors k;
     for (int64_t j = 0; j < keys; ++j) {
-      const HeadVectors row =
-          ready(*k_, j, lowered.key_rotations, lowered.key_rotary, {}, cosine);
+      const HeadVectors row = ready(*k_, j, lowered.key_rotations,
+                                    lowered.polar ? none : lowered.key_rotary, {}, cosine);
       k.insert(k.end(), row.begin(), row.end());
     }
     if (lowered.token_rotation) turn(*lowered.token_rotation, query, q, k);
     HeadVectors scores(at(heads * keys)), bias(at(heads * keys));
     dense(lowered.bias, query, View<double, 3>(bias.data(), {heads, 1, keys}));
-    relative_scores(lowered.relative, query, View<const double, 3>(q.data(), {1, heads, size}),
-                    View<const double, 3>(k.data(), {keys, heads, size}),
-                    View<double, 3>(scores.data(), {heads, 1, keys}));
+    const auto& contextual = lowered.relative.contextual;
+    if (!contextual)
+      relative_scores(lowered.relative, query,
+                      View<const double, 3>(q.data(), {1, heads, size}),
+                      View<const double, 3>(k.data(), {keys, heads, size}),
+                      View<double, 3>(scores.data(), {heads, 1, keys}));
     HeadVectors out(at(width));
     for (int64_t h = 0; h < heads; ++h) {
       const double gate = lowered.gated ? term("gates", h, query) : 1.0;
       double forgotten = 0;  // log gates of later keys
       double* const row = scores.data() + h * keys;
       double most = -HUGE_VAL, sum = 0;
+      HeadVectors decays(at(size));
       for (int64_t j = keys - 1; j >= 0; --j) {
-        double product = row[j];
-        for (int64_t d = 0; d < size; ++d)
-          product += q[at(h * size + d)] * k[at((j * heads + h) * size + d)];
+        const double product =
+            row[j] + product_of(lowered, h, query - j, j, q.data() + h * size,
+                                k.data() + (j * heads + h) * size, decays.data());
         row[j] = scale * product + gate * bias[at(h * keys + j)] + forgotten +
                  projected(lowered.relative, h, query, j - query);
         if (lowered.cumulative) forgotten += term("log_gates", h, j);
-        most = std::max(most, row[j]);
       }
-      for (int64_t j = 0; j < keys; ++j) sum += row[j] = std::exp(row[j] - most);
+      const std::span all(row, at(keys));
+      if (contextual)
+        add_contextual(*contextual, contextual->heads == 1 ? 0 : h,
+                       std::span(q).subspan(at(h * size), at(size)), all);
+      if (lowered.stick_breaking) {
+        stick_weights(*lowered.stick_breaking, all);
+        sum = 1;
+      } else {
+        for (const double score : all) most = std::max(most, score);
+        for (double& score : all) sum += score = std::exp(score - most);
+      }
       for (int64_t j = 0; j < keys; ++j)
         for (int64_t d = 0; d < size; ++d)
           out[at(h * size + d)] += row[j] / sum *
@@ -269,6 +287,37 @@ class EncodingCall {
           rotate_pair(q.data() + h * size);
         }
     }
+  }
+
+  // The product of a query and key j, and the change of the query, or of the logarithms of
+  // decays, before the key before it.
+  double product_of(const LayerPlan& lowered, int64_t h, int64_t distance, int64_t j, double* q,
+                    const double* k, double* decays) const {
+    double sum = 0, along = 0;
+    for (int64_t d = 0; d < size; ++d) {
+      double one = q[d] * k[d];
+      if (const auto& polar = lowered.polar)
+        one = std::log1p(std::exp(q[d])) * std::log1p(std::exp(k[d])) *
+              std::cos(static_cast<double>(distance) *
+                           lowered.query_rotary->frequencies().inv_freq[at(d)] -
+                       polar->phases[at(h * size + d)]);
+      sum += one * std::exp(decays[d]);
+      if (lowered.product == PairProduct::channel_gates)
+        decays[d] += element("channel_gates", h, j, d);
+      if (lowered.product == PairProduct::householder)
+        along += element("householder", h, j, d) * q[d];
+    }
+    if (lowered.product == PairProduct::householder)
+      for (int64_t d = 0; d < size; ++d)
+        q[d] -= term("betas", h, j) * along * element("householder", h, j, d);
+    return sum;
+  }
+
+  // An element of a term [1, T, H, D].
+  double element(std::string_view name, int64_t head, int64_t token, int64_t d) const {
+    for (const TermArrays::Array& one : terms_.arrays)
+      if (one.name == name) return double{one.values[at((token * heads + head) * size + d)]};
+    return 0;
   }
 
   // An element of a term [1, H, T].

@@ -138,7 +138,11 @@ std::string summary(const Plan& plan) {
   add(p.query_rotary.has_value() || !p.query_rotations.empty(), "rotation");
   add(p.bias.index() != 0, std::string(form_name(p.bias)) + " bias");
   add(!p.relative.empty(), "relative vectors");
+  add(p.stick_breaking.has_value(), "stick-breaking");
   add(!p.cosine.empty(), "cosine scale");
+  add(p.polar.has_value(), "polar products");
+  add(p.product == PairProduct::channel_gates, "gates of channels");
+  add(p.product == PairProduct::householder, "Householder factors");
   add(p.compression.has_value(), "compressed keys");
   const std::string names = plan.mixture.empty() ? "" : model::names(plan.mixture) + ", ";
   return "Plan(" + names + std::to_string(plan.window.queries) + " queries, " +
@@ -172,6 +176,14 @@ and by gnomon.model. Immutable; threads and layers can share it.)")
           "gated", [](const Plan& p) { return p.lowered.gated; },
           "Whether the bias requires gates that depend on the tokens (WavLM).")
       .def_prop_ro("has_relative", [](const Plan& p) { return !p.lowered.relative.empty(); })
+      .def_prop_ro("changes_products",
+                   [](const Plan& p) {
+                     return p.lowered.product != PairProduct::dot ||
+                            p.lowered.polar.has_value();
+                   })
+      .def_prop_ro(
+          "stick_breaking", [](const Plan& p) { return p.lowered.stick_breaking.has_value(); },
+          "Whether the weights are those of stick-breaking instead of a softmax.")
       .def_prop_ro(
           "cosine", [](const Plan& p) { return p.lowered.cosine; },
           "The factor of each head in cosine attention (Swin v2); empty: dot products.")

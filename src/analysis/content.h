@@ -16,7 +16,8 @@
 namespace gnomon::analysis {
 
 // The terms of the tokens, [1, H, T] or [1, T, H, size]: gates forget about a fifth, angles
-// turn by about a fifth of a radian, relative queries are normal.
+// turn by about a fifth of a radian, relative queries are normal, Householder factors have
+// lengths of about 1 and strengths of about 1.
 inline TermArrays terms_of(const OrderContent& content, const LayerPlan& plan) {
   TermArrays terms;
   if (plan.cumulative) terms.add("log_gates", {1, content.heads, content.tokens});
@@ -27,10 +28,19 @@ inline TermArrays terms_of(const OrderContent& content, const LayerPlan& plan) {
   if (plan.token_rotation)
     terms.add("angles",
               {1, content.tokens, content.heads, plan.token_rotation->rotary_dim / 2});
+  const std::vector<std::int64_t> heads{1, content.tokens, content.heads, content.head_dim};
+  if (plan.product == PairProduct::channel_gates) terms.add("channel_gates", heads);
+  if (plan.product == PairProduct::householder) {
+    terms.add("householder", heads);
+    terms.add("betas", {1, content.heads, content.tokens});
+  }
+  const double length = std::sqrt(static_cast<double>(content.head_dim));
   internal::Normal normal(content.seed + 2);
   for (TermArrays::Array& one : terms.arrays)
     for (float& number : one.values)
       number = static_cast<float>(one.name == "relative_queries" ? normal()
+                                  : one.name == "householder"    ? normal() / length
+                                  : one.name == "betas"          ? std::fabs(normal())
                                                                  : -0.2 * std::fabs(normal()));
   return terms;
 }
@@ -69,7 +79,7 @@ inline TermArrays rows_of(const TermArrays& terms, std::span<const std::int64_t>
 inline AttentionPlan plan_of_rotated(const LayerPlan& plan, double scale,
                                      const AttentionMask& mask) {
   AttentionPlan attention = plan;
-  attention.query_rotary.reset(), attention.key_rotary.reset();
+  if (!plan.polar) attention.query_rotary.reset(), attention.key_rotary.reset();
   attention.queries.reset(), attention.keys.reset();
   attention.gated = false;  // gates of 1
   attention.softmax = {.scale = scale};

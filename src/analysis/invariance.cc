@@ -223,7 +223,7 @@ double shift_deviation(const OrderContent& content, const LayerPlan& here,
   check(content, there, content.tokens);
   if (offset < 0) refuse("invariance", "offset must not be negative", offset);
   const Tokens tokens = tokens_of(content, here);
-  if (causal_only(here)) {  // without scores that a position alone determines
+  if (causal_only(here) || here.polar) {  // without scores that a position alone determines
     const Numbers first = outputs(content, here, tokens, 0);
     return largest_difference(first, outputs(content, there, tokens, offset)) / largest(first);
   }

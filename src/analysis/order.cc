@@ -118,6 +118,35 @@ double order_sensitivity(const OrderContent& content, const LayerPlan& plan) {
 
 namespace {
 
+// out [H, Q, T]: weights by attention() with values that are unit vectors, for products other
+// than q . k. The queries are rotated.
+void fill_weights_of_units(const OrderContent& content, const LayerPlan& plan,
+                           Visibility visibility, View<const float, 3> queries,
+                           View<const float, 3> keys, View<double, 3> out) {
+  const int64_t tokens = content.tokens, heads = content.heads, size = content.head_dim;
+  const std::array<std::ptrdiff_t, 4> shape{1, tokens, heads, size};
+  const std::array<std::ptrdiff_t, 4> of_units{1, tokens, heads, tokens};
+  std::vector<float> units(
+      internal::checked_size("order", "tokens x heads x tokens", {tokens, heads, tokens}));
+  std::vector<float> weights(units.size());
+  const View<float, 4> unit(units.data(), of_units), weight(weights.data(), of_units);
+  for (int64_t j = 0; j < tokens; ++j)
+    for (int64_t h = 0; h < heads; ++h) unit(0, j, h, j) = 1;
+  TermArrays terms = terms_of(content, plan);
+  const View<const float, 4> q(queries.data(), shape), k(keys.data(), shape);
+  attention({.q = q, .k = k, .v = unit, .terms = terms.terms<ConstTensor>()},
+            plan_of_rotated(plan, softmax_scale(size) * plan.softmax.factor,
+                            {.visibility = visibility}),
+            weight);
+  const int64_t offset = tokens - out.extent(1);
+  for (int64_t h = 0; h < heads; ++h)
+    for (int64_t i = 0; i < out.extent(1); ++i)
+      for (int64_t j = 0; j < tokens; ++j)
+        out(h, i, j) = visibility == Visibility::causal && j > offset + i
+                           ? std::numeric_limits<double>::quiet_NaN()
+                           : double{weight(0, offset + i, h, j)};
+}
+
 // out [H, Q, T]: weights of the last Q of the queries x [T, H D], with the keys y [T, H D].
 void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility visibility,
                   std::vector<float> x, std::vector<float> y, View<double, 3> out) {
@@ -128,13 +157,16 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
   const View<float, 3> rotated(x.data(), {tokens, content.heads, size});
   const View<float, 3> keys(y.data(), rotated.extents());
   rotate_all(plan, rotated, keys);
+  if (plan.polar || plan.product != PairProduct::dot)
+    return fill_weights_of_units(content, plan, visibility, rotated, keys, out);
   const auto queries = rotated.slice(0, offset, count);
   const double scale = softmax_scale(size) * plan.softmax.factor;
   dense(plan.bias, offset, out);
   std::vector<double> met(internal::checked_size("order", "heads x queries x keys",
                                                  {content.heads, count, tokens}));
   const View<double, 3> products(met.data(), out.extents());
-  if (!plan.relative.empty()) {
+  const auto& contextual = plan.relative.contextual;
+  if (!plan.relative.empty() && !contextual) {
     const std::vector<double> q = doubles(x), k = doubles(y);
     const View<const double, 3> all(q.data(), keys.extents());
     relative_scores(plan.relative, offset, all.slice(0, offset, count),
@@ -158,9 +190,21 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
         double dot = products(h, i, j);
         for (int64_t d = 0; d < size; ++d)
           dot += double{queries(i, h, d)} * double{keys(j, h, d)};
-        highest = std::max(highest, out(h, i, j) += dot * scale + of_queries(h, i, j));
+        out(h, i, j) += dot * scale + of_queries(h, i, j);
       }
-      for (int64_t j = 0; j < end; ++j) sum += out(h, i, j) = std::exp(out(h, i, j) - highest);
+      if (causal_only(plan)) {
+        std::vector<double> row(static_cast<std::size_t>(end)), query;
+        for (int64_t j = 0; j < end; ++j) row[static_cast<std::size_t>(j)] = out(h, i, j);
+        for (int64_t d = 0; d < size; ++d) query.push_back(double{queries(i, h, d)});
+        if (contextual) add_contextual(*contextual, contextual->heads == 1 ? 0 : h, query, row);
+        if (plan.stick_breaking) stick_weights(*plan.stick_breaking, row);
+        for (int64_t j = 0; j < end; ++j) out(h, i, j) = row[static_cast<std::size_t>(j)];
+      }
+      for (int64_t j = 0; j < end; ++j) highest = std::max(highest, out(h, i, j));
+      for (int64_t j = 0; j < end && !plan.stick_breaking; ++j)
+        out(h, i, j) = std::exp(out(h, i, j) - highest);
+      for (int64_t j = 0; j < end; ++j) sum += out(h, i, j);
+      if (plan.stick_breaking) sum = 1;
       for (int64_t j = 0; j < tokens; ++j)
         out(h, i, j) = j < end ? out(h, i, j) / sum : std::numeric_limits<double>::quiet_NaN();
     }

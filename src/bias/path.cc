@@ -65,7 +65,7 @@ void add_to(const std::vector<double>& from, View<float, 2> to) {
       to(i, j) = static_cast<float>(double{to(i, j)} + from[to_size(i * to.extent(1) + j)]);
 }
 
-double sigmoid(double z) {
+double path_sigmoid(double z) {
   return z < 0 ? std::exp(z) / (1 + std::exp(z)) : 1 / (1 + std::exp(-z));
 }
 
@@ -155,7 +155,7 @@ void householder(const PathAttention& path, const PathWeights<const float>& weig
     double sum = least_w_square;
     for (int64_t n = 0; n < path.head_dim; ++n) {
       const double z = of.mixed[to_size(at + n)];
-      const double one = silu[to_size(n)] = z * sigmoid(z);
+      const double one = silu[to_size(n)] = z * path_sigmoid(z);
       sum += one * one;
     }
     for (int64_t n = 0; n < path.head_dim; ++n)
@@ -167,7 +167,7 @@ void householder(const PathAttention& path, const PathWeights<const float>& weig
   for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
     for (std::ptrdiff_t t = 0; t < w.extent(1); ++t)
       for (std::ptrdiff_t h = 0; h < path.heads; ++h)
-        betas(b, h, t) = static_cast<float>(2 * sigmoid(*from++));
+        betas(b, h, t) = static_cast<float>(2 * path_sigmoid(*from++));
 }
 
 void householder_backward(const PathAttention& path, const PathWeights<const float>& weights,
@@ -184,7 +184,7 @@ void householder_backward(const PathAttention& path, const PathWeights<const flo
   for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
     for (std::ptrdiff_t t = 0; t < count; ++t)
       for (std::ptrdiff_t h = 0; h < path.heads; ++h, ++at_beta) {
-        const double s = sigmoid(*at_beta);
+        const double s = path_sigmoid(*at_beta);
         *at_beta = 2 * s * (1 - s) * double{betas_grad(b, h, t)};
       }
   internal::project_tokens_backward(last(x, count), weights.weight, z, last(x_grad, count),
@@ -199,14 +199,14 @@ void householder_backward(const PathAttention& path, const PathWeights<const flo
     double sum = least_w_square, along = 0;
     for (int64_t n = 0; n < path.head_dim; ++n) {
       const double one = of.mixed[to_size(at + n)];
-      unit[to_size(n)] = one * sigmoid(one);
+      unit[to_size(n)] = one * path_sigmoid(one);
       sum += std::pow(unit[to_size(n)], 2);
     }
     for (double& one : unit) one /= std::sqrt(sum);
     for (int64_t n = 0; n < path.head_dim; ++n)
       along += unit[to_size(n)] * double{w_grad(b, t, h, n)};
     for (int64_t n = 0; n < path.head_dim; ++n) {
-      const double one = of.mixed[to_size(at + n)], s = sigmoid(one);
+      const double one = of.mixed[to_size(at + n)], s = path_sigmoid(one);
       mixed_grad[to_size(at + n)] = (double{w_grad(b, t, h, n)} - along * unit[to_size(n)]) /
                                     std::sqrt(sum) * s * (1 + one * (1 - s));
     }

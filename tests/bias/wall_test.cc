@@ -1,5 +1,5 @@
 // The gates of Wall from tokens, compared with the formula. tests/model/token_terms_test.cc
-// compares their gradient with differences, tests/attention/channel_gates_test.cc the attention.
+// compares their gradient with differences, tests/attention/channel_gates_test.cc attention.
 #include "gnomon/bias/wall.h"
 
 #include <gtest/gtest.h>

@@ -4,10 +4,11 @@
 //   score[h, i, j] = scale q'[i, h] . k'[j, g(h)] + gate[h, i] bias(h, i, j)   if i sees j
 //   out[i, h]      = sum_j softmax_j(score[h, i, :]) v[j, g(h)]
 //
-// A RelativeForm adds further terms to both (gnomon/relative/form.h). q' and k' are the rotated
-// queries and keys. g(h) = h / (Hq / Hk) is the key head of query head h. Scores are computed
-// block by block (online softmax: Milakov and Gimelshein 2018; Dao et al. 2022), so the memory
-// beyond the arguments grows with T + S, not with T S.
+// A RelativeForm adds further terms to both (gnomon/relative/form.h). StickBreaking replaces
+// the softmax (gnomon/attention/stick_breaking.h). q' and k' are the rotated queries and keys.
+// g(h) = h / (Hq / Hk) is the key head of query head h. Scores are computed block by block
+// (online softmax: Milakov and Gimelshein 2018; Dao et al. 2022), so the memory beyond the
+// arguments grows with T + S, not with T S.
 //
 // Letters: B batch, T query tokens, S key tokens, Hq query heads, Hk key heads (Hk divides Hq),
 // D head dimension of q and k, Dv head dimension of v.
@@ -21,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "gnomon/attention/stick_breaking.h"
 #include "gnomon/attention/token_terms.h"
 #include "gnomon/bias/form.h"
 #include "gnomon/position/positions.h"
@@ -105,12 +107,15 @@ struct AttentionPlan {
   std::shared_ptr<const Positions> keys = {};     // S tokens
   // True if the bias requires gates, which depend on the tokens (WavLM): TokenTerms::gates.
   bool gated = false;
+  // If set, weights are made by stick-breaking instead of a softmax.
+  std::optional<StickBreaking> stick_breaking = {};
 };
 
 // Returns whether the plan is defined for causal visibility only: a cumulative bias, gates of
-// channels.
+// channels, contextual positions, stick-breaking.
 inline bool causal_only(const AttentionPlan& plan) noexcept {
-  return plan.cumulative.has_value() || plan.product != PairProduct::dot;
+  return plan.cumulative || plan.product != PairProduct::dot || plan.relative.contextual ||
+         plan.stick_breaking;
 }
 
 // Returns a shared pointer to positions without ownership: the caller keeps them alive.
@@ -149,6 +154,8 @@ struct AttentionInput {
 // Error bound for float: |out - exact| <= 2^-17 max |v| and |lse - exact| <= 2^-18 max(1,
 // |lse|), if scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256. For double: 2^-46 in
 // place of both factors. For half and bfloat16: as for float, and out is rounded once more.
+// With gates of channels or Householder factors: 2^-15 in place of 2^-17, and 2^-16 in place of
+// 2^-18, for factors as of PaTH (|w| = 1, betas 0 to 2).
 // Relative vectors count as part of the vectors that they are added to: max |v| is then that of
 // the values plus the greatest length of each table added to values. With a SlopeBias, keys so
 // far away that their weights are 0 are skipped; exact sums differ by less than S 2^-90 max
@@ -170,6 +177,8 @@ struct AttentionInput {
 //   (decoding)
 //   O(T + S) for a GridBias, AxesBias or PiecewiseLogBias
 //   twice the elements of the relative vectors
+//   D / 256 doubles for each key and query head, with gates of channels
+//   four rows [D] for each key and key head, with Householder factors
 //
 // Throws std::invalid_argument if element types, devices or shapes do not match, the mask is
 // invalid, or a strip bias does not contain a distance that occurs.

@@ -26,8 +26,7 @@ struct Entry<PathAttention> : EntryOf<PathAttention> {
                                             .shift = Effect::none,
                                             .linearity = Linearity::nonlinear,
                                             .plan_linearity = Linearity::linear,
-                                            .causal = true,
-                                            .divisible = false};
+                                            .causal = true};
   static void fields(PathAttention& s, auto&& v) {
     v("heads", s.heads), v("head_dim", s.head_dim), v("width", s.width);
     v("rank", s.rank), v("kernel", s.kernel);

@@ -3,6 +3,7 @@
 #include <cmath>
 
 #include "src/core/text.h"
+#include "src/core/text.h"
 #include "src/model/families/rules.h"
 
 namespace gnomon::model::internal {

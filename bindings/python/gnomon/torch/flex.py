@@ -127,13 +127,23 @@ def score_mod(encoding: Any, queries: Any = None, keys: Any = None, *,
                       device=device, dtype=dtype)
 
 
+def _refuse_products(mixture: Sequence[Any]) -> None:
+    for one in mixture:
+        if isinstance(one, (specs.Wall, specs.PathAttention, specs.Pope)):
+            raise ValueError("[flex] the encoding must leave the products of q and k as they are, "
+                             f"which a score_mod cannot change, got {one.kind}")
+
+
 def _score_mod(encoding: Any, queries: Any, keys: Any, *, parameters: Sequence[Tensor],
                cap: float | None, gates: Tensor | None, device: Any,
                dtype: torch.dtype) -> ScoreMod | None:
     device = torch.device(device or (parameters[0].device if parameters else "cpu"))
     if isinstance(encoding, _core.Plan):
-        if encoding.has_relative:
-            raise ValueError(f"[flex] the plan must have no relative vectors, got {encoding}")
+        if encoding.has_relative or encoding.changes_products:
+            raise ValueError("[flex] the plan must have no relative vectors and plain products, "
+                             f"got {encoding}")
+        if encoding.stick_breaking:
+            raise ValueError(f"[flex] the weights must be those of a softmax, got {encoding}")
         queries = encoding.queries if queries is None else queries
         keys = encoding.keys if keys is None else keys
         form = form_of_numbers(encoding.bias_form, device, dtype)
@@ -143,6 +153,7 @@ def _score_mod(encoding: Any, queries: Any, keys: Any, *, parameters: Sequence[T
             raise ValueError("[flex] queries must be given with an encoding, got None")
         keys = queries if keys is None else keys
         mixture = mixture_of(encoding)
+        _refuse_products(mixture)
         form = bias_form(mixture, parameters, queries, keys, device=device, dtype=dtype)
         gated = any(isinstance(one, specs.WavLm) for one in mixture)
     if gated and gates is None:
@@ -271,6 +282,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
         out = q.new_zeros(*q.shape[:3], v.shape[3])
         return out.transpose(1, 2) if layout == "tokens_heads" else out
     mixture = mixture_of(encoding)
+    _refuse_products(mixture)
     queries: Any = T
     keys: Any = S
     if positions is not None or query_positions is not None:
