@@ -232,7 +232,8 @@ EncodingMatrices encoding_matrices(const std::string& name, const Setting& setti
     from_rotary(matrices, *lowered.query_rotary, *lowered.key_rotary, setting.trained);
   else if (!lowered.query_rotations.empty())
     from_rotations(matrices, lowered, setting.width / setting.heads, setting.trained);
-  else if (heads(lowered.bias) > 0 || !lowered.relative.empty())
+  else if (heads(lowered.bias) > 0 ||
+           (!lowered.relative.empty() && !lowered.relative.contextual))
     from_scores(matrices, lowered, setting);
   else
     matrices.table = matrix(matrices.positions, 0);

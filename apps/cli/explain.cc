@@ -42,7 +42,8 @@ std::string place_text(Place places) {
       {Place::scores, "a bias is added to the scores, in each layer"},
       {Place::keys_and_values,
        "vectors by distance are multiplied by queries, keys or attention weights, in each "
-       "layer"}};
+       "layer"},
+      {Place::weights, "weights are made in another way than by a softmax, in each layer"}};
   std::string text;
   for (const auto& [place, description] : all)
     if (model::includes(places, place))
@@ -132,6 +133,16 @@ Cost cost_of(const EncodingMatrices& matrices) {
                                               tables == 1 ? "" : fmt::format("{} ", tables)));
     cost.memory = joined(cost.memory, "vectors of D elements by distance");
   }
+  if (const auto& table = plan.relative.contextual) {
+    cost.time = joined(cost.time,
+                       fmt::format("a sigmoid for each score until {} keys are counted, and {} "
+                                   "products of D elements for each query",
+                                   table->positions() - 1, table->positions()));
+    cost.memory = joined(cost.memory, "a vector of D elements for each position");
+  }
+  if (plan.stick_breaking)
+    cost.time = joined(cost.time, "a sigmoid and a product for each score, until a stick ends"),
+    cost.memory = joined(cost.memory, "none");
   if (!plan.relative.projected.empty()) {
     cost.time = joined(cost.time, "K multiply-adds more for each score within the extent");
     cost.memory = joined(cost.memory, "vectors of K elements by distance");

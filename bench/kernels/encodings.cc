@@ -8,6 +8,7 @@
 #include <cmath>
 #include <memory>
 #include <random>
+#include <span>
 
 #include "bench/kernels/blocks.h"
 #include "bench/kernels/kernels.h"
@@ -116,7 +117,7 @@ class EncodingCall {
   int64_t plan_bytes() const {
     std::size_t doubles = gradient_.bias.values.size() + gradient_.relative.shift.size() +
                           gradient_.cosine.size() + gradient_.frequencies.size() +
-                          gradient_.phases.size();
+                          gradient_.relative.contextual.size() + gradient_.phases.size();
     for (const auto* part : {&gradient_.relative.keys, &gradient_.relative.queries,
                              &gradient_.relative.values, &gradient_.relative.projected})
       for (const auto& table : *part) doubles += table.size();
@@ -222,9 +223,12 @@ class EncodingCall {
     if (lowered.token_rotation) turn(*lowered.token_rotation, query, q, k);
     HeadVectors scores(at(heads * keys)), bias(at(heads * keys));
     dense(lowered.bias, query, View<double, 3>(bias.data(), {heads, 1, keys}));
-    relative_scores(lowered.relative, query, View<const double, 3>(q.data(), {1, heads, size}),
-                    View<const double, 3>(k.data(), {keys, heads, size}),
-                    View<double, 3>(scores.data(), {heads, 1, keys}));
+    const auto& contextual = lowered.relative.contextual;
+    if (!contextual)
+      relative_scores(lowered.relative, query,
+                      View<const double, 3>(q.data(), {1, heads, size}),
+                      View<const double, 3>(k.data(), {keys, heads, size}),
+                      View<double, 3>(scores.data(), {heads, 1, keys}));
     HeadVectors out(at(width));
     for (int64_t h = 0; h < heads; ++h) {
       const double gate = lowered.gated ? term("gates", h, query) : 1.0;
@@ -239,9 +243,18 @@ class EncodingCall {
         row[j] = scale * product + gate * bias[at(h * keys + j)] + forgotten +
                  projected(lowered.relative, h, query, j - query);
         if (lowered.cumulative) forgotten += term("log_gates", h, j);
-        most = std::max(most, row[j]);
       }
-      for (int64_t j = 0; j < keys; ++j) sum += row[j] = std::exp(row[j] - most);
+      const std::span all(row, at(keys));
+      if (contextual)
+        add_contextual(*contextual, contextual->heads == 1 ? 0 : h,
+                       std::span(q).subspan(at(h * size), at(size)), all);
+      if (lowered.stick_breaking) {
+        stick_weights(*lowered.stick_breaking, all);
+        sum = 1;
+      } else {
+        for (const double score : all) most = std::max(most, score);
+        for (double& score : all) sum += score = std::exp(score - most);
+      }
       for (int64_t j = 0; j < keys; ++j)
         for (int64_t d = 0; d < size; ++d)
           out[at(h * size + d)] += row[j] / sum *

@@ -138,6 +138,7 @@ std::string summary(const Plan& plan) {
   add(p.query_rotary.has_value() || !p.query_rotations.empty(), "rotation");
   add(p.bias.index() != 0, std::string(form_name(p.bias)) + " bias");
   add(!p.relative.empty(), "relative vectors");
+  add(p.stick_breaking.has_value(), "stick-breaking");
   add(!p.cosine.empty(), "cosine scale");
   add(p.polar.has_value(), "polar products");
   add(p.product == PairProduct::channel_gates, "gates of channels");
@@ -180,6 +181,9 @@ and by gnomon.model. Immutable; threads and layers can share it.)")
                      return p.lowered.product != PairProduct::dot ||
                             p.lowered.polar.has_value();
                    })
+      .def_prop_ro(
+          "stick_breaking", [](const Plan& p) { return p.lowered.stick_breaking.has_value(); },
+          "Whether the weights are those of stick-breaking instead of a softmax.")
       .def_prop_ro(
           "cosine", [](const Plan& p) { return p.lowered.cosine; },
           "The factor of each head in cosine attention (Swin v2); empty: dot products.")

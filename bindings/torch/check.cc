@@ -202,6 +202,7 @@ void check_heads(const model::Mixture& mixture, const LayerPlan& lowered,
        {&relative.keys, &relative.queries, &relative.values, &relative.projected})
     for (const RelativeVectors& one : *part)
       if (one.heads > 1) known = one.heads;
+  if (relative.contextual && relative.contextual->heads > 1) known = relative.contextual->heads;
   if (known == 0 || known == heads) return;
   refuse(attend,
          "q must be " + std::string(wanted) + " with H = " + std::to_string(known) +

@@ -48,7 +48,8 @@ Tokens tokens_of(const Positions& positions, const at::Tensor& like) {
 }
 
 // The keys that a query does not see, by rows and by sequences: [B or 1, 1, T, S].
-at::Tensor hidden_from(const Setting& setting, const Tokens& queries, const Tokens& keys) {
+at::Tensor hidden_from(const Setting& setting, const LayerPlan& plan, const Tokens& queries,
+                       const Tokens& keys) {
   const model::Window& window = setting.window;
   const auto whole = queries.ids.options();
   const at::Tensor distance =
@@ -59,6 +60,8 @@ at::Tensor hidden_from(const Setting& setting, const Tokens& queries, const Toke
   if (setting.visibility == Visibility::causal) hidden = hidden | (distance > 0);
   if (setting.left) hidden = hidden | (distance < -*setting.left);
   if (setting.right) hidden = hidden | (distance > *setting.right);
+  if (plan.stick_breaking && plan.stick_breaking->own_key == OwnKey::excluded)
+    hidden = hidden | (distance == 0);
   return hidden.unsqueeze(1);
 }
 
@@ -101,6 +104,28 @@ at::Tensor cumulative_bias(const at::Tensor& log_gates, const model::Window& win
   // A gate of -32768 hides all earlier keys; -infinity would give NaN.
   const at::Tensor sums = at::cumsum(log_gates.clamp_min(-32768), -1);
   return sums.narrow(-1, window.offset(), window.queries).unsqueeze(-1) - sums.unsqueeze(-2);
+}
+
+// The sums of x over the keys from each key on.
+at::Tensor sums_from_right(const at::Tensor& x) { return x.flip({-1}).cumsum(-1).flip({-1}); }
+
+// The terms of contextual positions. scores: [B, H, T, S], -infinity if hidden; products of the
+// queries with the vectors: [B, H, T, P].
+at::Tensor contextual_terms(const at::Tensor& scores, const at::Tensor& products) {
+  const at::Tensor positions =
+      sums_from_right(at::sigmoid(scores)).clamp_max(products.size(-1) - 1);
+  const at::Tensor floor = positions.detach().floor(), ceil = positions.detach().ceil();
+  const at::Tensor low = at::gather(products, -1, floor.to(at::kLong));
+  const at::Tensor high = at::gather(products, -1, ceil.to(at::kLong));
+  return low + (positions - floor) * (high - low);
+}
+
+// The weights of stick-breaking. With u = ln(1 - sigmoid(z)), a weight is exp(z + the sum of u
+// over the keys from its key on).
+at::Tensor stick_weights(const at::Tensor& scores, const at::Tensor& hidden) {
+  const at::Tensor visible = scores.masked_fill(hidden, 0);
+  const at::Tensor rests = at::log_sigmoid(-visible).masked_fill(hidden, 0);
+  return at::exp(visible + sums_from_right(rests)).masked_fill(hidden, 0);
 }
 
 // Rotates x [B, T, H, D] by angles [B, T, Ha, R/2], whose cos and sin are rounded to a type.
@@ -284,12 +309,18 @@ at::Tensor attend_by_operators(const Setting& setting,
   }
   if (bias.defined()) scores = scores + bias;
 
-  const at::Tensor hidden = hidden_from(setting, query_tokens, key_tokens);
+  const at::Tensor hidden = hidden_from(setting, lowered, query_tokens, key_tokens);
   const at::Tensor nothing = hidden.all(-1, /*keepdim=*/true);
+  scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity());
+  if (numbers.contextual.defined())
+    scores =
+        scores + contextual_terms(
+                     scores, at::matmul(queries, there(numbers.contextual).transpose(-1, -2)));
   // A row without visible keys gets weights of zero, whose derivatives are zero too.
-  scores = scores.masked_fill(hidden, -std::numeric_limits<double>::infinity())
-               .masked_fill(nothing, 0);
-  const at::Tensor weights = at::softmax(scores, -1).masked_fill(hidden, 0);
+  const at::Tensor weights =
+      lowered.stick_breaking
+          ? stick_weights(scores, hidden)
+          : at::softmax(scores.masked_fill(nothing, 0), -1).masked_fill(hidden, 0);
   at::Tensor out = at::matmul(weights, for_query_heads(heads_first(v), group));
   for (std::size_t i = 0; i < relative.values.size(); ++i)
     out = out + at::matmul(weight_of_each(relative.values[i], weights, places),

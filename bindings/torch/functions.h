@@ -73,6 +73,7 @@ struct LoweredTensors {
   at::Tensor bias;   // [H, N], in the order of BiasGradient
   std::vector<at::Tensor> keys, queries, values, projected;  // [heads, R, D]
   at::Tensor shift;                                          // [H D]
+  at::Tensor contextual;                                     // [1 or H, P, D]
   at::Tensor cosine;                                         // [H]
   at::Tensor frequencies;                                    // [R/2], if they are trained
   at::Tensor phases;                                         // [H, D], of a polar form

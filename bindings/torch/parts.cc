@@ -106,6 +106,8 @@ variable_list tensors_of(const LayerPlan& lowered) {
     for (const RelativeVectors& one : *part)
       all.push_back(tensor_of(one.values, {one.heads, one.vectors(), one.head_dim}));
   if (!relative.shift.empty()) all.push_back(tensor_of(relative.shift, {-1}));
+  if (const auto& one = relative.contextual)
+    all.push_back(tensor_of(one->values, {one->heads, one->positions(), one->head_dim}));
   if (!lowered.cosine.empty()) all.push_back(tensor_of(lowered.cosine, {-1}));
   if (lowered.trained_frequencies)
     all.push_back(tensor_of(lowered.query_rotary->frequencies().inv_freq, {-1}));
@@ -142,6 +144,7 @@ struct LoweringBackward : Function<LoweringBackward> {
                             std::pair(&relative.projected, &lowered.relative.projected)})
       for (std::size_t i = 0; i < part->size(); ++i) to->push_back(numbers_of(*next++));
     if (!relative.shift.empty()) lowered.relative.shift = numbers_of(*next++);
+    if (relative.contextual) lowered.relative.contextual = numbers_of(*next++);
     if (!plan.cosine.empty()) lowered.cosine = numbers_of(*next++);
     if (plan.trained_frequencies) lowered.frequencies = numbers_of(*next++);
     if (plan.polar) lowered.phases = numbers_of(*next++);
@@ -251,6 +254,7 @@ LoweredTensors lowered_tensors(const PreparedCall& work, const model::Window& wi
                           std::pair(&relative.projected, &tensors.projected)})
     for (std::size_t i = 0; i < part->size(); ++i) to->push_back(*next++);
   if (!relative.shift.empty()) tensors.shift = *next++;
+  if (relative.contextual) tensors.contextual = *next++;
   if (!plan.cosine.empty()) tensors.cosine = *next++;
   if (plan.trained_frequencies) tensors.frequencies = *next++;
   if (plan.polar) tensors.phases = *next++;

@@ -144,8 +144,23 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
       .queries = plan.queries.get(),
       .keys = plan.keys.get(),
   };
+  problem.stick_breaking = plan.stick_breaking.has_value();
+  if (plan.stick_breaking && plan.stick_breaking->own_key != OwnKey::excluded &&
+      plan.stick_breaking->own_key != OwnKey::included)
+    refuse("attention", "own_key must be excluded or included",
+           static_cast<int>(plan.stick_breaking->own_key));
   internal::check(problem);
+  if (problem.walks() && (plan.product != PairProduct::dot || plan.polar))
+    refuse(
+        "attention",
+        "contextual vectors and stick-breaking require plain dot products of queries and keys",
+        "another product");
   internal::take_product(plan, input.terms, problem);
+  if (plan.stick_breaking && plan.stick_breaking->own_key == OwnKey::excluded) {
+    // The last row that a query sees is the row before its own.
+    --problem.mask.offset;
+    if (problem.mask.left) --*problem.mask.left;
+  }
 }
 
 internal::IdRange range_of(const std::vector<int64_t>& ids) {
@@ -225,6 +240,10 @@ RelativeGradient relative_total(const internal::BackwardProblem<A>& problem,
   sum(problem.relative.keys, problem.key_vectors, std::numbers::ln2, total.keys);
   sum(problem.relative.queries, problem.query_vectors, problem.softmax.scale, total.queries);
   sum(problem.relative.values, problem.value_vectors, 1, total.values);
+  if (problem.contextual_sums)
+    total.contextual = problem.relative.contextual.total(
+        problem.contextual_sums, problem.batch * problem.heads * problem.parts, problem.parts,
+        problem.heads, std::numbers::ln2 / problem.softmax.scale);
   sum(problem.relative.projected, problem.projected_vectors, std::numbers::ln2,
       total.projected);
   total.shift.resize(problem.relative.shift.size());
@@ -347,6 +366,11 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
     problem.query_vectors = {problem.relative.queries, each};
     problem.value_vectors = {problem.relative.values, each};
     problem.projected_vectors = {problem.relative.projected, each};
+  }
+  std::optional<internal::Numbers<A>> contextual_sums;
+  if (relative_grad && problem.contextual_positions()) {
+    contextual_sums.emplace(each * problem.relative.contextual.numbers());
+    problem.contextual_sums = contextual_sums->data();
   }
   problem.relative_query_grad = gradient_of("relative_queries", gradient.terms.relative_queries,
                                             problem.position.relative_queries);

@@ -27,6 +27,7 @@
 #include "src/attention/pack-inl.h"
 #include "src/attention/reach-inl.h"
 #include "src/attention/scores-inl.h"
+#include "src/attention/walk-inl.h"
 #include "src/attention/weigh-inl.h"
 #include "src/core/dispatch.h"
 
@@ -45,12 +46,14 @@ struct BackwardScratch {
   // Buffers for one tile.
   A *row_scratch, *key, *key_panels, *value_panels, *scores, *score_grad, *slope;
   AddedScratch<A> added;
+  BackwardWalk<A> walk;
   ChannelScratch<A> channels;
   HouseholderScratch<A> householder;
 
   BackwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
       : carve(block),
         added(problem, carve),
+        walk(problem, carve, rows),
         channels(problem, rows, Pass::backward, carve),
         householder(problem, rows, Pass::backward, carve) {
     const std::int64_t size = row_stride(problem.size), values = row_stride(problem.value_dim);
@@ -204,6 +207,9 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
   const Columns all = Together(tile, columns);
   if (all.begin >= all.end) return;
   A* slope = problem.softmax.cap ? at.slope : nullptr;
+  // The running numbers of all rows at the right end of the tile.
+  const double* starts = problem.walks() ? at.walk.starts_of(tile.key / tile_keys) : nullptr;
+  if (problem.stick_breaking && WalkEnded(problem, starts + first, tile.rows())) return;
   const QueryRows<A> rows{q, at.relative_q + first * RelativeStride(problem)};
   const bool gated = at.channels.keys;
   const bool hides =
@@ -213,6 +219,7 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
           ? MakeHouseholderScores(problem, tile, columns, q, at.added.bias, at.householder,
                                   at.scores, slope)
           : MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores, slope);
+  if (starts) WalkBackward(problem, tile, columns, at.walk, starts, first, at.scores);
   TileFactors factors;
   if (hides || !problem.relative.empty()) {
     if (!of_keys) of_keys = FactorsOf(at.key, packed, size);
@@ -224,7 +231,12 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
       ComputeValueTerms(problem, tile, columns, out_grad, at.added.relative, met);
   MultiplyPanels<A>(tile, columns, values, out_grad, at.value_panels, meets ? met : nullptr,
                     at.score_grad);
-  Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, at.scores, at.score_grad);
+  if (problem.stick_breaking)
+    StickBackward(tile, columns, all, at.walk, first, at.scores, at.score_grad);
+  else
+    Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, at.scores, at.score_grad);
+  if (problem.contextual_positions())
+    GateBackward(problem, tile, columns, at.walk, first, at.score_grad);
   AddBiasGradient(problem, tile, all, columns,
                   problem.gated() ? Ungate(problem, tile, all, columns, at) : at.score_grad,
                   at.added.bias);
@@ -299,6 +311,7 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
 
   const std::int64_t begin = visible_keys(problem, query).begin / tile_keys * tile_keys;
   const std::int64_t end = visible_keys(problem, query + queries - 1).end;
+  if (problem.walks()) WalkKeys(problem, b, key_head, queries, {begin, end}, at, tile_of);
   const Tile piece{b, key_head * group, group, query, queries, 0, 0};
   if (at.householder.kept && begin < end)
     KeepQueries(problem, piece, begin, at.q, at.householder);
@@ -333,6 +346,7 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
     }
   }
 
+  if (problem.contextual_positions()) FinishWalks(problem, key_head, queries, at, tile_of);
   const A scale = static_cast<A>(problem.softmax.scale);
   for (std::int64_t g = 0; g < group; ++g)
     for (std::int64_t i = 0; i < queries; ++i) {

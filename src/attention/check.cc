@@ -334,6 +334,28 @@ void check_relative(const AttentionProblem& problem) {
     refuse(operation, "a relative shift cannot be combined with query_rotary", "both");
 }
 
+// Contextual positions and stick-breaking look from a query to the left, at plain scores.
+void check_walk(const AttentionProblem& problem) {
+  if (!problem.walks()) return;
+  const std::string who =
+      problem.stick_breaking ? "stick-breaking attention" : "contextual vectors";
+  const auto unless = [&](bool holds, const char* rule, std::string_view value) {
+    if (!holds) refuse(operation, who + " " + rule, value);
+  };
+  unless(problem.mask.visibility == Visibility::causal, "must be causal", "bidirectional");
+  unless(std::holds_alternative<NoBias>(*problem.position.bias),
+         "cannot be combined with a bias", "both");
+  unless(!problem.position.cumulative, "cannot be combined with a cumulative bias", "both");
+  unless(!problem.softmax.cap, "cannot be combined with a softmax cap", "both");
+  unless(!problem.gated(), "cannot be combined with gates", "both");
+  if (problem.stick_breaking) {
+    unless(!problem.has_sinks(), "cannot be combined with sinks", "both");
+    unless(!problem.position.relative, "cannot be combined with relative vectors", "both");
+  } else {
+    unless(problem.softmax.scale != 0, "require a softmax scale other than 0", "0");
+  }
+}
+
 }  // namespace
 
 void check(const AttentionProblem& problem) {
@@ -380,6 +402,7 @@ void check(const AttentionProblem& problem) {
   check_ids_of_distances(problem);
   check_bias(problem);
   check_relative(problem);
+  check_walk(problem);
 }
 
 }  // namespace gnomon::internal

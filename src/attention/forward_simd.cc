@@ -25,6 +25,7 @@
 #include "src/attention/householder-inl.h"
 #include "src/attention/online-inl.h"
 #include "src/attention/reach-inl.h"
+#include "src/attention/walk-inl.h"
 #include "src/core/dispatch.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -40,6 +41,7 @@ struct ForwardScratch {
   internal::Carve<A> carve;
   A *q, *relative_q, *row_scratch, *key_panels, *value, *scores;
   AddedScratch<A> added;
+  WalkRows<A> walk;
   ChannelScratch<A> channels;
   HouseholderScratch<A> householder;
   State<A> total, part;
@@ -53,6 +55,7 @@ struct ForwardScratch {
         value(carve.take(tile_keys * row_stride(problem.value_dim))),
         scores(carve.take(tile_rows * tile_keys)),
         added(problem, carve),
+        walk(problem, carve, rows),
         channels(problem, rows, Pass::forward, carve),
         householder(problem, rows, Pass::forward, carve),
         total(carve, rows, problem.value_dim),
@@ -94,9 +97,18 @@ void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A*
   });
 }
 
+template <typename A>
+void StartWalks(const ForwardProblem<A>& problem, const ForwardPiece& piece,
+                const ForwardScratch<A>& at) {
+  ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
+    StartWalk(problem, head, heads, piece.queries, at.q + row * row_stride(problem.size),
+              at.walk, row);
+  });
+}
+
 // Whether queries meet the tiles of keys from the right to the left, and change with each.
 inline bool FromTheRight(const AttentionProblem& problem) {
-  return problem.product == PairProduct::householder;
+  return problem.product == PairProduct::householder || problem.walks();
 }
 
 // Computes the state of the keys [begin, end) of one part; `state` is cleared first.
@@ -105,10 +117,15 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
              const internal::KeyRange& range, const ForwardScratch<A>& at,
              const State<A>& state) {
   state.Clear();
+  // The weights of a stick have no maximum.
+  if (problem.stick_breaking) std::fill_n(state.most, state.rows, A(0));
   const std::int64_t size = problem.size, values = problem.value_dim;
   const std::int64_t first_tile = range.begin / tile_keys;
   const std::int64_t tiles = (range.end - 1) / tile_keys + 1 - first_tile;
   for (std::int64_t n = 0; n < tiles; ++n) {
+    if (problem.stick_breaking &&
+        WalkEnded(problem, at.walk.running, piece.queries * problem.group()))
+      return;
     const std::int64_t at_tile = FromTheRight(problem) ? tiles - 1 - n : n;
     const std::int64_t key = (first_tile + at_tile) * tile_keys;
     const std::int64_t keys = std::min(tile_keys, range.end - key);
@@ -139,6 +156,8 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
             problem, Tile{piece.batch, head, heads, piece.query + i, queries, key, keys});
         if (!tile.keys) continue;
         const std::int64_t first = row + i * heads;
+        if (problem.stick_breaking && WalkEnded(problem, at.walk.running + first, tile.rows()))
+          continue;
         SeenColumns columns;
         FindColumns<A>(problem, tile, columns);
         A* q = at.q + first * row_stride(size);
@@ -159,7 +178,8 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
           hides = MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores);
         }
         if (hides && !factors) factors = FactorsOf(at.value, keys, values);
-        TakeScores(tile, columns, values, at.scores, state, first);
+        if (problem.walks()) Walk(problem, tile, columns, at.walk, first, at.scores);
+        if (!problem.stick_breaking) TakeScores(tile, columns, values, at.scores, state, first);
         AddWeightedVectors(problem, tile, columns, at.scores, at.added.relative,
                            state.out + first * state.width);
         MultiplyWeights(tile, columns, values, at.scores, at.value,
@@ -171,11 +191,20 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
 
 template <typename A>
 void WritePiece(const ForwardProblem<A>& problem, const ForwardPiece& piece,
-                const State<A>& state) {
+                const State<A>& state, const double* sticks = nullptr) {
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
-    for (std::int64_t i = 0; i < piece.queries * heads; ++i, ++row)
+    for (std::int64_t i = 0; i < piece.queries * heads; ++i, ++row) {
+      if (problem.stick_breaking) {
+        const std::int64_t query = piece.query + i / heads, own = head + i % heads;
+        StoreRow(problem.out, piece.batch, query, own, problem.value_dim, A(1),
+                 state.out + row * state.width);
+        if (problem.lse.data())
+          problem.lse(piece.batch, own, query) = static_cast<A>(std::log(sticks[row]));
+        continue;
+      }
       WriteRow(problem, piece.batch, piece.query + i / heads, head + i % heads, state.most[row],
                state.sum + row * State<A>::lanes, state.out + row * state.width);
+    }
   });
 }
 
@@ -202,6 +231,7 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
       const ForwardPiece piece = plan.piece(problem, n);
       const internal::KeyRange range = SeenByPiece(problem, piece);
       PackQueries(problem, piece, at.q, at.relative_q, &at.channels);
+      if (problem.walks()) StartWalks(problem, piece, at);
       if (range.begin >= range.end) at.total.Clear();
       const std::int64_t first = range.begin / part_keys;
       const std::int64_t parts =
@@ -211,7 +241,7 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
         RunPart(problem, piece, InPart(range, part), at, p ? at.part : at.total);
         if (p) MergeStates(at.part, at.total, problem.value_dim);
       }
-      WritePiece(problem, piece, at.total);
+      WritePiece(problem, piece, at.total, at.walk.running);
     }
     pool.give(block);
   });

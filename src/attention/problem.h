@@ -56,7 +56,7 @@ struct AttentionProblem {
     const PolarForm* polar = nullptr;
     const Positions *queries = nullptr, *keys = nullptr;
   } position;
-  bool needs_gates = false;
+  bool needs_gates = false, stick_breaking = false;
   PairProduct product = PairProduct::dot;
   View<const float, 4> channel_gates;  // [B, S, Hq, D]; without data if there are none
   HouseholderTerms householder;
@@ -79,6 +79,12 @@ struct AttentionProblem {
     return static_cast<double>(softmax.query_sinks(b, head, query));
   }
   bool gated() const { return position.gates.data(); }
+  std::int64_t contextual_positions() const {  // 0 without contextual vectors
+    const RelativeForm* form = position.relative;
+    return form && form->contextual ? form->contextual->positions() : 0;
+  }
+  // Whether scores depend on the keys between a key and the query: src/attention/walk-inl.h.
+  bool walks() const { return stick_breaking || contextual_positions(); }
   // The number of elements that are loaded and then expanded to polar form; 0: none.
   std::int64_t polar_dim() const { return position.polar ? head_dim : 0; }
   float gate(std::int64_t b, std::int64_t head, std::int64_t query) const {
@@ -128,7 +134,8 @@ struct BackwardProblem : TypedProblem<A> {
   View<float, 3> betas_grad;
   // Empty if not required.
   RelativeSums<A> key_vectors, query_vectors, value_vectors, projected_vectors;
-  double* gate_sums = nullptr;  // [B, Hq, T], initially zero
+  A* contextual_sums = nullptr;  // [B, Hq, parts, P, row_stride(D)], initially zero, or null
+  double* gate_sums = nullptr;   // [B, Hq, T], initially zero
   View<float, 4> relative_query_grad;
   View<float, 3> query_sink_grad;
   // Sums of the gradients of scores by key, less the sums by query: [B, Hq, parts, S],

@@ -64,12 +64,41 @@ class RelativeTable {
   Numbers<A> rows_, columns_;
 };
 
+// Contextual vectors: by rows, divided by the softmax scale, which packed queries include; and
+// by columns, where the last vector is stored twice.
+template <typename A>
+class ContextualTable {
+ public:
+  ContextualTable() = default;
+  ContextualTable(const ContextualVectors& from, double factor);
+
+  bool empty() const { return !positions_; }
+  std::int64_t positions() const { return positions_; }  // P
+  // Elements of a row of products with all vectors, and the last once more.
+  std::int64_t width() const { return positions_ ? row_stride(positions_ + 1) : 0; }
+  const A* rows(std::int64_t head) const {  // [P, row_stride(D)]
+    return tables_[0].data() + (heads_ == 1 ? 0 : head) * numbers();
+  }
+  const A* columns(std::int64_t head) const {  // [D, width()]
+    return tables_[1].data() + (heads_ == 1 ? 0 : head) * size_ * width();
+  }
+  std::int64_t numbers() const { return positions_ * row_stride(size_); }
+  // The same as that of RelativeTable.
+  std::vector<double> total(const A* sums, std::int64_t count, std::int64_t parts,
+                            std::int64_t heads, double factor) const;
+
+ private:
+  std::int64_t heads_ = 0, size_ = 0, positions_ = 0;
+  std::vector<Numbers<A>> tables_;  // rows and columns
+};
+
 // All tables of a form. Tables that are multiplied by keys include the factor of the scores, as
 // packed queries do.
 template <typename A>
 struct PreparedRelative {
   std::vector<RelativeTable<A>> keys, queries, values, projected;
   std::vector<A> shift;  // [H, D]
+  ContextualTable<A> contextual;
 
   PreparedRelative() = default;
   PreparedRelative(const RelativeForm& form, double factor);

@@ -104,7 +104,8 @@ struct ForwardPlan {
   explicit ForwardPlan(const AttentionProblem& problem) {
     // Enough rows that packing the keys takes about 1 % of the time, but few enough that their
     // queries and outputs stay in the L2 cache.
-    const std::int64_t size = std::max(problem.size, problem.value_dim);
+    const std::int64_t size =
+        std::max({problem.size, problem.value_dim, problem.contextual_positions()});
     std::int64_t rows = std::clamp<std::int64_t>(131072 / size, 96, 2048);
     const std::int64_t pairs = problem.batch * problem.key_heads;
     const auto of = [&](std::int64_t count) {
@@ -141,7 +142,7 @@ constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; 
 inline bool reads_directly(const AttentionProblem& problem) {
   if (problem.queries * problem.group() > direct_rows) return false;
   if (problem.position.key_rotary || problem.relative_vectors() || problem.gated() ||
-      problem.product != PairProduct::dot || problem.position.polar)
+      problem.product != PairProduct::dot || problem.position.polar || problem.walks())
     return false;
   if (problem.size % 16 || problem.value_dim % 16) return false;
   const Positions* keys = problem.position.keys;
@@ -186,7 +187,7 @@ struct BackwardPlan {
   std::int64_t grain;
 
   explicit BackwardPlan(const AttentionProblem& problem) {
-    std::int64_t size = problem.size + problem.value_dim;
+    std::int64_t size = problem.size + problem.value_dim + problem.contextual_positions();
     const std::int64_t rows = std::clamp<std::int64_t>(65536 / size, 2 * tile_rows, 512);
     queries = std::max(rows / problem.group() / tile_rows * tile_rows, tile_rows);
     if (problem.product == PairProduct::householder)  // queries are kept for each tile of keys

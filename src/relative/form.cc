@@ -1,6 +1,9 @@
 #include "gnomon/relative/form.h"
 
+#include <algorithm>
 #include <array>
+#include <cmath>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -88,6 +91,32 @@ void check_projected(const RelativeForm& form, int64_t heads) {
 
 }  // namespace
 
+namespace {
+
+void check_contextual(const RelativeForm& form, int64_t heads, int64_t size) {
+  const ContextualVectors& table = *form.contextual;
+  if (table.heads != 1 && table.heads != heads)
+    refuse("relative", "contextual vectors must have 1 head or " + number(heads), table.heads);
+  if (table.head_dim != size)
+    refuse("relative", "contextual vectors must have head_dim " + number(size), table.head_dim);
+  const auto numbers = static_cast<int64_t>(table.values.size());
+  const int64_t each =
+      internal::checked_product("relative", "heads x head_dim", {table.heads, size});
+  if (numbers == 0 || numbers % each)
+    refuse("relative",
+           "contextual vectors must have heads x positions x head_dim values, a positive "
+           "multiple of " +
+               number(each),
+           numbers);
+  for (const double value : table.values)
+    if (!std::isfinite(value)) refuse("relative", "contextual vectors must be finite", value);
+  if (!form.keys.empty() || !form.queries.empty() || !form.values.empty() ||
+      !form.shift.empty() || !form.projected.empty())
+    refuse("relative", "contextual vectors must be the only part of a form", "several parts");
+}
+
+}  // namespace
+
 void check(const RelativeForm& form, int64_t heads, int64_t size, int64_t value_dim) {
   if (heads < 1) refuse("relative", "heads must be at least 1", heads);
   if (size < 1) refuse("relative", "the head_dim of keys must be at least 1", size);
@@ -103,6 +132,7 @@ void check(const RelativeForm& form, int64_t heads, int64_t size, int64_t value_
       shift && shift != wanted)
     refuse("relative", "shift must have heads x head_dim = " + number(wanted) + " numbers",
            shift);
+  if (form.contextual) check_contextual(form, heads, size);
 }
 
 void relative_scores(const RelativeForm& form, int64_t offset, View<const double, 3> q,
@@ -118,6 +148,11 @@ void relative_scores(const RelativeForm& form, int64_t offset, View<const double
     refuse("relative", "out must be " + shape_text(whole), shape_text(out.extents()));
   if (offset < 0) refuse("relative", "offset must not be negative", offset);
   check(form, heads, size, form.values.empty() ? 1 : form.values[0].head_dim);
+  if (form.contextual)
+    refuse("relative",
+           "contextual positions depend on a softmax scale and a mask, which these scores do "
+           "not have",
+           "contextual vectors");
   for (int64_t h = 0; h < heads; ++h)
     for (int64_t i = 0; i < queries; ++i)
       for (int64_t j = 0; j < keys; ++j) {
@@ -135,6 +170,28 @@ void relative_scores(const RelativeForm& form, int64_t offset, View<const double
         }
         out(h, i, j) = sum;
       }
+}
+
+void add_contextual(const ContextualVectors& table, int64_t head, std::span<const double> query,
+                    std::span<double> scores) {
+  RelativeForm form;
+  form.contextual = table;
+  check(form, table.heads, std::ssize(query), 1);
+  if (head < 0 || head >= table.heads)
+    refuse("relative", "head must be 0 to " + number(table.heads - 1), head);
+  const auto product = [&](double position) {
+    const double* vector =
+        table.values.data() +
+        (head * table.positions() + static_cast<int64_t>(position)) * table.head_dim;
+    return std::inner_product(query.begin(), query.end(), vector, 0.0);
+  };
+  double sum = 0;
+  for (auto score = scores.rbegin(); score != scores.rend(); ++score) {
+    sum += 1 / (1 + std::exp(-*score));
+    const double position = std::min(sum, static_cast<double>(table.positions() - 1));
+    const double low = product(std::floor(position)), high = product(std::ceil(position));
+    *score += low + (position - std::floor(position)) * (high - low);
+  }
 }
 
 void projected_scores(const RelativeForm& form, int64_t offset, View<const double, 3> r,

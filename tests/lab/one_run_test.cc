@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "apps/lab/commands.h"
 #include "lab/finetune_models.h"
 #include "lab/processes.h"
 
@@ -20,6 +21,15 @@ class OneRun : public OfFolders {
  protected:
   Outcome lab(const Words& words) const {
     return testing::run(GNOMON_LAB_PROGRAM, words, testing::Streams::separate);
+  }
+  // The same in this process, without the time of a start: its exit status and errors.
+  static Outcome here(Words words) {
+    words.insert(words.begin(), "gnomon-lab");
+    std::vector<char*> pointers;
+    for (std::string& one : words) pointers.push_back(one.data());
+    ::testing::internal::CaptureStderr();
+    const int code = run_program(static_cast<int>(pointers.size()), pointers.data());
+    return {code, "", ::testing::internal::GetCapturedStderr()};
   }
   // The plan of settings, as --list-runs prints it.
   Json plan(const Words& settings, const std::string& name = "plan.json") const {
@@ -183,7 +193,7 @@ TEST_F(OneRun, IsRefusedInOneLine) {
             "--protocol must be without other settings, got width"},
            {tiny({"--run", run, "--minutes", "1", "--out", runs}), "--minutes"},
            {tiny({"--run", run, "--resume", "--out", runs}), "--resume"}}) {
-    const Outcome refused = lab(words);
+    const Outcome refused = here(words);
     EXPECT_EQ(refused.code, 2) << message;
     EXPECT_NE(refused.errors.find(message), std::string::npos) << refused.errors << "\n"
                                                                << message;

@@ -55,7 +55,7 @@ TEST(MusicFlamingo, RefusesWhatItCannotMean) {
             "[music_flamingo] windows must be 0 to 2^31, got -1");
   EXPECT_EQ(message_of([&] { lower(fine, {}, 0); }),
             "[music_flamingo] frames must be 1 to 2^31, got 0");
-  EXPECT_EQ(message_of([&] { lower({.rotary_dim = 4}, {}, 6); }),
+  EXPECT_EQ(message_of([&] { lower(MusicFlamingo{.rotary_dim = 4}, {}, 6); }),
             "[music_flamingo] positions must be at least 1, got 0");
 }
 

@@ -86,12 +86,14 @@ void expect_as_on_the_cpu(const model::Encoding& encoding,
 }
 
 TEST_P(OnAnotherDevice, AttendsAsOnTheCpu) {
-  for (AttendOptions options : {causal, both_ways}) {
+  const model::Mixture mixture{usual(GetParam())};
+  const std::int64_t key_heads = key_heads_of(mixture);
+  for (AttendOptions options : each_visibility(mixture[0], causal, both_ways)) {
     const std::vector<at::Tensor> inputs{
         random({batch, 5, heads, head_dim}, 1, at::kFloat),
-        random({batch, length, heads / 2, head_dim}, 2, at::kFloat),
-        random({batch, length, heads / 2, head_dim}, 3, at::kFloat),
-        layer_input(5).detach().requires_grad_(true)};
+        random({batch, length, key_heads, head_dim}, 2, at::kFloat),
+        random({batch, length, key_heads, head_dim}, 3, at::kFloat),
+        layer_input(hidden_rows(mixture, 5, length)).detach().requires_grad_(true)};
     expect_as_on_the_cpu(
         usual(GetParam(), options.visibility), inputs,
         [&](PositionEncoding& position, const std::vector<at::Tensor>& in) {
@@ -105,8 +107,9 @@ TEST_P(OnAnotherDevice, AttendsAsOnTheCpu) {
 TEST_P(OnAnotherDevice, AttendsPackedAndEmbedsAsOnTheCpu) {
   const at::Tensor mask = at::ones({batch, length}, at::kBool);
   mask[0].slice(0, 0, 3).fill_(false);
+  const std::int64_t key_heads = key_heads_of({usual(GetParam())});
   const std::vector<at::Tensor> inputs{
-      random({batch, length, 2 * heads, head_dim}, 1, at::kFloat),
+      random({batch, length, heads + 2 * key_heads, head_dim}, 1, at::kFloat),
       layer_input(length).detach().requires_grad_(true)};
   for (const bool padded : {false, true})
     expect_as_on_the_cpu(
@@ -116,11 +119,11 @@ TEST_P(OnAnotherDevice, AttendsPackedAndEmbedsAsOnTheCpu) {
           options.hidden = in[1];
           if (!padded)
             return std::vector<at::Tensor>{position->embed(in[1], 0),
-                                           position->attend_packed(in[0], heads / 2, options)};
+                                           position->attend_packed(in[0], key_heads, options)};
           // The mask is on the device of the inputs.
           options.positions = positions_of_mask(mask.to(in[0].device()));
           return std::vector<at::Tensor>{position->embed(in[1], *options.positions),
-                                         position->attend_packed(in[0], heads / 2, options)};
+                                         position->attend_packed(in[0], key_heads, options)};
         });
 }
 

@@ -23,6 +23,7 @@ MODULES = {
     "rotary": "Specs of rotations of queries and keys, and of their context extensions.",
     "bias": "Specs of biases on the scores.",
     "relative": "Specs of vectors by distance on queries, keys and weights.",
+    "attention": "Specs of weights that are not those of a softmax.",
 }
 SCALINGS = {
     "none": "NoScaling", "linear": "LinearScaling", "ntk": "NtkScaling",

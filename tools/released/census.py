@@ -61,8 +61,10 @@ def answer_of(config, part=""):
         text = str(error)
         if found := re.search(r"is not read: (.*?)(?:; its parts: .*)?, at byte", text):
             return "refused", found[1]
-        if "has no language model" in text:
-            return "parts", ""
+        if found := re.search(r"has no language model(?:; its parts: (.*))?, at byte", text):
+            parts = [] if part else (found[1] or "").split(", ")
+            unknown = [one for one in parts if one and answer_of(config, one)[0] == "unknown"]
+            return ("unknown", f"its parts {unknown}") if unknown else ("parts", "")
         return "unknown", text
     if any("the family" in note and "is unknown" in note for note in model.notes):
         return "unknown", "read from its keys"

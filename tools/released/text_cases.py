@@ -242,7 +242,7 @@ CASES = [
         index_n_heads=2, rope_parameters=yarn(
             original_max_position_embeddings=4, beta_fast=32.0, beta_slow=1.0,
             attention_factor=1.0)),
-        tensors=r"rotary_emb\.alpha|self_attn\.softmax_scaling", check="none"),
+        tensors=r"rotary_emb\.alpha|attention\.ssmax_scaling", check="none"),
     Case("beam", "BeamForCausalLM", small(
         **EXPERTS, head_dim=8, sliding_window=5, layer_types=SLIDING, n_group=1, topk_group=1,
         mlp_layer_types=["dense", "dense"]), check="none"),

@@ -19,6 +19,14 @@ bool adds_step(const model::Scheme& scheme) {
   });
 }
 
+bool has_terms_of_keys(const model::Mixture& mixture) {
+  return std::ranges::any_of(model::token_terms(mixture), [](const model::TermShape& shape) {
+    return std::ranges::any_of(named_terms<Tensor>, [&](const auto& one) {
+      return one.name == shape.name && one.tokens != TermTokens::queries;
+    });
+  });
+}
+
 // The sinusoids of the steps 1, 2, ..., minus that of step 1 if the table has it: [N, C].
 at::Tensor signals(const Settings& settings, bool has_step) {
   std::vector<std::int64_t> steps(static_cast<std::size_t>(settings.layers));
@@ -31,16 +39,17 @@ at::Tensor signals(const Settings& settings, bool has_step) {
 
 }  // namespace
 
-void KeyValues::append(std::int64_t layer, const at::Tensor& new_keys,
-                       const at::Tensor& new_values) {
+at::Tensor KeyValues::append(std::int64_t layer, const at::Tensor& new_keys,
+                             const at::Tensor& new_values, const at::Tensor& new_hidden,
+                             const model::Mixture& encodings) {
   const auto at = static_cast<std::size_t>(layer);
-  if (keys.size() <= at) {
-    keys.push_back(new_keys);
-    values.push_back(new_values);
-  } else {
-    keys[at] = at::cat({keys[at], new_keys}, 1);
-    values[at] = at::cat({values[at], new_values}, 1);
-  }
+  for (const auto& [all, fresh] :
+       {std::pair{&keys, new_keys}, {&values, new_values}, {&hidden, new_hidden}})
+    if (all->size() <= at)
+      all->push_back(fresh);
+    else
+      (*all)[at] = at::cat({(*all)[at], fresh}, 1);
+  return has_terms_of_keys(encodings) ? hidden[at] : new_hidden;
 }
 
 TransformerImpl::TransformerImpl(const Settings& settings, model::Scheme scheme,
@@ -85,7 +94,8 @@ at::Tensor TransformerImpl::attend_cached(std::int64_t layer, const at::Tensor& 
                                           KeyValues& cache, libtorch::AttendOptions options) {
   const auto at = static_cast<std::size_t>(layer);
   const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
-  cache.append(layer, parts[1], parts[2]);
+  options.hidden = cache.append(layer, parts[1], parts[2], options.hidden,
+                                position(place(layer))->mixture());
   options.layout = libtorch::Layout::tokens_heads;
   return positions()->attend(place(layer), parts[0], cache.keys[at], cache.values[at], options);
 }

@@ -30,10 +30,17 @@ namespace gnomon::lab {
 // rotated, so the same cache serves every encoding.
 struct KeyValues {
   std::vector<at::Tensor> keys, values;  // by layer; empty: no past tokens
+  // The inputs of the layers, [B, S, C], from which some encodings compute terms of the keys:
+  // forget gates.
+  std::vector<at::Tensor> hidden;
 
   std::int64_t tokens() const { return keys.empty() ? 0 : keys[0].size(1); }  // S
-  // Appends the keys and values of T tokens, [B, T, H, D] each, to those of a layer.
-  void append(std::int64_t layer, const at::Tensor& new_keys, const at::Tensor& new_values);
+  // Appends the keys and values of T tokens, [B, T, H, D] each, to those of a layer with these
+  // encodings. new_hidden: the input of the layer, [B, T, C]. Returns AttendOptions::hidden for
+  // the T queries and all keys.
+  at::Tensor append(std::int64_t layer, const at::Tensor& new_keys,
+                    const at::Tensor& new_values, const at::Tensor& new_hidden,
+                    const model::Mixture& encodings);
 };
 
 struct ForwardOptions {

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "apps/lab/data/lists.h"
+#include "apps/lab/data/model_size.h"
 #include "apps/lab/data/words.h"
-#include "apps/lab/model/candidate.h"
 #include "apps/lab/model/halting.h"
 #include "apps/lab/report/report_tables.h"
 #include "apps/lab/statistics/answer.h"
@@ -103,7 +103,7 @@ std::string dropped_text(const Results& results) {
   std::vector<std::string> dropped;
   if (!s.finetune.empty()) return "";
   for (const EncodingResult& one : results.encodings)
-    if (find_candidate(one.name).drops_positions()) dropped.push_back(one.title);
+    if (split_size(one.name).name.ends_with("@drope")) dropped.push_back(one.title);
   if (dropped.empty()) return "";
   const std::int64_t step = drop_step(s);
   return fmt::format(

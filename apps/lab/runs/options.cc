@@ -39,15 +39,12 @@ Without TEXT: Jane Austen's novels, or generated examples of the task.
   --tokens bpe:N (byte pairs)  --preset default|full (minutes, or an hour)
   --train-length N  --eval-lengths A,..  in tokens, or in the unit of the task
   --layers N  --width N  --heads N  or --sizes 2x64,8x256 (layers x width)
-  --model universal    one layer, run up to --layers times, with adaptive halting
-                       (--ponder-cost W: weight of the steps in the loss, 0.01)
-  --drop-position STEP when entries NAME@drope lose their positions (DroPE)
+  --model universal  --ponder-cost W  (one layer, run up to --layers times)
   --batch N  --steps N | --minutes M (for everything)  --device cpu|cuda
-  --learning-rate R | --sweep R,..   the best of several rates for each encoding
-  --seeds N|A,B,.. (3, or 5 if they fit)  --jobs N  --workers-per-run 1|2|4|8
-  --list-runs | --protocol PLAN [--run NAME] | --merge DIR.. [--partial]
-  --out DIR            a new or empty folder (report, else report-2, ...)
-  --resume (go on in --out)  --no-cost (do not measure time and memory)  --json
+  --learning-rate R | --sweep R,.. (best of each encoding)  --seeds N|A,B,..
+  --jobs N  --workers-per-run 1|2|4|8  --drop-position STEP (of entries A@drope)
+  --list-runs | --protocol PLAN [--run NAME] | --merge DIR.. [--partial]  --json
+  --out DIR (new or empty)  --resume (go on in --out)  --no-cost
 
 Example: gnomon lab --encodings rotary,alibi --minutes 2 --out /tmp/report
 )";

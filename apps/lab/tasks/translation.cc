@@ -68,7 +68,8 @@ at::Tensor TranslatorImpl::decode(const at::Tensor& memory, const at::Tensor& in
     at::Tensor attended;
     if (cache) {
       const std::vector<at::Tensor> parts = qkv.chunk(3, 2);
-      cache->past.append(layer, parts[1], parts[2]);
+      options.hidden = cache->past.append(layer, parts[1], parts[2], options.hidden,
+                                          decoder_position_->layer(layer)->mixture());
       options.layout = libtorch::Layout::tokens_heads;
       attended = decoder_position_->attend(layer, parts[0], cache->past.keys[at],
                                            cache->past.values[at], options);

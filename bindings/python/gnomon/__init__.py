@@ -52,6 +52,7 @@ from ._core import (
 from ._check import Check, check
 from ._list import EncodingInfo, encodings, find_encoding
 from ._spec import Encoding, Parameter, Scaling, usual
+from .specs.attention import *  # noqa: F403
 from .specs.bias import *  # noqa: F403
 from .specs.embedding import *  # noqa: F403
 from .specs.relative import *  # noqa: F403
@@ -102,6 +103,7 @@ __all__ = [
     "threads",
     "usual",
 ]
+__all__ += specs.attention.__all__
 __all__ += specs.bias.__all__
 __all__ += specs.embedding.__all__
 __all__ += specs.relative.__all__

@@ -256,7 +256,7 @@ def term_ranks() -> list[tuple[str, int]]:
 def token_terms(encoding: Encoding | str | Sequence[Encoding | str]) -> list[tuple[str, int, int, str]]:
     """
     Returns the inputs of attention that an encoding computes from the tokens: name, heads, elements of a
-    vector (0: one number for each token and head), and the tokens, 'queries', 'keys' or 'both'.
+    vector (0: one number for each token and head), and the tokens, 'queries' or 'keys'.
     """
 
 def stored_parameters(encoding: Encoding | str) -> list[tuple[str, tuple[int, ...], bool]]: ...
@@ -319,6 +319,10 @@ class Plan:
     def has_relative(self) -> bool: ...
 
     @property
+    def stick_breaking(self) -> bool:
+        """Whether the weights are those of stick-breaking instead of a softmax."""
+
+    @property
     def changes_products(self) -> bool: ...
 
     @property
@@ -338,6 +342,14 @@ class Plan:
 
     @property
     def key_rotary(self) -> RotaryTable | None: ...
+
+    @property
+    def output_rotary(self) -> RotaryTable | None:
+        """The output of attention is rotated back by this table (DeepSeek-V4)."""
+
+    @property
+    def index_rotary(self) -> RotaryTable | None:
+        """The rotation of the index queries of a layer with compressed keys."""
 
     @property
     def bias_form(self) -> dict[str, object]:
@@ -462,6 +474,8 @@ class ModelDescription:
 
     def parameters(self, layer: int, part: str) -> list[tuple[str, int, int, float, float]]: ...
 
+    def compute_terms(self, layer: int, part: str, plan: Plan, hidden: Array) -> dict[str, numpy.typing.NDArray[numpy.float32]]: ...
+
     def lower_layer(self, layer: int, queries: object | None, keys: object | None, part: str, parameters: object, cached: int, rotated: bool, length: int, image: object | None) -> Plan: ...
 
 class KvCache:
@@ -469,7 +483,8 @@ class KvCache:
     The keys and values of past tokens of one layer, for decoding.
 
     capacity: C, entries of each row. heads: Hk. head_dim, value_dim: D of keys, Dv of values
-        (default: D). batch: B. axes: A, position axes (3 for M-RoPE).
+        (default: D; 0: the values are the keys, one tensor for both). batch: B.
+    axes: A, position axes (3 for M-RoPE).
     encoding: the rotary spec, or RotaryFrequencies, by which the cache rotates keys; None: keys
         are stored as they are. length: declared context length for dynamic NTK and LongRoPE.
     dtype: of the stored keys and values.
@@ -506,11 +521,12 @@ class KvCache:
     def positions(self, axis: int = 0) -> Positions:
         """Returns the positions of the entries, for the keys of `gnomon.lower`."""
 
-    def append(self, k: Array, v: Array, positions: PositionsLike | None = None, *, table: RotaryTable | None = None, rotated_with: Encoding | RotaryFrequencies | None = None) -> None:
+    def append(self, k: Array, v: Array | None, positions: PositionsLike | None = None, *, table: RotaryTable | None = None, rotated_with: Encoding | RotaryFrequencies | None = None) -> None:
         """
         Rotates new keys and writes them after the last entry; copies the values.
 
-        k: [B, T, Hk, D], not rotated; v: [B, T, Hk, Dv]. Of the type of the cache, or float32.
+        k: [B, T, Hk, D], not rotated; v: [B, T, Hk, Dv], None if Dv is 0. Of the type of the cache,
+            or float32.
         positions: of the new tokens, [T] or [B, T], Positions, or a tuple of them, one for each axis.
             Default: S, S + 1, ...
         table: the rows of these positions, shared between layers; default: computed here.
@@ -689,6 +705,91 @@ def resize_table(table: Array, to: int | Sequence[int], size: int | Sequence[int
 
     The values are those of torch.nn.functional.interpolate, with sums in double: error half an ulp
     + 2^-46 of the largest entry. Cost: O(rows C).
+    """
+
+class CompressedKeys:
+    """
+    The entries of compressed keys of one layer, for a text that arrives in parts.
+
+    plan: of a layer with compressed keys (gnomon.model); a plan for any tokens has the same
+        compression. capacity: the most entries. batch: B. index: the entries of the index heads.
+    dtype: of values, gates and entries.
+
+    Entries have the same bits as those of the whole text. Calls hold the GIL.
+    """
+
+    def __init__(self, plan: Plan, *, capacity: int, batch: int = 1, index: bool = False, dtype: MemoryType = 'float32') -> None: ...
+
+    def append(self, values: Array, gates: Array) -> None:
+        """
+        Appends the values and gates [B, T, N, D] of the next tokens; N is 1, or 2 if
+        windows overlap.
+        """
+
+    @property
+    def entries(self) -> numpy.typing.NDArray[Any]:
+        """A read-only view of the entries, [B, W, 1, D]."""
+
+    @property
+    def tokens(self) -> int:
+        """Tokens appended so far."""
+
+    def clear(self) -> None:
+        """Removes all tokens."""
+
+def compress_keys(values: Array, gates: Array, plan: Plan, *, index: bool = False, out: Array | None = None) -> Array:
+    """
+    Returns the entries [B, W, 1, D] of a whole text: one for each complete window.
+
+    values, gates: [B, T, N, D], the projections of the layer's input; float32, float16, bfloat16
+    or float64. index: the entries of the index heads. Raises ValueError if shapes do not match.
+    """
+
+def compress_keys_backward(values: Array, gates: Array, plan: Plan, entries_grad: Array, *, values_grad: Array | None = None, gates_grad: Array | None = None, bias_grad: Array | None = None, weight_grad: Array | None = None, index: bool = False) -> None:
+    """
+    Writes the gradients of `compress_keys`. values_grad, gates_grad: shapes and types of
+    values and gates. bias_grad [m N D], weight_grad [D]: float64. None: not computed.
+    """
+
+def select_keys(q: Array, weights: Array, keys: Array, plan: Plan) -> numpy.typing.NDArray[numpy.int32]:
+    """
+    Returns the entries with the greatest index scores of each query, int32 [B, T, K], in
+    ascending order, then -1.
+
+    q: index queries [B, T, H, D], rotated by plan.index_rotary; weights: [B, T, H]; keys: entries
+    of the index heads [B, W, 1, D]. Of equal scores the lower entry is selected.
+    """
+
+def compressed_attention(q: Array, kv: Array, entries: Array, plan: Plan, *, selected: Array | None = None, out: Array | None = None, lse: Array | None = None) -> Array:
+    """
+    Attention over the keys of the window and over compressed keys, in one softmax. The
+    output is rotated back if the model does so.
+
+    q: [B, T, Hq, D]; kv: [B, S, Hk, D], keys and values; both after gnomon.prepare. entries:
+    [B, W, Hk, D]. selected: int32 [B, T, K] of select_keys; None: all entries that a query sees.
+    lse: receives the log-sum-exp of the scores [B, Hq, T]. Releases the GIL.
+    """
+
+def compressed_attention_backward(q: Array, kv: Array, entries: Array, plan: Plan, out: Array, lse: Array, out_grad: Array, *, q_grad: Array, kv_grad: Array, entries_grad: Array, selected: Array | None = None, sinks_grad: Array | None = None) -> None:
+    """
+    Writes the gradients of `compressed_attention`, whose results are out and lse.
+
+    q_grad, kv_grad, entries_grad: shapes and types of q, kv and entries, with respect to the
+    prepared q and kv; kv_grad and entries_grad are those of keys and values, added.
+    sinks_grad: float64 [Hq].
+    """
+
+def convolve(x: Array, weight: Array, *, order: Literal['oldest_first', 'newest_first'] = 'oldest_first', scale: float = 1.0, dynamic: Array | None = None, state: Array | None = None, out: Array | None = None, tokens: Positions | None = None) -> Array:
+    """
+    Returns a causal convolution of each channel, with the token itself added (Inkling).
+
+    y[t, c] = scale (x[t, c] + sum over n of (w[c, n] + dynamic[t, head of c, n]) x[t - n, c])
+
+    x: [B, T, C]; float32, float16 or float64. weight: float32 [C, W]. order: oldest_first has the
+    weight of the token itself last, as torch.nn.Conv1d. dynamic: float32 [B, T, H, W], newest
+    first. state: float32 (float64 if x is) [B, W - 1, C], the inputs before x; it is replaced by
+    the last inputs. Zeros start a text. tokens: sequences of the tokens (packing, padding).
+    Raises ValueError if shapes do not match.
     """
 
 def jax_targets() -> dict[str, object]: ...

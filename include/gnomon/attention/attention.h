@@ -4,10 +4,11 @@
 //   score[h, i, j] = scale q'[i, h] . k'[j, g(h)] + gate[h, i] bias(h, i, j)   if i sees j
 //   out[i, h]      = sum_j softmax_j(score[h, i, :]) v[j, g(h)]
 //
-// A RelativeForm adds further terms to both (gnomon/relative/form.h). q' and k' are the rotated
-// queries and keys. g(h) = h / (Hq / Hk) is the key head of query head h. Scores are computed
-// block by block (online softmax: Milakov and Gimelshein 2018; Dao et al. 2022), so the memory
-// beyond the arguments grows with T + S, not with T S.
+// A RelativeForm adds further terms to both (gnomon/relative/form.h). StickBreaking replaces
+// the softmax (gnomon/attention/stick_breaking.h). q' and k' are the rotated queries and keys.
+// g(h) = h / (Hq / Hk) is the key head of query head h. Scores are computed block by block
+// (online softmax: Milakov and Gimelshein 2018; Dao et al. 2022), so the memory beyond the
+// arguments grows with T + S, not with T S.
 //
 // Letters: B batch, T query tokens, S key tokens, Hq query heads, Hk key heads (Hk divides Hq),
 // D head dimension of q and k, Dv head dimension of v.
@@ -21,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "gnomon/attention/stick_breaking.h"
 #include "gnomon/attention/token_terms.h"
 #include "gnomon/bias/form.h"
 #include "gnomon/position/positions.h"
@@ -105,12 +107,15 @@ struct AttentionPlan {
   std::shared_ptr<const Positions> keys = {};     // S tokens
   // True if the bias requires gates, which depend on the tokens (WavLM): TokenTerms::gates.
   bool gated = false;
+  // If set, weights are made by stick-breaking instead of a softmax.
+  std::optional<StickBreaking> stick_breaking = {};
 };
 
 // Returns whether the plan is defined for causal visibility only: a cumulative bias, gates of
-// channels.
+// channels, contextual positions, stick-breaking.
 inline bool causal_only(const AttentionPlan& plan) noexcept {
-  return plan.cumulative.has_value() || plan.product != PairProduct::dot;
+  return plan.cumulative || plan.product != PairProduct::dot || plan.relative.contextual ||
+         plan.stick_breaking;
 }
 
 // Returns a shared pointer to positions without ownership: the caller keeps them alive.

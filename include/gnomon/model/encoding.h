@@ -22,6 +22,7 @@
 
 #include "gnomon/attention/attention.h"
 #include "gnomon/attention/layer_plan.h"
+#include "gnomon/attention/stick_breaking.h"
 #include "gnomon/attention/token_terms.h"
 #include "gnomon/bias/alibi.h"
 #include "gnomon/bias/clipped.h"
@@ -51,6 +52,7 @@
 #include "gnomon/embedding/video.h"
 #include "gnomon/model/text_readings.h"
 #include "gnomon/position/positions.h"
+#include "gnomon/relative/cope.h"
 #include "gnomon/relative/deberta.h"
 #include "gnomon/relative/decomposed.h"
 #include "gnomon/relative/form.h"
@@ -82,8 +84,8 @@ using Encoding =
                  CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
                  AxialRotary, MRope, Vjepa2, XPos, Pope, RotaryLearned, SelectiveRotary, Alibi,
                  T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm,
-                 Fox, Wall, PathAttention, LayoutBias, Graphormer, Shaw, TransformerXl, Deberta,
-                 Decomposed, RelativeLogits>;
+                 Fox, Wall, PathAttention, StickBreaking, LayoutBias, Graphormer, Shaw,
+                 TransformerXl, Deberta, Cope, Decomposed, RelativeLogits>;
 
 // Sizes of a Transformer that an encoding may depend on.
 struct Shape {
@@ -102,6 +104,7 @@ enum class Place : unsigned {
   queries_and_keys = 4,  // rotated
   scores = 8,            // a bias added to the scores
   keys_and_values = 16,  // vectors by distance, multiplied by queries, keys and weights
+  weights = 32,          // weights that are not those of a softmax (stick-breaking)
 };
 constexpr Place operator|(Place a, Place b) noexcept {
   return static_cast<Place>(static_cast<unsigned>(a) | static_cast<unsigned>(b));

@@ -7,6 +7,8 @@
 //                    + r_i . projected[h, row(j - i)] + bias
 //   out[h, i]      = sum_j weight[h, i, j] (v_j + values[h, row(j - i)])
 //
+// Vectors by contextual position (CoPE) add q_i . e_h[p(h, i, j)]: see ContextualVectors.
+//
 // Distance = position(key) - position(query). It is negative for past keys. r_i is a separate
 // query, TokenTerms::relative_queries.
 // Letters: H query heads, D head dimension, Dv head dimension of the values, K elements of a
@@ -16,6 +18,8 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
+#include <span>
 #include <vector>
 
 #include "gnomon/view.h"
@@ -48,6 +52,28 @@ struct RelativeVectors {
   bool operator==(const RelativeVectors&) const = default;
 };
 
+// Vectors by contextual position (CoPE, arXiv:2405.18719). The position of a key is the number
+// of keys from that key to the query, each counted with a gate between 0 and 1. It is a real
+// number, so the products of two neighbouring vectors are interpolated:
+//
+//   gate(i, l) = sigmoid(scale q_i . k_l)   if i sees l, else 0
+//   p(i, j)    = min(gate(i, j) + ... + gate(i, i), P - 1)
+//   term(i, j) = (1 - w) q_i . e[floor p] + w q_i . e[ceil p],  w = p - floor p
+//
+// The term is added to the score after the softmax scale and is not multiplied by it, as in the
+// code of the paper. Letters: P vectors, one for each integer position.
+struct ContextualVectors {
+  std::int64_t heads = 0;           // H, or 1: all heads share the vectors
+  std::int64_t head_dim = 0;        // D
+  std::vector<double> values = {};  // [heads, P, D], finite
+
+  std::int64_t positions() const noexcept {  // P
+    return heads && head_dim ? static_cast<std::int64_t>(values.size()) / (heads * head_dim)
+                             : 0;
+  }
+  bool operator==(const ContextualVectors&) const = default;
+};
+
 // Each part may be empty. If a part has several tables, their terms are added.
 struct RelativeForm {
   std::vector<RelativeVectors> keys;     // q . keys: Shaw, Transformer-XL, DeBERTa
@@ -56,10 +82,12 @@ struct RelativeForm {
   std::vector<double> shift;             // [H, D], added to every query: Transformer-XL's u
   // r . projected: Inkling. All tables have the same head_dim, and none has coordinates.
   std::vector<RelativeVectors> projected = {};
+  // Cannot be combined with the other parts.
+  std::optional<ContextualVectors> contextual = {};
 
   bool empty() const noexcept {
     return keys.empty() && queries.empty() && values.empty() && shift.empty() &&
-           projected.empty();
+           projected.empty() && !contextual;
   }
   bool operator==(const RelativeForm&) const = default;
 };
@@ -70,12 +98,14 @@ struct RelativeGradient {
   std::vector<std::vector<double>> keys, queries, values;
   std::vector<double> shift;  // [H, D]
   std::vector<std::vector<double>> projected = {};
+  std::vector<double> contextual = {};
 };
 
 // Throws std::invalid_argument unless the form is valid for H query heads, keys of head
 // dimension `head_dim` and values of head dimension `value_dim`: each table has 1 or H heads
 // and the right dimension, each distance has a row inside its table, rows are non-decreasing or
-// non-increasing, and shift has a vector for every head.
+// non-increasing, shift has a vector for every head, and contextual vectors are finite and the
+// only part.
 void check(const RelativeForm& form, std::int64_t heads, std::int64_t head_dim,
            std::int64_t value_dim);
 
@@ -86,8 +116,9 @@ void check(const RelativeForm& form, std::int64_t heads, std::int64_t head_dim,
 //
 // Shapes: q [Q, H, D], k [K, Hk, D] where Hk divides H. For inspection, and for engines that
 // store scores; attention does not store this matrix. `projected` has no part in it:
-// projected_scores. Throws std::invalid_argument if shapes do not match, the form is invalid,
-// or a distance or position is outside a table. Cost: 3 H Q K D multiply-adds.
+// projected_scores. Throws std::invalid_argument if shapes do not match, the form is invalid or
+// has contextual vectors, or a distance or position is outside a table. Cost: 3 H Q K D
+// multiply-adds.
 void relative_scores(const RelativeForm& form, std::int64_t offset, View<const double, 3> q,
                      View<const double, 3> k, View<double, 3> out);
 
@@ -97,5 +128,11 @@ void relative_scores(const RelativeForm& form, std::int64_t offset, View<const d
 // table is invalid. Cost: H Q S K multiply-adds.
 void projected_scores(const RelativeForm& form, std::int64_t offset, View<const double, 3> r,
                       View<double, 3> out);
+
+// Adds the terms of contextual positions to the scores of one query: its scaled products with
+// the keys that it sees, in order, its own key last. query: [D], of head `head` of the table.
+// For inspection. Throws std::invalid_argument if a shape does not match.
+void add_contextual(const ContextualVectors& table, std::int64_t head,
+                    std::span<const double> query, std::span<double> scores);
 
 }  // namespace gnomon

@@ -97,7 +97,8 @@ std::string name(Place places) {
       {Place::embeddings, "embeddings"},
       {Place::queries_and_keys, "queries and keys"},
       {Place::scores, "scores"},
-      {Place::keys_and_values, "keys and values"}};
+      {Place::keys_and_values, "keys and values"},
+      {Place::weights, "weights"}};
   std::string joined;
   for (const auto& [place, text] : all)
     if (includes(places, place)) joined += (joined.empty() ? "" : ", ") + std::string(text);

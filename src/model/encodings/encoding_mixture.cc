@@ -50,6 +50,8 @@ class Merger {
          [&] { to_.cumulative = from.cumulative; });
     take("have relative vectors", !from.relative.empty(), name, relative_,
          [&] { to_.relative = std::move(from.relative); });
+    take("make the weights by stick-breaking", from.stick_breaking.has_value(), name, sticks_,
+         [&] { to_.stick_breaking = from.stick_breaking; });
     take("use cosines of queries and keys", !from.cosine.empty(), name, cosine_,
          [&] { to_.cosine = std::move(from.cosine); });
     take("change the products of queries and keys",
@@ -114,8 +116,8 @@ class Merger {
   }
 
   LayerPlan& to_;
-  std::string table_, bias_, cumulative_, relative_, token_angles_, cosine_,
-      product_;  // name of the encoding with that part
+  // Name of the encoding with that part.
+  std::string table_, bias_, cumulative_, relative_, sticks_, token_angles_, cosine_, product_;
   struct Rotated {
     std::string holder;
     std::int64_t begin, end;  // elements of the head
@@ -133,7 +135,7 @@ bool concerns(const Encoding& encoding, const LayerGradient& grad) {
           (!grad.bias.values.empty() || !grad.cosine.empty() || !grad.phases.empty())) ||
          (includes(places, Place::keys_and_values) &&
           (!r.keys.empty() || !r.queries.empty() || !r.values.empty() || !r.shift.empty() ||
-           !r.projected.empty()));
+           !r.projected.empty() || !r.contextual.empty()));
 }
 
 template <typename Spec>

@@ -55,8 +55,8 @@ Mixture of_embeddings(const Mixture& mixture) {
 }
 
 void check(const Mixture& mixture) {
-  for (const Place place :
-       {Place::embeddings, Place::queries_and_keys, Place::scores, Place::keys_and_values}) {
+  for (const Place place : {Place::embeddings, Place::queries_and_keys, Place::scores,
+                            Place::keys_and_values, Place::weights}) {
     const EncodingInfo* first = nullptr;
     for (const Encoding& one : mixture) {
       const EncodingInfo& entry = info(one);

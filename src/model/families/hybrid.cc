@@ -65,6 +65,7 @@ void read_zaya(Reading& r) {
 
 void read_zaya_attention(Reading& r) {
   LayerNorm norm{.norm = {.kind = NormKind::rms, .epsilon = 1e-24},
+                 .order = NormOrder::before_rotation,
                  .weights = NormWeights::none};
   for (Layer& layer : r.layers) {
     layer.attention.query_norm = layer.attention.key_norm = norm;

@@ -54,7 +54,7 @@ Shard shard(const Encoding& whole, std::int64_t head_offset, std::int64_t heads)
       [&]<typename Spec>(Spec& spec) {
         std::int64_t* all = heads_of(spec);
         if (!all) return;
-        if constexpr (std::is_same_v<Spec, Shaw>)
+        if constexpr (std::is_same_v<Spec, Shaw> || std::is_same_v<Spec, Cope>)
           if (spec.heads == 1) return;  // shared by all heads
         check_range(info(whole), *all, head_offset, heads);
         if constexpr (std::is_same_v<Spec, Alibi>) {

@@ -17,9 +17,9 @@ from gnomon.torch import flex
 
 B, H, T, D = 2, 4, 16, 16
 RELATIVE = {"shaw", "relative-key", "relative-key-query", "wav2vec2-bert", "transformer-xl",
-            "conformer", "deberta", "deberta-v3", "decomposed"}
+            "conformer", "deberta", "deberta-v3", "decomposed", "cope"}
 NAMES = [one.name for one in gnomon.encodings()
-         if one.name not in RELATIVE and one.enters != "embeddings"]
+         if one.name not in RELATIVE and one.enters not in ("embeddings", "weights")]
 BIASES = [one.name for one in gnomon.encodings()
           if one.enters == "scores" and one.name not in RELATIVE and not one.causal]
 T5 = gnomon.T5Bias(heads=H, direction="bidirectional")

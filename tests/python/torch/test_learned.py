@@ -9,6 +9,11 @@ import torch
 from formulas import tokens_first
 from rotary_embedding_torch import RotaryEmbedding
 from timm.layers import RotaryEmbeddingMixed, apply_rot_embed_cat
+from transformers.models.mistral_large4.configuration_mistral_large4 import MistralLarge4TextConfig
+from transformers.models.mistral_large4.modeling_mistral_large4 import (
+    MistralLarge4TextRotaryEmbedding,
+    apply_rotary_pos_emb_interleave,
+)
 
 import gnomon
 import gnomon.torch as gt
@@ -128,6 +133,23 @@ def test_casts_do_not_round_frequencies():
 def test_errors(call, message):
     with pytest.raises(ValueError, match=message):
         call(torch.randn(1, 2, 5, 8), torch.rand(4))
+
+
+def test_alpha_is_that_of_mistral_large_4():
+    """transformers' module, which stores alpha in checkpoints, without YaRN."""
+    config = MistralLarge4TextConfig(
+        rope_parameters={"rope_type": "default", "rope_theta": 10000.0})
+    theirs = MistralLarge4TextRotaryEmbedding(config)
+    pairs = theirs.alpha.numel()
+    module = gt.RotaryLearned(rotary_dim=2 * pairs, pairing="adjacent")
+    with torch.no_grad():
+        theirs.alpha.uniform_(-1, 1)
+        module.alpha.copy_(theirs.alpha)
+    positions = torch.tensor([[0, 1, 5, 40]])
+    q, k = torch.randn(1, 2, 4, 2 * pairs), torch.randn(1, 1, 4, 2 * pairs)
+    want = apply_rotary_pos_emb_interleave(q, k, *theirs(q, positions))
+    for one, other in zip(module.rotate(q, k, positions), want, strict=True):
+        torch.testing.assert_close(one, other, atol=2e-5, rtol=0)
 
 
 @pytest.mark.parametrize("pairing", ["halves", "adjacent"])

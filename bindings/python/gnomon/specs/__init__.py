@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from .._spec import KINDS as KINDS, SCALINGS as SCALINGS
-from . import bias as bias, embedding as embedding, relative as relative, rotary as rotary
+from . import (
+    attention as attention,
+    bias as bias,
+    embedding as embedding,
+    relative as relative,
+    rotary as rotary,
+)
+from .attention import *  # noqa: F403
 from .bias import *  # noqa: F403
 from .embedding import *  # noqa: F403
 from .relative import *  # noqa: F403

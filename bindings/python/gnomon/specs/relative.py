@@ -11,6 +11,7 @@ from typing import Literal
 from .._spec import Encoding
 
 __all__ = [
+    "Cope",
     "Deberta",
     "Decomposed",
     "RelativeLogits",
@@ -95,6 +96,24 @@ class Deberta(Encoding):
     max_distance: int = 512
     terms: Literal["content_to_position", "position_to_content", "both"] = "both"
     norm_epsilon: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Cope(Encoding):
+    """Contextual positions (CoPE): a trained vector for each position, which counts the keys
+    that a gate of the query selects.
+
+    Source: Golovneva et al. 2024, arXiv:2405.18719.
+
+    heads: heads in the table: H, or 1 if all heads share the vectors
+    head_dim: D; at least 1
+    positions: P; positions beyond P - 1 are P - 1; 1 to 2^20
+    """
+
+    kind = "cope"
+    heads: int = 1
+    head_dim: int
+    positions: int = 64
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from .. import specs
 from .._spec import Encoding
 from . import _composed, _kernels, _plans
 from ._functions import (
@@ -170,7 +171,8 @@ def _exact(rest: AttentionArguments, parameters: Sequence[Tensor], bias: Tensor 
     """Whether the call has numbers in float64 that the kernels would round to float32."""
     given = [*parameters, *([] if bias is None else [bias])]
     return any(one.dtype == torch.float64 for one in given) and not any(
-        "keys and values" in one.enters for one in _composed.mixture_of(rest.encoding))
+        "keys and values" in one.enters and not isinstance(one, specs.Cope)
+        for one in _composed.mixture_of(rest.encoding))
 
 
 def _bias(name: str, one: Tensor | None, q: Tensor, k: Tensor, by_heads: bool) -> Tensor | None:

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from .. import _core, specs
 from .._spec import Encoding
-from . import _kernels, _plans
+from . import _kernels, _plans, _walk
 from ._lowering import bias_form, dense, frozen
 from ._registry import call
 from ._rotation import learned_frequencies, rotary_plan, rotated, rotations
@@ -327,7 +327,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
         q, k, v = (one.transpose(1, 2) for one in (q, k, v))
     a.check(q.shape[0], q.shape[2], k.shape[2])
     mixture = mixture_of(a.encoding)
-    relative = [one.kind for one in mixture if "keys and values" in one.enters]
+    relative = [one.kind for one in mixture
+                if "keys and values" in one.enters and not isinstance(one, specs.Cope)]
     if relative:
         raise ValueError("[attention] relative vectors must have no dropout, no parameters in "
                          f"float64, and no export to ONNX, got {', '.join(relative)}")
@@ -345,8 +346,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     if bias is None or not replaces:
         own = bias_of(mixture, parameters, query_at, at, named.get("gates"), plain, kind)
         bias = own if bias is None else bias if own is None else own + bias
+    _walk.check(a, mixture, sinks, bias)
     q, k, scale = prepared(q, k, mixture, parameters, query_at, at, a.softmax_scale, a.length,
-                           named.get("angles"))
+                            named.get("angles"))
     group = q.shape[1] // k.shape[1]
     if group > 1:
         k, v = (one.repeat_interleave(group, 1) for one in (k, v))
@@ -360,7 +362,12 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     seen = visible(queries, keys, a.visibility, a.left, a.right, query_of, of, q.device)
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
-    out, lse = _softmax(scores, v.to(kind), sinks, dropout)
+    sticks = _walk.sticks_of(mixture)
+    if sticks:
+        out, lse = _walk.attend(sticks, scores, v.to(kind), dropout)
+    else:
+        scores = _walk.with_positions(mixture, parameters, scores, q.to(kind))
+        out, lse = _softmax(scores, v.to(kind), sinks, dropout)
     out = out.to(q.dtype)
     return (out if a.heads_tokens else out.transpose(1, 2)), lse
 

@@ -185,6 +185,9 @@ def bias_form(mixture: Sequence[Encoding], parameters: Sequence[Tensor], queries
         if "keys and values" in places:
             raise ValueError("[bias] the bias must not depend on the queries, got "
                              f"{one.kind}; use gnomon.torch.attention")
+        if "weights" in places:
+            raise ValueError("[bias] the weights must be those of a softmax, got "
+                             f"{one.kind}; use gnomon.torch.attention")
         if has_form(one):
             key = (one, frozen(queries), frozen(keys))
             return _form_of(one, mine, key, device, dtype)

@@ -164,6 +164,10 @@ class WavLm(Named):
     spec_type = specs.WavLm
 
 
+class StickBreaking(Named):
+    spec_type = specs.StickBreaking
+
+
 class LayoutBias(Named):
     spec_type = specs.LayoutBias
 
@@ -200,6 +204,10 @@ class Deberta(Named):
     spec_type = specs.Deberta
 
 
+class Cope(Named):
+    spec_type = specs.Cope
+
+
 class Decomposed(Named):
     spec_type = specs.Decomposed
 
@@ -213,6 +221,7 @@ __all__ = [
     "AxialLearned",
     "AxialRotary",
     "ClippedBias",
+    "Cope",
     "CrossModal",
     "Deberta",
     "Decomposed",
@@ -243,6 +252,7 @@ __all__ = [
     "Sinusoidal",
     "SinusoidalGrid",
     "SinusoidalVideo",
+    "StickBreaking",
     "SwinBias",
     "SwinV2Bias",
     "T5Bias",

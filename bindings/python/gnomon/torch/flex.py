@@ -142,6 +142,8 @@ def _score_mod(encoding: Any, queries: Any, keys: Any, *, parameters: Sequence[T
         if encoding.has_relative or encoding.changes_products:
             raise ValueError("[flex] the plan must have no relative vectors and plain products, "
                              f"got {encoding}")
+        if encoding.stick_breaking:
+            raise ValueError(f"[flex] the weights must be those of a softmax, got {encoding}")
         queries = encoding.queries if queries is None else queries
         keys = encoding.keys if keys is None else keys
         form = form_of_numbers(encoding.bias_form, device, dtype)

@@ -1,0 +1,77 @@
+"""Contextual positions and stick-breaking by operators of PyTorch, for _composed.py."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from .. import specs
+from .._spec import Encoding
+from . import _kernels
+
+
+def check(a: _kernels.AttentionArguments, mixture: Sequence[Encoding],
+          sinks: Tensor | None, bias: Tensor | None) -> None:
+    """Refuses what the kernels refuse beside contextual positions and stick-breaking."""
+    for one in mixture:
+        if not isinstance(one, (specs.Cope, specs.StickBreaking)):
+            continue
+        given = [name for name, there in (
+            ("bidirectional", a.visibility != "causal"), ("a bias", bias is not None),
+            ("a softmax cap", a.cap is not None),
+            ("sinks", sinks is not None and isinstance(one, specs.StickBreaking))) if there]
+        if given:
+            raise ValueError(f"[attention] {one.kind} must be causal, without a bias and a cap, "
+                             f"and stick-breaking without sinks, got {', '.join(given)}")
+
+
+def _from_right(x: Tensor) -> Tensor:
+    """Returns the sums over the keys from each key on."""
+    return x.flip(-1).cumsum(-1).flip(-1)
+
+
+def _contextual(scores: Tensor, products: Tensor) -> Tensor:
+    """Returns the terms of contextual positions (gnomon/relative/form.h).
+
+    scores: [B, H, T, S], -inf if hidden. products: of the queries with the vectors, [B, H, T, P].
+    """
+    positions = _from_right(scores.sigmoid()).clamp(max=products.shape[-1] - 1)
+    floor, ceil = positions.detach().floor(), positions.detach().ceil()
+    low, high = products.gather(-1, floor.long()), products.gather(-1, ceil.long())
+    return low + (positions - floor) * (high - low)
+
+
+def with_positions(mixture: Sequence[Encoding], parameters: Sequence[Tensor], scores: Tensor,
+                   q: Tensor) -> Tensor:
+    """Returns scores, -inf if hidden, with the terms of contextual positions if there are any.
+
+    q: queries before the softmax scale, [B, H, T, D].
+    """
+    first = 0
+    for one in mixture:
+        if isinstance(one, specs.Cope):
+            table = parameters[first].to(q.dtype).view(one.heads, one.positions, one.head_dim)
+            scores = scores + _contextual(scores, q @ table.transpose(-2, -1))
+        first += len(one.parameters())
+    return scores
+
+
+def sticks_of(mixture: Sequence[Encoding]) -> specs.StickBreaking | None:
+    return next((one for one in mixture if isinstance(one, specs.StickBreaking)), None)
+
+
+def attend(sticks: specs.StickBreaking, scores: Tensor, v: Tensor,
+           dropout: float) -> tuple[Tensor, Tensor]:
+    """Returns the values weighted by stick-breaking, and the logarithm of the rests."""
+    queries, keys = scores.shape[-2:]
+    hidden = scores == -math.inf
+    if sticks.own_key == "excluded":
+        rows = torch.arange(queries, device=scores.device) + max(0, keys - queries)
+        hidden = hidden | (torch.arange(keys, device=scores.device) == rows[:, None])
+    z = scores.masked_fill(hidden, 0)
+    rests = torch.nn.functional.logsigmoid(-z).masked_fill(hidden, 0)
+    weights = (z + _from_right(rests)).exp().masked_fill(hidden, 0)
+    return torch.nn.functional.dropout(weights, dropout, dropout > 0) @ v, rests.sum(-1)
