@@ -190,9 +190,9 @@ double weighed(const RelativeForm& form, const RelativeGradient& weights) {
   return sum;
 }
 
-// A loss that is linear in the lowered table, the matrix of the bias, the relative vectors, the
-// scales of cosines and the phases. The oracle of its gradient is differences. Their step is small for
-// encodings that compute in double, because these may be nonlinear.
+// A loss that is linear in the lowered table, the matrix of the bias, the relative vectors,
+// the scales of cosines and the phases. The oracle of its gradient is differences. Their step
+// is small for encodings that compute in double, because these may be nonlinear.
 TEST(LowerBackward, IsTheGradientOfLower) {
   const int before = threads();
   set_threads(1);  // many small calls
