@@ -51,6 +51,7 @@ void change(Sample& s, Kind kind, int64_t positions) {
 
 Sample walk_sample(unsigned seed, Kind kind) {
   Sample s = sample(seed);
+  s.c.plan.mask.rate = 1;
   change(s, kind, std::vector<int64_t>{1, 2, 5, 16, 64}[seed % 5]);
   return s;
 }
