@@ -22,14 +22,17 @@ std::unique_ptr<Matrix> matrix(int64_t rows, int64_t columns) {
 // parameters that do not start at random, have their initial values.
 std::unique_ptr<Matrix> random_matrix(const model::Parameter& parameter, unsigned seed) {
   auto random = matrix(parameter.rows, parameter.columns);
-  if (parameter.initial_deviation == 0) {
+  if (parameter.initial_deviation == 0 && parameter.initial_mean != 0) {
     std::fill(random->values.begin(), random->values.end(),
               static_cast<float>(parameter.initial_mean));
     return random;
   }
-  constexpr double of_tables = 0.02;  // the initial deviation of every table
+  // Tables start at 0.02 or, for encodings that start as another one (CoPE), at 0.
+  constexpr double of_tables = 0.02;
   const double deviation =
-      parameter.initial_deviation == of_tables ? 1 : parameter.initial_deviation;
+      parameter.initial_deviation == of_tables || parameter.initial_deviation == 0
+          ? 1
+          : parameter.initial_deviation;
   std::mt19937_64 engine(seed);
   for (float& value : random->values) {
     const double u = (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53;

@@ -3,7 +3,6 @@
 #include <cmath>
 
 #include "src/core/text.h"
-#include "src/core/text.h"
 #include "src/model/families/rules.h"
 
 namespace gnomon::model::internal {
