@@ -349,6 +349,7 @@ void check_walk(const AttentionProblem& problem) {
   unless(!problem.position.cumulative, "cannot be combined with a cumulative bias", "both");
   unless(!problem.softmax.cap, "cannot be combined with a softmax cap", "both");
   unless(!problem.gated(), "cannot be combined with gates", "both");
+  unless(problem.mask.rate == 1, "cannot be combined with a rate above 1", "both");
   if (problem.stick_breaking) {
     unless(!problem.has_sinks(), "cannot be combined with sinks", "both");
     unless(!problem.position.relative, "cannot be combined with relative vectors", "both");

@@ -289,5 +289,21 @@ TEST(ConfigErrors, Sections) {
           "mrope_interleaved must be true or false, got 1", "1");
 }
 
+TEST(ConfigErrors, TypesThatAreRefusedByName) {
+  refused(R"({"model_type": "resnet", "num_hidden_layers": 2, "rope_theta": 10000})",
+          "model_type resnet is not read: it is a convolutional network without attention",
+          "{");
+  refused(R"({"model_type": "d_fine", "backbone_config": {"model_type": "hgnet_v2"}})",
+          "model_type d_fine is not read: deformable attention samples the image at learned "
+          "points; its parts: backbone_config",
+          "{");
+  refused(R"({"model_type": "xcodec", "semantic_model_config": {"model_type": "hubert"}})",
+          "model_type xcodec has no language model; its parts: semantic_model_config", "{");
+  // A part of such a model is read.
+  const std::string rag = R"({"model_type": "rag", "generator": )" + llama() + "}";
+  refused(rag, "model_type rag has no language model; its parts: generator", "{");
+  EXPECT_EQ(read_config(rag, {.part = "generator"}).model_type, "llama");
+}
+
 }  // namespace config_errors_test
 }  // namespace gnomon::model

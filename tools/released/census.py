@@ -32,7 +32,9 @@ ANSWERS = {
 BEFORE = {"read": 449, "positions": 56, "parts": 40, "refused": 0, "unknown": 259}
 # Keys that a class without arguments lacks, or whose defaults do not fit each other.
 KEYS = {
-    "nougat": {"encoder": {"model_type": "donut-swin"}, "decoder": {"model_type": "mbart"}},
+    "nougat": {"encoder": {"model_type": "donut-swin"}, "decoder": {
+        "model_type": "mbart", "d_model": 1024, "encoder_layers": 12, "decoder_layers": 10,
+        "encoder_attention_heads": 16, "decoder_attention_heads": 16}},
     "perceiver": {"architectures": ["PerceiverForMaskedLM"]},
     "qwen3_omni_moe": {"thinker_config": {"model_type": "qwen3_omni_moe_thinker", "text_config": {
         "model_type": "qwen3_omni_moe_text", "head_dim": 128}}},
@@ -52,6 +54,14 @@ def config_of(kind):
     return {**keys, **KEYS.get(kind, {}), "model_type": kind}
 
 
+def has_layers(config, path):
+    """Whether the part of a config is that of layers. A long list of parts ends in dots."""
+    for name in path.split("."):
+        config = config.get(name) or {}
+    return any(re.fullmatch(r"num_layers|n_layers?|num_hidden_layers|encoder_layers|depth", key)
+               for key in config)
+
+
 def answer_of(config, part=""):
     """Returns one of ANSWERS, and the reason of a refusal."""
     try:
@@ -63,7 +73,8 @@ def answer_of(config, part=""):
             return "refused", found[1]
         if found := re.search(r"has no language model(?:; its parts: (.*))?, at byte", text):
             parts = [] if part else (found[1] or "").split(", ")
-            unknown = [one for one in parts if one and answer_of(config, one)[0] == "unknown"]
+            unknown = [one for one in parts
+                       if has_layers(config, one) and answer_of(config, one)[0] == "unknown"]
             return ("unknown", f"its parts {unknown}") if unknown else ("parts", "")
         return "unknown", text
     if any("the family" in note and "is unknown" in note for note in model.notes):

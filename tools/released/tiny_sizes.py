@@ -31,9 +31,8 @@ SPECIAL = {
     "cohere_compass_text": {
         "layer_types": ["sliding_attention", "sliding_attention", "full_attention"] * 2,
         "rope_parameters": {"sliding_attention": {
-            "rope_type": "default", "rope_theta": 20000.0, "mrope_section": [4, 2, 2]},
+            "rope_type": "default", "rope_theta": 20000.0, "mrope_section": [6, 3, 3]},
                             "full_attention": None}},
-    "diffusion_gemma_text": {"head_dim": 24, "num_global_key_value_heads": 2},
     "donut-swin": {"depths": [2, 2], "num_heads": [2, 4], "embed_dim": 32, "window_size": 3},
     "dots3_note_audio_encoder": {"adapter_input_size": 64},
     "dots3_note_text": {"num_key_value_heads": 4},
@@ -103,9 +102,9 @@ PATCHES = {"mlcd", "sam3_tracker_video"}
 # A config of only a model_type is refused: by the library, which requires the sizes of these
 # families, or because the defaults of the class do not fit each other.
 WITHOUT_DEFAULTS = set(
-    "bigbird_pegasus blenderbot blenderbot-small diffusion_gemma_text falcon_mamba fsmt funnel glm5_next_text "
+    "bigbird_pegasus blenderbot blenderbot-small falcon_mamba fsmt funnel glm5_next_text "
     "longt5 mamba mamba2 mbart moonshine_streaming_encoder moshi_depth mt5 mvp nllb nllb-moe "
-    "pegasus perceiver plbart pop2piano qwen3_omni_moe_text reformer rwkv speech_to_text "
+    "pegasus perceiver plbart pop2piano qwen3_omni_moe_text qwen4_exp_text reformer rwkv speech_to_text "
     "switch_transformers xlstm zamba".split())
 # Keys that have no effect on position.
 NOISE = (
@@ -141,6 +140,8 @@ DIFFERENCES = {
     "moshi_depth": {f"expected.{key}": STATE for key in (
         "head_dim", "heads", "key_heads", "softmax_scale", "window")},
     "muse_glimmer_assistant": {key: "the layers are marked as unsupported" for key in (
+        "expected.window", "defaults.window")},
+    "neomme": {key: "the window is that of each layer" for key in (
         "expected.window", "defaults.window")},
     "olmo_hybrid": {"defaults.kind": TYPES},
     "qwen3_omni_moe_talker_text": {"defaults.axes": "mrope_section of the modeling file"},
@@ -181,6 +182,39 @@ HAND_WRITTEN = {
                    "decoder_attention_heads": 4, "max_position_embeddings": 320},
         "expected": {"layers": 6, "length": 320, "groups": [
             {"kind": "learned", "rows": 322, "width": 64, "offset": 2, "heads": 4}]}},
+    **{kind: {
+        "source": "modeling_bark.py of transformers 5.23: position_embeds_layer",
+        "config": {"model_type": kind, "block_size": 320, "num_layers": 6, "num_heads": 4,
+                   "hidden_size": 64},
+        "expected": {"layers": 6, "length": 320, "groups": [
+            {"kind": "learned", "rows": 320, "width": 64, "offset": 0, "heads": 4}]}}
+       for kind in ("coarse_acoustics", "fine_acoustics", "semantic")},
+    "pix2struct_text_model": {
+        "source": "modeling_pix2struct.py of transformers 5.23: scaling = 1.0",
+        "config": {"model_type": "pix2struct_text_model", "num_layers": 6, "num_heads": 4,
+                   "d_kv": 24, "hidden_size": 64, "relative_attention_num_buckets": 8,
+                   "relative_attention_max_distance": 20},
+        "expected": {"layers": 6, "groups": [
+            {"kind": "t5", "heads": 4, "head_dim": 24, "softmax_scale": 1.0, "buckets": 8,
+             "max_distance": 20, "direction": "causal"}]}},
+    "diffusion_gemma_text": {
+        "source": "modeling_diffusion_gemma.py of transformers 5.23: scaling = 1.0, and the "
+                  "head_dim of per_layer_config",
+        "config": {
+            "model_type": "diffusion_gemma_text", "hidden_size": 64, "num_hidden_layers": 6,
+            "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24,
+            "max_position_embeddings": 320, "sliding_window": 24, "rope_parameters": {
+                "sliding_attention": {"rope_type": "default", "rope_theta": 20000.0},
+                "full_attention": {"rope_type": "proportional", "partial_rotary_factor": 0.25,
+                                   "rope_theta": 2000000.0}},
+            "layer_types": ["sliding_attention"] * 5 + ["full_attention"],
+            "per_layer_config": {"5": {"head_dim": 32}}},
+        "expected": {"layers": 6, "length": 320, "groups": [
+            {"layers": [0, 1, 2, 3, 4], "kind": "rotary", "heads": 4, "key_heads": 2,
+             "head_dim": 24, "softmax_scale": 1.0, "base": 20000.0, "rotary_dim": 24,
+             "window": {"left": 23, "right": None}},
+            {"layers": [5], "kind": "rotary", "heads": 4, "key_heads": 2, "head_dim": 32,
+             "softmax_scale": 1.0, "base": 2000000.0, "rotary_dim": 32}]}},
     "transfo-xl": {
         "differences": DIFFERENCES["transfo-xl"],
         "source": "modeling_transfo_xl.py of transformers 4.40: scale = 1 / (d_head ** 0.5)",

@@ -1,5 +1,5 @@
-// Differential heads: the outputs of the first half of the query heads minus those of the second
-// half, each of which reads the values of two key heads.
+// Differential heads: the outputs of the first half of the query heads minus those of the
+// second half, each of which reads the values of two key heads.
 //
 //   Ye, Dong, Xia, Sun, Zhu, Huang, Wei. "Differential Transformer", 2024.
 //   https://arxiv.org/abs/2410.05258. DiffLlama of transformers.
@@ -8,8 +8,8 @@
 //   y_h = (1 - lambda_init) u / sqrt(mean(u^2) + epsilon),   u = o1 - lambda o2
 //   lambda = exp(lambda_q1 . lambda_k1) - exp(lambda_q2 . lambda_k2) + lambda_init
 //
-// The two halves attend as ordinary heads, with their own queries and keys, so rotations, biases
-// and masks apply to each. Only the values and this combination differ.
+// The two halves attend as ordinary heads, with their own queries and keys, so rotations,
+// biases and masks apply to each. Only the values and this combination differ.
 //
 //   differential_values(v, wide);                  // before attention, or before the cache
 //   attention({q, k, wide}, plan, heads);

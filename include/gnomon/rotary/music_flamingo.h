@@ -2,7 +2,7 @@
 // rotated, before they are projected to the language model.
 //
 //   angle = -2 pi s w / L inv_freq[i]            pairs 0 to R/2 - 1, by the window w
-//   angle = -2 pi s 2 pi p / L inv_freq[i]       pairs R/2 to R - 1, by the frame p of the window
+//   angle = -2 pi s 2 pi p / L inv_freq[i]       pairs R/2 to R - 1, by its frame p
 //   s = (w T + p) frame_seconds                  inv_freq[i] = base^(-2i/R)
 //
 // The seconds s multiply an angle that grows with the window or the frame already, so angles

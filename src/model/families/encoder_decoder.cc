@@ -71,6 +71,17 @@ void read_t5_parts(Reading& r, const char* tables) {
   r.note(tables);
 }
 
+void read_pix2struct_text(Reading& r) {
+  r.out.layers =
+      r.size_or_default({"num_layers", "num_hidden_layers"}, r.family.layers, max_count);
+  r.heads = r.size_or_default({"num_heads", "num_attention_heads"}, r.family.heads, max_count);
+  r.head_dim = r.size({"d_kv"}, 64, max_count);
+  r.softmax_scale = 1;
+  r.out.length = r.size({"n_positions", "max_position_embeddings"}, r.family.length);
+  put(r, t5_bias(r, T5Direction::causal));
+  r.note("all layers share the table of the first layer; cross-attention has no position");
+}
+
 void read_umt5(Reading& r) { read_t5_parts(r, "every layer has a separate table"); }
 
 // Sizes of a decoder whose config also has keys of an encoder.
@@ -161,6 +172,7 @@ void add_encoder_decoder(Families& add) {
   add(pop2piano, {"longt5"}, unsupported("attention in blocks with global tokens"));
   add(pop2piano, {"t5"}, gguf("t5", RopeType::none),
       gguf_parts(GgufParts::encoder_and_decoder));
+  add(mt5, {"pix2struct_text_model"}, read(read_pix2struct_text), sizes(12, 12, 768));
   add(mt5, {"switch_transformers"}, sizes(12, 12, 768));
   add(rotary, {"umt5"}, read(read_umt5), position("T5 bias"), length(512), sizes(8, 6, 512));
   add(rotary, {"whisper"}, read(read_whisper), position("sinusoidal, learned"), length(448));

@@ -207,6 +207,11 @@ void read_phimoe(Reading& r) {
              "transformers 5 uses short_factor at every length");
 }
 
+void read_bark(Reading& r) {
+  read_sizes_without_length(r);
+  put_learned(r, r.size({"block_size"}, r.family.length), 0, all_layers(r));
+}
+
 // `causal` is a key of the model. The table is stored, also if it began as sinusoids.
 void read_xlm(Reading& r) {
   read_learned(r);
@@ -308,6 +313,9 @@ void add_gpt(Families& add) {
                               length(1024), sizes(24, 8, 512));
   add(imagegpt, {"gpt_neo"}, length(2048), sizes(24, 16, 2048),
       window(by_type, 256, "fs", "window_size"), softmax_scale(1));
+  const Family bark =
+      add(imagegpt, {"coarse_acoustics", "semantic"}, read(read_bark), sizes(12, 12, 768));
+  add(bark, {"fine_acoustics"}, visibility(bidirectional));
   add(imagegpt, {"clvp_decoder"}, length(608), sizes(30, 16, 1024),
       note("tables of text and speech are separate; this is that of speech"));
   add(imagegpt, {"flaubert", "xlm"}, read(read_xlm), length(512), sizes(12, 16, 2048),

@@ -22,29 +22,16 @@ void add_multimodal(Families& add) {
        "tipsv2"},
       part("vision_config", "*_vision_model"));
   // No language model, or several: each part is read by itself.
-  add(multimodal, {"bark",
-                   "canary",
-                   "edgetam_vision_model",
-                   "encoder-decoder",
-                   "fastspeech2_conformer_with_hifigan",
-                   "higgs_audio_v2_tokenizer",
-                   "lasr_ctc",
-                   "musicgen",
-                   "musicgen_melody",
-                   "nemotron3_5_asr",
-                   "nemotron3_diarization",
-                   "qwen2_5_omni_token2wav",
-                   "nougat",
-                   "rag",
-                   "sam2_vision_model",
-                   "speech-encoder-decoder",
-                   "t5gemma",
+  add(multimodal, {"canary", "edgetam_vision_model", "encoder-decoder",
+                   "higgs_audio_v2_tokenizer", "lasr_ctc", "musicgen", "musicgen_melody",
+                   "nemotron3_5_asr", "nemotron3_diarization", "qwen2_5_omni_token2wav",
+                   "nougat", "rag", "sam2_vision_model", "speech-encoder-decoder", "t5gemma",
 
-                   "vision-encoder-decoder",
-                   "vitmatte",
-                   "vitpose",
-                   "xcodec"});
+                   "vision-encoder-decoder", "vitmatte", "vitpose", "xcodec"});
   add(multimodal, {"blip-2"}, language("opt"), part("vision_config", "blip_2_vision_model"));
+  add(multimodal, {"bark"}, part("semantic_config", "semantic"),
+      part("coarse_acoustics_config", "coarse_acoustics"),
+      part("fine_acoustics_config", "fine_acoustics"));
   add(multimodal, {"blt"}, part("decoder_config", "*_local_decoder"),
       part("encoder_config", "*_local_encoder"), part("global_config", "*_global_transformer"),
       part("patcher_config", "*_patcher"));

@@ -93,8 +93,9 @@ void add_refused(Families& add) {
          "granite_speech5_encoder", "granite_speech_encoder", "granite_speech_plus_encoder");
   refuse("Transformer-XL's distances in chunks of frames", "gemma3n_audio", "gemma4_audio");
   refuse("Transformer-XL's distances in a Conformer", "fastspeech2_conformer",
-         "nemotron_asr_streaming", "nemotron_asr_streaming_encoder", "parakeet_ctc",
-         "parakeet_encoder", "parakeet_rnnt", "parakeet_tdt");
+         "fastspeech2_conformer_with_hifigan", "nemotron_asr_streaming",
+         "nemotron_asr_streaming_encoder", "parakeet_ctc", "parakeet_encoder", "parakeet_rnnt",
+         "parakeet_tdt");
   refuse("a learned bias by distance in a Conformer", "phi4_multimodal_audio");
   refuse("its encoder gives positions by distances and by a convolution", "seamless_m4t",
          "seamless_m4t_v2");

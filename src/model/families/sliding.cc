@@ -40,14 +40,10 @@ void read_beam_attention(Reading& r) {
 // Row and column alternate over the pairs of a patch. Some sliding layers have a wider window.
 void read_neomme(Reading& r) {
   prepare(r);
-  r.bases = {{full, 1'000'000}, {sliding, 10'000}};
   type_layers(r, [&](std::int64_t l) {
     return (l + 1) % 6 == 0 || l + 1 == r.out.layers ? full : sliding;
   });
-  if (has_ropes_by_type(r))
-    read_ropes(r);
-  else
-    for (const auto& [type, base] : r.bases) r.ropes[type] = read_rope(r, {}, base, type);
+  read_ropes(r);
   for (auto& [type, rope] : r.ropes)
     for (std::int64_t pair = 0; pair < rope.rotary.rotary_dim / 2; ++pair)
       rope.axes.push_back(static_cast<std::int32_t>(pair % 2));
@@ -303,6 +299,10 @@ void add_sliding(Families& add) {
   add(rotary, {"cohere_compass_text"}, mrope(MRopeOrder::interleaved, {24, 20, 20}),
       length(8192), sizes(40, 64, 8192), window(by_type, 4096));
   add(rotary, {"neomme"}, read(read_neomme), attention(read_neomme_attention), share(1, factor),
+      rope(
+          R"({"sliding_attention": {"rope_type": "default", "rope_theta": 10000.0},
+"full_attention": {"rope_type": "default", "rope_theta": 1000000.0,
+"partial_rotary_factor": 0.25}})"),
       head_dim(64), length(16'384), sizes(17, 16, 1024), key_heads(4),
       visibility(bidirectional), window(by_type, 256), window_sides(WindowSides::whole),
       norm(rms, before, head, 1e-6, 0, {}, true, false, false), output_gate(per_channel),
