@@ -327,7 +327,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     if bias is not None:
         scores = scores + bias.to(kind)
     if "log_gates" in named:
-        scores = scores + cumulative_bias(named["log_gates"].to(kind), queries)
+        scores = scores + _walk.cumulative_bias(named["log_gates"].to(kind), queries)
     seen = visible(queries, keys, a.visibility, a.left, a.right, query_of, of, q.device)
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
@@ -336,36 +336,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
         out, lse = _walk.attend(sticks, scores, v.to(kind), dropout)
     else:
         scores = _walk.with_positions(mixture, parameters, scores, q.to(kind))
-        out, lse = _softmax(scores, v.to(kind), sinks, dropout)
+        out, lse = _walk.softmax(scores, v.to(kind), sinks, dropout)
     out = out.to(q.dtype)
     return (out if a.heads_tokens else out.transpose(1, 2)), lse
-
-
-def cumulative_bias(log_gates: Tensor, queries: int) -> Tensor:
-    """Returns the differences of cumulative log gates [B, H, S]: [B, H, T, S].
-
-    The rows of a sequence must be adjacent, since gates of all rows between two are summed. A gate
-    of -32768 hides all earlier keys; -infinity would give NaN.
-    """
-    sums = log_gates.clamp_min(-32768).cumsum(-1)
-    return sums[..., sums.shape[-1] - queries:, None] - sums[..., None, :]
-
-
-def _softmax(scores: Tensor, v: Tensor, sinks: Tensor | None,
-             dropout: float) -> tuple[Tensor, Tensor]:
-    """Returns the weighted values and the log-sum-exp; zeros for a query that sees no key."""
-    most = scores.detach().amax(-1, keepdim=True)
-    if sinks is not None:
-        rows = sinks.to(scores.dtype).view(-1, 1, 1)
-        most = torch.maximum(most, rows.detach())
-    most = most.masked_fill(most == -math.inf, 0)
-    weights = (scores - most).exp()
-    total = weights.sum(-1, keepdim=True)
-    if sinks is not None:
-        total = total + (rows - most).exp()
-    weights = weights / total.masked_fill(total == 0, 1)
-    lse = (total.log() + most).squeeze(-1)
-    return torch.nn.functional.dropout(weights, dropout, dropout > 0) @ v, lse
 
 
 # -- add_position ------------------------------------------------------------------------------
