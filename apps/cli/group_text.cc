@@ -100,11 +100,13 @@ std::string mask_text(const LayerAttention& attention) {
 std::string norm_text(const HeadNorm& norm) {
   const char* kind = norm.kind == NormKind::rms     ? "RMS"
                      : norm.kind == NormKind::layer ? "LayerNorm"
+                     : norm.kind == NormKind::clip  ? "limit of the length"
                                                     : "L2";
   std::string text = fmt::format(
       "{} over {}, epsilon {:g}", kind,
       norm.scope == NormScope::head ? "each head" : "all heads together", norm.epsilon);
   if (norm.weight_offset != 0) text += fmt::format(", weights + {:g}", norm.weight_offset);
+  if (norm.limit != 0) text += fmt::format(", at most {:.8g}", norm.limit);
   return text;
 }
 

@@ -308,6 +308,12 @@ at::Tensor attend_by_operators(const Setting& setting,
              shapes[n].name);
   }
   if (bias.defined()) scores = scores + bias;
+  if ((numbers.contextual.defined() || lowered.stick_breaking) &&
+      (bias.defined() || lowered.cumulative || lowered.polar ||
+       lowered.product != PairProduct::dot))
+    refuse("attend",
+           "contextual vectors and stick-breaking require plain dot products without a bias",
+           model::names(setting.mixture));
 
   const at::Tensor hidden = hidden_from(setting, lowered, query_tokens, key_tokens);
   const at::Tensor nothing = hidden.all(-1, /*keepdim=*/true);

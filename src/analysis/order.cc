@@ -119,7 +119,7 @@ double order_sensitivity(const OrderContent& content, const LayerPlan& plan) {
 namespace {
 
 // out [H, Q, T]: weights by attention() with values that are unit vectors, for products other
-// than q . k. The queries are rotated.
+// than q . k, and for scores that depend on the keys between. The queries are rotated.
 void fill_weights_of_units(const OrderContent& content, const LayerPlan& plan,
                            Visibility visibility, View<const float, 3> queries,
                            View<const float, 3> keys, View<double, 3> out) {
@@ -157,7 +157,8 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
   const View<float, 3> rotated(x.data(), {tokens, content.heads, size});
   const View<float, 3> keys(y.data(), rotated.extents());
   rotate_all(plan, rotated, keys);
-  if (plan.polar || plan.product != PairProduct::dot)
+  if (plan.polar || plan.product != PairProduct::dot || plan.relative.contextual ||
+      plan.stick_breaking)
     return fill_weights_of_units(content, plan, visibility, rotated, keys, out);
   const auto queries = rotated.slice(0, offset, count);
   const double scale = softmax_scale(size) * plan.softmax.factor;
@@ -165,8 +166,7 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
   std::vector<double> met(internal::checked_size("order", "heads x queries x keys",
                                                  {content.heads, count, tokens}));
   const View<double, 3> products(met.data(), out.extents());
-  const auto& contextual = plan.relative.contextual;
-  if (!plan.relative.empty() && !contextual) {
+  if (!plan.relative.empty()) {
     const std::vector<double> q = doubles(x), k = doubles(y);
     const View<const double, 3> all(q.data(), keys.extents());
     relative_scores(plan.relative, offset, all.slice(0, offset, count),
@@ -190,21 +190,9 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
         double dot = products(h, i, j);
         for (int64_t d = 0; d < size; ++d)
           dot += double{queries(i, h, d)} * double{keys(j, h, d)};
-        out(h, i, j) += dot * scale + of_queries(h, i, j);
+        highest = std::max(highest, out(h, i, j) += dot * scale + of_queries(h, i, j));
       }
-      if (causal_only(plan)) {
-        std::vector<double> row(static_cast<std::size_t>(end)), query;
-        for (int64_t j = 0; j < end; ++j) row[static_cast<std::size_t>(j)] = out(h, i, j);
-        for (int64_t d = 0; d < size; ++d) query.push_back(double{queries(i, h, d)});
-        if (contextual) add_contextual(*contextual, contextual->heads == 1 ? 0 : h, query, row);
-        if (plan.stick_breaking) stick_weights(*plan.stick_breaking, row);
-        for (int64_t j = 0; j < end; ++j) out(h, i, j) = row[static_cast<std::size_t>(j)];
-      }
-      for (int64_t j = 0; j < end; ++j) highest = std::max(highest, out(h, i, j));
-      for (int64_t j = 0; j < end && !plan.stick_breaking; ++j)
-        out(h, i, j) = std::exp(out(h, i, j) - highest);
-      for (int64_t j = 0; j < end; ++j) sum += out(h, i, j);
-      if (plan.stick_breaking) sum = 1;
+      for (int64_t j = 0; j < end; ++j) sum += out(h, i, j) = std::exp(out(h, i, j) - highest);
       for (int64_t j = 0; j < tokens; ++j)
         out(h, i, j) = j < end ? out(h, i, j) / sum : std::numeric_limits<double>::quiet_NaN();
     }

@@ -155,6 +155,9 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
         "attention",
         "contextual vectors and stick-breaking require plain dot products of queries and keys",
         "another product");
+  if (plan.mask.rate > 1 && plan.product != PairProduct::dot)
+    refuse("attention", "a rate above 1 requires plain dot products of queries and keys",
+           plan.mask.rate);
   internal::take_product(plan, input.terms, problem);
   if (plan.stick_breaking && plan.stick_breaking->own_key == OwnKey::excluded) {
     // The last row that a query sees is the row before its own.

@@ -33,7 +33,8 @@ void check_mask(const AttentionProblem& problem) {
   if (mask.visibility != Visibility::causal || mask.left || mask.right)
     refuse(operation, "a rate above 1 requires a causal mask without limits", mask.rate);
   const BiasForm& bias = *problem.position.bias;
-  if (problem.position.relative || problem.position.cumulative ||
+  if (problem.position.relative || problem.position.cumulative || problem.position.polar ||
+      problem.stick_breaking ||
       !(std::holds_alternative<NoBias>(bias) || std::holds_alternative<DenseBias>(bias)))
     refuse(operation, "a rate above 1 requires a plan without a bias or vectors by distance",
            mask.rate);
@@ -348,6 +349,7 @@ void check_walk(const AttentionProblem& problem) {
   unless(!problem.position.cumulative, "cannot be combined with a cumulative bias", "both");
   unless(!problem.softmax.cap, "cannot be combined with a softmax cap", "both");
   unless(!problem.gated(), "cannot be combined with gates", "both");
+  unless(problem.mask.rate == 1, "cannot be combined with a rate above 1", "both");
   if (problem.stick_breaking) {
     unless(!problem.has_sinks(), "cannot be combined with sinks", "both");
     unless(!problem.position.relative, "cannot be combined with relative vectors", "both");

@@ -38,14 +38,14 @@ struct Rows {
 };
 
 void check_plan(const AttentionPlan& plan) {
-  const char* has = !plan.relative.empty() ? "relative vectors"
-                    : !std::holds_alternative<NoBias>(plan.bias) || plan.cumulative ? "a bias"
-                    : plan.query_rotary.has_value() || plan.key_rotary.has_value()
-                        ? "a rotation"
-                        : nullptr;
-  if (has)
-    refuse(compressed_operation, "the plan must have no bias, relative vectors or rotation",
-           has);
+  const std::pair<bool, const char*> terms[] = {
+      {plan.product != PairProduct::dot || plan.polar, "another product"},
+      {plan.query_rotary || plan.key_rotary || plan.token_rotation, "a rotation"},
+      {!std::holds_alternative<NoBias>(plan.bias) || plan.cumulative || plan.gated, "a bias"},
+      {!plan.relative.empty(), "relative vectors"},
+      {plan.stick_breaking.has_value(), "stick-breaking"}};
+  for (const auto& [has, name] : terms)
+    if (has) refuse(compressed_operation, "the plan must have a mask and a softmax only", name);
 }
 
 // The plan of attention over the entries.

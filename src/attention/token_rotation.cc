@@ -29,17 +29,17 @@ TensorType rows_of(TensorType tensor, std::int64_t begin, std::int64_t count,
 }
 
 // A contiguous tensor like x, with memory of its own.
-Tensor copy_like(const ConstTensor& x, std::unique_ptr<std::byte[]>& memory,
+Tensor copy_like(const ConstTensor& x, DataType type, std::unique_ptr<std::byte[]>& memory,
                  std::int64_t (&shape)[4]) {
   for (std::int32_t axis = 0; axis < 4; ++axis) shape[axis] = x.extent(axis);
   const std::size_t bytes =
       checked_size("attention", "the elements of q or k",
-                   {shape[0], shape[1], shape[2], shape[3], x.dtype.bits / 8});
+                   {shape[0], shape[1], shape[2], shape[3], type.bits / 8});
   memory.reset(new std::byte[std::max<std::size_t>(bytes, 1)]);
   Tensor copy;
   copy.data = memory.get();
   copy.rank = 4;
-  copy.dtype = x.dtype;
+  copy.dtype = type;
   copy.shape = shape;
   return copy;
 }
@@ -72,14 +72,16 @@ RotatedInput::RotatedInput(const AttentionInput& input, const AttentionPlan& pla
         offset_ + input.q.extent(1) - 1);
   if (rotation_->term == AngleTerm::increments) {
     keys_ = plan.keys ? *plan.keys : consecutive(input.k.extent(1));
-    const Tensor sums = copy_like(angles, angles_, angle_shape_);
+    const Tensor sums = copy_like(
+        angles, input.q.holds<double>() ? input.q.dtype : angles.dtype, angles_, angle_shape_);
     cumulative_angles(angles, keys_, {}, {}, sums);
     input_.terms.angles = sums;
   } else if (rotation_->term != AngleTerm::angles) {
     refuse("attention", "the term of a token_rotation must be angles or increments",
            static_cast<int>(rotation_->term));
   }
-  const Tensor q = copy_like(input.q, q_, q_shape_), k = copy_like(input.k, k_, k_shape_);
+  const Tensor q = copy_like(input.q, input.q.dtype, q_, q_shape_),
+               k = copy_like(input.k, input.k.dtype, k_, k_shape_);
   std::int64_t shape[4], strides[4];
   rotate_by_angles(input.q,
                    rows_of(input_.terms.angles, offset_, input.q.extent(1), shape, strides),
@@ -105,18 +107,21 @@ void RotatedInput::backward(const AttentionGradient& gradient) const {
     refuse("attention",
            "the gradient of angles must be for all keys, " + std::to_string(angles.extent(1)),
            grad.extent(1));
-  by_type(attention_argument("the gradient of angles"), grad, [&]<typename T>(T) {
-    const auto view = write<T, 4>(attention_argument("the gradient of angles"), grad);
+  const bool increments = rotation_->term == AngleTerm::increments;
+  std::unique_ptr<std::byte[]> memory;  // of the gradient of the sums
+  std::int64_t sums_shape[4];
+  const Tensor sums = increments ? copy_like(angles, angles.dtype, memory, sums_shape) : grad;
+  by_type(attention_argument("the gradient of angles"), sums, [&]<typename T>(T) {
+    const auto view = write<T, 4>(attention_argument("the gradient of angles"), sums);
     for (std::ptrdiff_t b = 0; b < view.extent(0); ++b)
       for (std::ptrdiff_t t = 0; t < view.extent(1); ++t)
         for (std::ptrdiff_t h = 0; h < view.extent(2); ++h)
           for (std::ptrdiff_t i = 0; i < view.extent(3); ++i) view(b, t, h, i) = T(0.0f);
   });
   rotate_by_angles_backward(input_.q, of_queries, *rotation_, gradient.q,
-                            rows_of(grad, offset_, queries, grad_shape, grad_strides));
-  rotate_by_angles_backward(input_.k, angles, *rotation_, gradient.k, grad);
-  if (rotation_->term == AngleTerm::increments)
-    cumulative_angles_backward(grad, keys_, {}, grad);
+                            rows_of(sums, offset_, queries, grad_shape, grad_strides));
+  rotate_by_angles_backward(input_.k, angles, *rotation_, gradient.k, sums);
+  if (increments) cumulative_angles_backward(sums, keys_, {}, grad);
 }
 
 }  // namespace gnomon::internal

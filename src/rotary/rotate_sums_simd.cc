@@ -26,8 +26,8 @@ HWY_INLINE Vec Reduced(Tag d, Vec s) {
   return hn::NegMulAdd(k, hn::Set(d, 0x1.1a62633145c07p-52), part);
 }
 
-template <bool backward, typename T>
-HWY_INLINE void SumTokens(const SummedRows<T>& rows) {
+template <bool backward, typename T, typename U>
+HWY_INLINE void SumTokens(const SummedRows<T, U>& rows) {
   const hn::ScalableTag<double> d;
   [[maybe_unused]] const hn::Rebind<float, hn::ScalableTag<double>> narrow;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -35,9 +35,9 @@ HWY_INLINE void SumTokens(const SummedRows<T>& rows) {
     const std::int64_t t = backward ? rows.tokens - 1 - n : n;
     const SumStep step = rows.steps[t];
     const T* const from = rows.from + t * rows.from_step;
-    T* const to = rows.to + t * rows.to_step;
+    U* const to = rows.to + t * rows.to_step;
     if (step == SumStep::padding) {
-      for (std::int64_t i = 0; i < rows.channels; ++i) to[i] = T(0);
+      for (std::int64_t i = 0; i < rows.channels; ++i) to[i] = U(0);
       continue;
     }
     if (!backward && step == SumStep::restart)
@@ -45,7 +45,7 @@ HWY_INLINE void SumTokens(const SummedRows<T>& rows) {
     // Rows that are read from the last to the first are not prefetched by the processor.
     const std::int64_t ahead = backward ? (t < 2 ? 0 : -2) : (n + 2 < rows.tokens ? 2 : 0);
     const T* const next = from + ahead * rows.from_step;
-    const T* const next_to = to + ahead * rows.to_step;
+    const U* const next_to = to + ahead * rows.to_step;
     std::int64_t i = 0;
     for (; i + lanes <= rows.channels; i += lanes) {
       hwy::Prefetch(next + i);
@@ -55,7 +55,7 @@ HWY_INLINE void SumTokens(const SummedRows<T>& rows) {
       sum = backward ? hn::Add(sum, one) : Reduced(d, hn::MulAdd(scale, one, sum));
       hn::StoreU(sum, d, rows.sum + i);
       if (backward) sum = hn::Mul(scale, sum);
-      if constexpr (std::is_same_v<T, double>)
+      if constexpr (std::is_same_v<U, double>)
         hn::StoreU(sum, d, to + i);
       else
         hn::StoreU(hn::DemoteTo(narrow, sum), narrow, to + i);
@@ -65,7 +65,7 @@ HWY_INLINE void SumTokens(const SummedRows<T>& rows) {
       double sum = rows.sum[i];
       if constexpr (backward) {
         sum += static_cast<double>(from[i]);
-        to[i] = static_cast<T>(rows.scale[i] * sum);
+        to[i] = static_cast<U>(rows.scale[i] * sum);
       } else {
         HWY_ALIGN double lane[HWY_MAX_BYTES / sizeof(double)] = {};
         lane[0] = hn::GetLane(hn::MulAdd(hn::Set(single, rows.scale[i]),
@@ -73,7 +73,7 @@ HWY_INLINE void SumTokens(const SummedRows<T>& rows) {
                                          hn::Set(single, sum)));
         hn::Store(Reduced(d, hn::Load(d, lane)), d, lane);
         sum = lane[0];
-        to[i] = static_cast<T>(sum);
+        to[i] = static_cast<U>(sum);
       }
       rows.sum[i] = sum;
     }
@@ -82,11 +82,17 @@ HWY_INLINE void SumTokens(const SummedRows<T>& rows) {
   }
 }
 
-#define GNOMON_SUM(T, Name)                                             \
-  void Sum##Name(const SummedRows<T>& rows) { SumTokens<false>(rows); } \
-  void SumBackward##Name(const SummedRows<T>& rows) { SumTokens<true>(rows); }
-GNOMON_SUM(float, F32)
-GNOMON_SUM(double, F64)
+#define GNOMON_SUM(T, U, Name) \
+  void Sum##Name(const SummedRows<T, U>& rows) { SumTokens<false>(rows); }
+#define GNOMON_SUM_BACKWARD(T, U, Name) \
+  void SumBackward##Name(const SummedRows<T, U>& rows) { SumTokens<true>(rows); }
+GNOMON_SUM(float, float, F32F32)
+GNOMON_SUM(float, double, F32F64)
+GNOMON_SUM(double, double, F64F64)
+GNOMON_SUM_BACKWARD(float, float, F32F32)
+GNOMON_SUM_BACKWARD(double, float, F64F32)
+GNOMON_SUM_BACKWARD(double, double, F64F64)
+#undef GNOMON_SUM_BACKWARD
 #undef GNOMON_SUM
 
 }  // namespace HWY_NAMESPACE
@@ -96,19 +102,18 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace gnomon::rotary_internal {
 
-#define GNOMON_SUM(T, Name)                    \
-  HWY_EXPORT(Sum##Name);                       \
-  HWY_EXPORT(SumBackward##Name);               \
-  template <>                                  \
-  SumRows<T> sum_rows() {                      \
-    return GNOMON_DISPATCH(Sum##Name);         \
-  }                                            \
-  template <>                                  \
-  SumRows<T> sum_rows_backward() {             \
-    return GNOMON_DISPATCH(SumBackward##Name); \
+#define GNOMON_SUM(T, U, Name, function, Kernel) \
+  HWY_EXPORT(Kernel##Name);                      \
+  template <>                                    \
+  SumRows<T, U> function() {                     \
+    return GNOMON_DISPATCH(Kernel##Name);        \
   }
-GNOMON_SUM(float, F32)
-GNOMON_SUM(double, F64)
+GNOMON_SUM(float, float, F32F32, sum_rows, Sum)
+GNOMON_SUM(float, double, F32F64, sum_rows, Sum)
+GNOMON_SUM(double, double, F64F64, sum_rows, Sum)
+GNOMON_SUM(float, float, F32F32, sum_rows_backward, SumBackward)
+GNOMON_SUM(double, float, F64F32, sum_rows_backward, SumBackward)
+GNOMON_SUM(double, double, F64F64, sum_rows_backward, SumBackward)
 #undef GNOMON_SUM
 
 }  // namespace gnomon::rotary_internal

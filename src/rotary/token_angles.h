@@ -89,10 +89,10 @@ CrossRows<BFloat16> cross_rows();
 enum class SumStep : std::uint8_t { padding = 1, add, restart };
 
 // Tokens of channels that are contiguous.
-template <typename T>
+template <typename T, typename U>
 struct SummedRows {
   const T* from = nullptr;  // increments, or gradients of sums
-  T* to = nullptr;
+  U* to = nullptr;
   std::ptrdiff_t from_step = 0, to_step = 0;
   const SumStep* steps = nullptr;  // [tokens]
   std::int64_t tokens = 0, channels = 0;
@@ -101,19 +101,23 @@ struct SummedRows {
 };
 // The running sum modulo 2 pi of each channel. For the backward, tokens from the last to the
 // first, without reduction.
-template <typename T>
-using SumRows = void (*)(const SummedRows<T>& rows);
-template <typename T>
-SumRows<T> sum_rows();
+template <typename T, typename U>
+using SumRows = void (*)(const SummedRows<T, U>& rows);
+template <typename T, typename U>
+SumRows<T, U> sum_rows();
 template <>
-SumRows<float> sum_rows();
+SumRows<float, float> sum_rows();
 template <>
-SumRows<double> sum_rows();
-template <typename T>
-SumRows<T> sum_rows_backward();
+SumRows<float, double> sum_rows();
 template <>
-SumRows<float> sum_rows_backward();
+SumRows<double, double> sum_rows();
+template <typename T, typename U>
+SumRows<T, U> sum_rows_backward();
 template <>
-SumRows<double> sum_rows_backward();
+SumRows<float, float> sum_rows_backward();
+template <>
+SumRows<double, float> sum_rows_backward();
+template <>
+SumRows<double, double> sum_rows_backward();
 
 }  // namespace gnomon::rotary_internal

@@ -56,10 +56,10 @@ std::vector<SumStep> steps_of(const Positions& positions) {
   return steps;
 }
 
-template <typename T>
+template <typename T, typename U>
 struct SumProblem {
   View<const T, 4> from;
-  View<T, 4> to;
+  View<U, 4> to;
   std::vector<SumStep> steps;
   bool one_row;               // of steps, for all rows of the batch
   std::vector<double> scale;  // [P]
@@ -70,15 +70,15 @@ struct SumProblem {
   }
 };
 
-template <typename T>
-SumProblem<T> problem_of(const char* from_name, const ConstTensor& from, const char* to_name,
-                         const Tensor& to, const Positions& positions,
-                         std::span<const double> scale) {
-  SumProblem<T> problem{.from = internal::read<T, 4>(sum_argument(from_name), from),
-                        .to = internal::write<T, 4>(sum_argument(to_name), to),
-                        .steps = steps_of(positions),
-                        .one_row = positions.batch == 1,
-                        .scale = {scale.begin(), scale.end()}};
+template <typename T, typename U>
+SumProblem<T, U> problem_of(const char* from_name, const ConstTensor& from, const char* to_name,
+                            const Tensor& to, const Positions& positions,
+                            std::span<const double> scale) {
+  SumProblem<T, U> problem{.from = internal::read<T, 4>(sum_argument(from_name), from),
+                           .to = internal::write<U, 4>(sum_argument(to_name), to),
+                           .steps = steps_of(positions),
+                           .one_row = positions.batch == 1,
+                           .scale = {scale.begin(), scale.end()}};
   const auto& x = problem.from;
   const auto equal = [](const std::string& rule, int64_t wanted, int64_t got) {
     if (wanted != got) refuse("cumulative_angles", rule + std::to_string(wanted), got);
@@ -101,8 +101,9 @@ SumProblem<T> problem_of(const char* from_name, const ConstTensor& from, const c
 
 // Calls sum(rows) for blocks of channels of each row of the batch, all tokens at once.
 // sums: [B, H, P], the sums before and after.
-template <typename T>
-void sum_channels(const SumProblem<T>& problem, rotary_internal::SumRows<T> sum, double* sums) {
+template <typename T, typename U>
+void sum_channels(const SumProblem<T, U>& problem, rotary_internal::SumRows<T, U> sum,
+                  double* sums) {
   constexpr int64_t most = 512;  // channels at a time: their sums are in L1
   const int64_t tokens = problem.from.extent(1), heads = problem.from.extent(2),
                 pairs = problem.from.extent(3);
@@ -129,42 +130,54 @@ void sum_channels(const SumProblem<T>& problem, rotary_internal::SumRows<T> sum,
   });
 }
 
+// Calls body(T{}, U{}) for the types of increments T and sums U: the same, or float and double.
 template <typename Body>
-void by_sum_type(const char* name, const ConstTensor& tensor, Body&& body) {
-  if (tensor.holds<float>()) return body(float{});
-  if (tensor.holds<double>()) return body(double{});
-  internal::refuse_type(sum_argument(name), "f32 or f64", tensor.dtype);
+void by_sum_types(const char* name, const ConstTensor& increments, const char* sums_name,
+                  const ConstTensor& sums, Body&& body) {
+  if (increments.holds<double>()) {
+    if (!sums.holds<double>())
+      internal::refuse_type(sum_argument(sums_name), data_type_of<double>, sums.dtype);
+    return body(double{}, double{});
+  }
+  if (!increments.holds<float>())
+    internal::refuse_type(sum_argument(name), "f32 or f64", increments.dtype);
+  if (sums.holds<float>()) return body(float{}, float{});
+  if (sums.holds<double>()) return body(float{}, double{});
+  internal::refuse_type(sum_argument(sums_name), "f32 or f64", sums.dtype);
 }
 
 }  // namespace
 
 void cumulative_angles(const ConstTensor& increments, const Positions& positions,
                        std::span<const double> scale, const Tensor& state, const Tensor& out) {
-  by_sum_type("increments", increments, [&]<typename T>(T) {
-    const auto problem = problem_of<T>("increments", increments, "out", out, positions, scale);
+  by_sum_types("increments", increments, "out", out, [&]<typename T, typename U>(T, U) {
+    const auto problem =
+        problem_of<T, U>("increments", increments, "out", out, positions, scale);
     const auto& x = problem.from;
     if (!state.has_data()) {
       std::vector<double> sums(to_size(x.extent(0) * x.extent(2) * x.extent(3)));
-      return sum_channels<T>(problem, rotary_internal::sum_rows<T>(), sums.data());
+      return sum_channels<T, U>(problem, rotary_internal::sum_rows<T, U>(), sums.data());
     }
     const auto sums = internal::write<double, 3>(sum_argument("state"), state);
     internal::check_shape("cumulative_angles", "state", sums.extents(),
                           {x.extent(0), x.extent(2), x.extent(3)});
     if (!sums.contiguous())
       refuse("cumulative_angles", "state must be contiguous", "a strided array");
-    sum_channels<T>(problem, rotary_internal::sum_rows<T>(), sums.data());
+    sum_channels<T, U>(problem, rotary_internal::sum_rows<T, U>(), sums.data());
   });
 }
 
 void cumulative_angles_backward(const ConstTensor& grad_angles, const Positions& positions,
                                 std::span<const double> scale, const Tensor& grad_increments) {
-  by_sum_type("grad_angles", grad_angles, [&]<typename T>(T) {
-    const auto problem = problem_of<T>("grad_angles", grad_angles, "grad_increments",
-                                       grad_increments, positions, scale);
-    const auto& x = problem.from;
-    std::vector<double> sums(to_size(x.extent(0) * x.extent(2) * x.extent(3)));
-    sum_channels<T>(problem, rotary_internal::sum_rows_backward<T>(), sums.data());
-  });
+  by_sum_types(
+      "grad_increments", grad_increments, "grad_angles", grad_angles,
+      [&]<typename T, typename U>(T, U) {
+        const auto problem = problem_of<U, T>("grad_angles", grad_angles, "grad_increments",
+                                              grad_increments, positions, scale);
+        std::vector<double> sums(
+            to_size(problem.from.extent(0) * problem.from.extent(2) * problem.from.extent(3)));
+        sum_channels<U, T>(problem, rotary_internal::sum_rows_backward<U, T>(), sums.data());
+      });
 }
 
 }  // namespace gnomon

@@ -225,8 +225,7 @@ TEST(CompressedAttention, Errors) {
   c = Case<float>(true);
   c.plan.bias = SlopeBias{std::vector<double>(heads, 1)};
   EXPECT_EQ(refused(),
-            "[compressed_attention] the plan must have no bias, relative vectors or rotation, "
-            "got a bias");
+            "[compressed_attention] the plan must have a mask and a softmax only, got a bias");
   c = Case<float>(false);
   c.entries = random_tensor<float, 4>({batch, 2, 1, head_dim});
   EXPECT_EQ(refused(), "[compressed_attention] axis 2 of entries must be 2, got 1");

@@ -63,7 +63,8 @@ std::vector<double> naive_compress(View<const T, 4> values, View<const T, 4> gat
     x[d] *= (plan.weight.empty() ? 1 : double{plan.weight[d]}) / std::sqrt(squares + epsilon);
   if (!plan.frequencies) return x;
   for (int64_t i = 0; i < rotary_dim / 2; ++i) {
-    const double angle = static_cast<double>(w * rate) * std::pow(100., -2. * i / rotary_dim);
+    const double angle = static_cast<double>(w * rate) *
+                         std::pow(100., -2. * static_cast<double>(i) / rotary_dim);
     double& a = x[static_cast<std::size_t>(head_dim - rotary_dim + 2 * i)];
     double& c = x[static_cast<std::size_t>(head_dim - rotary_dim + 2 * i + 1)];
     const double before = a;
@@ -138,9 +139,10 @@ TEST(CompressedKeys, InPartsHaveTheBitsOfTheWhole) {
         for (int64_t w = 0; w < 7; ++w)
           for (int64_t d = 0; d < head_dim; ++d)
             ASSERT_EQ(kept.entries()(b, w, 0, d), whole.view()(b, w, 0, d)) << w << " " << d;
-      if (parts.size() > 1)
+      if (parts.size() > 1) {
         EXPECT_EQ(message_of([&] { kept.append(values.view(), gates.view()); }),
                   "[compressed_keys] entries must be at most 7, got 14");
+      }
       kept.clear();
       EXPECT_EQ(kept.entries().extent(1), 0);
     }

@@ -35,7 +35,7 @@ struct AttentionCase {
 
 inline bool sees(const AttentionCase& c, std::int64_t b, std::int64_t i, std::int64_t j) {
   const std::int64_t own = i + c.plan.mask.offset;
-  if (c.plan.mask.rate > 1) return (j + 1) * c.plan.mask.rate <= own + 1;
+  if (c.plan.mask.rate > 1 && (j + 1) * c.plan.mask.rate > own + 1) return false;
   if (c.plan.mask.visibility == Visibility::causal && j > own) return false;
   if (c.plan.mask.left && own - j > *c.plan.mask.left) return false;
   if (c.plan.mask.right && j - own > *c.plan.mask.right) return false;

@@ -33,6 +33,7 @@ constexpr Kind kinds[] = {Kind::contextual, Kind::stick, Kind::stick_with_own_ke
 void change(Sample& s, Kind kind, int64_t positions) {
   AttentionPlan& plan = s.c.plan;
   plan.mask.visibility = Visibility::causal;
+  plan.mask.rate = 1;
   plan.bias = NoBias{};
   plan.softmax.cap.reset();
   if (kind != Kind::contextual) {
@@ -50,6 +51,7 @@ void change(Sample& s, Kind kind, int64_t positions) {
 
 Sample walk_sample(unsigned seed, Kind kind) {
   Sample s = sample(seed);
+  s.c.plan.mask.rate = 1;
   change(s, kind, std::vector<int64_t>{1, 2, 5, 16, 64}[seed % 5]);
   return s;
 }
@@ -359,6 +361,14 @@ TEST(AttentionWalk, RefusesWhatItCannotCombine) {
   EXPECT_EQ(message(Kind::stick, [](AttentionPlan& plan) { plan.softmax.cap = 3; }),
             "[attention] stick-breaking attention cannot be combined with a softmax cap, got "
             "both");
+  EXPECT_EQ(message(Kind::stick, [](AttentionPlan& plan) { plan.mask.rate = 2; }),
+            "[attention] stick-breaking attention cannot be combined with a rate above 1, got "
+            "both");
+  for (const Kind kind : kinds)
+    EXPECT_EQ(
+        message(kind, [](AttentionPlan& plan) { plan.product = PairProduct::channel_gates; }),
+        "[attention] contextual vectors and stick-breaking require plain dot products of "
+        "queries and keys, got another product");
   EXPECT_EQ(message(Kind::stick, [](AttentionPlan& plan) { plan.softmax.sinks = {1, 1}; }),
             "[attention] stick-breaking attention cannot be combined with sinks, got both");
   EXPECT_EQ(

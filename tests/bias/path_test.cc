@@ -32,14 +32,23 @@ struct Parameters {
 double sigmoid(double z) { return 1 / (1 + std::exp(-z)); }
 
 // Element c of the directions before the convolution, of token t.
-double direction(const Parameters& p, const Tensor<float, 3>& x, std::int64_t b, std::int64_t t,
-                 std::int64_t c) {
+double naive_direction(const Parameters& p, const Tensor<float, 3>& x, std::int64_t b,
+                       std::int64_t t, std::int64_t c) {
   double sum = 0;
   for (std::int64_t r = 0; r < 4; ++r)
     for (std::int64_t n = 0; n < 5; ++n)
       sum +=
           double{p.up.view()(c, r)} * double{p.down.view()(r, n)} * double{x.view()(b, t, n)};
   return sum;
+}
+
+// The strength of a token and head.
+double naive_beta(const Parameters& p, const Tensor<float, 3>& x, std::int64_t b,
+                  std::int64_t t, std::int64_t h) {
+  double z = double{p.bias.view()(h)};
+  for (std::int64_t n = 0; n < 5; ++n)
+    z += double{p.weight.view()(h, n)} * double{x.view()(b, t, n)};
+  return 2 * sigmoid(z);
 }
 
 TEST(Path, FactorsEqualTheFormula) {
@@ -53,15 +62,13 @@ TEST(Path, FactorsEqualTheFormula) {
   for (std::int64_t b = 0; b < 2; ++b)
     for (std::int64_t t = 0; t < 6; ++t)
       for (std::int64_t h = 0; h < 2; ++h) {
-        double z = double{p.bias.view()(h)}, squares = 1e-6, mixed[3] = {};
-        for (std::int64_t n = 0; n < 5; ++n)
-          z += double{p.weight.view()(h, n)} * double{x.view()(b, t, n)};
-        EXPECT_FLOAT_EQ(betas.view()(b, h, t), static_cast<float>(2 * sigmoid(z)));
+        double squares = 1e-6, mixed[3] = {};
+        EXPECT_FLOAT_EQ(betas.view()(b, h, t), static_cast<float>(naive_beta(p, x, b, t, h)));
         for (std::int64_t n = 0; n < 3; ++n) {
           for (std::int64_t back = 0; back < 3 && t < 5; ++back)
             if (t - back >= (t < 2 ? 0 : 2))
               mixed[n] += double{p.conv.view()(3 * h + n, 2 - back)} *
-                          direction(p, x, b, t - back, 3 * h + n);
+                          naive_direction(p, x, b, t - back, 3 * h + n);
           mixed[n] *= sigmoid(mixed[n]);
           squares += mixed[n] * mixed[n];
         }

@@ -51,8 +51,8 @@ TEST_P(EncodingMemory, HoldsNoMatrix) {
   plan.mask = {.visibility = Visibility::causal, .left = 512};
   plan.softmax.scale = 0.25;
   TermArrays terms = term_arrays({encoding}, 1, tokens), term_grads = terms;
-  const AttentionInput input{
-      .q = x.view(), .k = x.view(), .v = x.view(), .terms = terms.terms<ConstTensor>()};
+  const View<const float, 4> all = x.view();  // borrowed by the input
+  const AttentionInput input{.q = all, .k = all, .v = all, .terms = terms.terms<ConstTensor>()};
   attention(input, plan, out.view(), lse.view());
   attention_backward(input, plan, out.view(), lse.view(), x.view(),
                      {.q = q_grad.view(),

@@ -190,9 +190,9 @@ double weighed(const RelativeForm& form, const RelativeGradient& weights) {
   return sum;
 }
 
-// A loss that is linear in the lowered table, the matrix of the bias, the relative vectors and
-// the scales of cosines. The oracle of its gradient is differences. Their step is small for
-// encodings that compute in double, because these may be nonlinear.
+// A loss that is linear in the lowered table, the matrix of the bias, the relative vectors,
+// the scales of cosines and the phases. The oracle of its gradient is differences. Their step
+// is small for encodings that compute in double, because these may be nonlinear.
 TEST(LowerBackward, IsTheGradientOfLower) {
   const int before = threads();
   set_threads(1);  // many small calls
@@ -223,6 +223,8 @@ TEST(LowerBackward, IsTheGradientOfLower) {
         sum += bias.values[n] * double{weights.values[n]};
       for (std::size_t h = 0; h < lowered.cosine.size(); ++h)
         sum += lowered.cosine[h] * cosine_weights[h];
+      for (std::size_t n = 0; lowered.polar && n < lowered.polar->phases.size(); ++n)
+        sum += lowered.polar->phases[n] * static_cast<double>(1 + n % 3);
       return sum;
     };
     LayerGradient lowered{.relative = vector_weights};
@@ -231,6 +233,8 @@ TEST(LowerBackward, IsTheGradientOfLower) {
     else
       lowered.bias = add_bias_backward(weights.view(), whole.bias, window.offset());
     if (!whole.cosine.empty()) lowered.cosine = cosine_weights;
+    for (std::size_t n = 0; whole.polar && n < whole.polar->phases.size(); ++n)
+      lowered.phases.push_back(static_cast<double>(1 + n % 3));
     Values grads(encoding);
     std::vector<View<float, 2>> to;
     for (auto& tensor : grads.tensors) {

@@ -90,6 +90,7 @@ TEST_F(ExhaustedMemoryOfModels, Encodings) {
         for (const RelativeVectors& vectors : *from) to->push_back(vectors.values);
       lowered.relative.shift = plan.relative.shift;
       lowered.cosine = plan.cosine;
+      if (plan.polar) lowered.phases = plan.polar->phases;
       lower_backward(spec, window, values, lowered, grads);
     });
     exhaust(name.c_str(), [&] { encoding_from_json(to_json(encoding)); });

@@ -64,6 +64,7 @@ struct Trained {
                              &plan.relative.projected})
       for (const RelativeVectors& vectors : *part) append(vectors.values);
     append(plan.relative.shift);
+    if (plan.polar) append(plan.polar->phases);
     if (plan.trained_frequencies) append(plan.query_rotary->frequencies().inv_freq);
     if (heads(plan.bias) > 0) {
       testing::Tensor<double, 3> bias({heads(plan.bias), content.tokens, content.tokens});
@@ -157,7 +158,7 @@ TEST(Invariance, ParametersEnterAsDeclared) {
     }
     if (properties(trained.encoding).linearity == Linearity::linear)
       EXPECT_LE(deviation, table_rounding * (1 + largest)) << one.name;
-    else
+    else if (one.name != "relative-logits")  // linear terms, without second derivatives
       EXPECT_GT(deviation, visible) << one.name;
   }
 }

@@ -47,6 +47,7 @@ void put(std::ostream& out, const char* name, const std::optional<T>& value) {
 void put(std::ostream& out, const char* name, const HeadNorm& norm) {
   out << " " << name << " " << static_cast<int>(norm.kind) << " "
       << static_cast<int>(norm.scope) << " " << norm.epsilon << " " << norm.weight_offset;
+  if (norm.limit != 0) out << " limit " << norm.limit;
 }
 
 // "0-2 4 6-7"
@@ -77,6 +78,10 @@ std::string text_of(const LayerGroup& group) {
     out << " windows " << a.partition->height << " " << a.partition->width << " "
         << a.partition->shift;
   if (a.sinks != Sinks::none) out << " sinks";
+  if (a.sinks == Sinks::per_query) out << " of queries " << a.sink_inputs;
+  if (a.convolution)
+    out << " convolution " << a.convolution->taps << " "
+        << static_cast<int>(a.convolution->weights) << " " << a.convolution->scale;
   for (const auto& [norm, name] :
        {std::pair(a.query_norm, "query_norm"), std::pair(a.key_norm, "key_norm")})
     if (norm) {

@@ -38,8 +38,8 @@ struct CompressedInput {
 // Computes attention. out: [B, T, Hq, D]; lse as in `attention`, over both sets of keys and the
 // sinks.
 //
-// plan: mask and positions of the window, softmax options and sinks. It must have no bias,
-// relative vectors or rotation: `prepare` rotates q and kv before. entry_mask: the mask of the
+// plan: mask and positions of the window, softmax options and sinks, and no other term:
+// `prepare` rotates q and kv before. entry_mask: the mask of the
 // entries, with the rate of the compression, and the position of query 0 as its offset.
 // `selected` takes the place of entry_mask: only entries that the query sees may be selected
 // (select_keys with the same mask does so). Positions of the plan do not apply to entries.

@@ -11,6 +11,8 @@
 //
 // Letters: B batch, T tokens, H key heads, D head dimension, C width of the layer's input, K
 // width of the convolution, E earlier tokens.
+//
+// Naive version: tests/bias/path_test.cc, `naive_direction`, `naive_beta`.
 #pragma once
 
 #include <cstdint>

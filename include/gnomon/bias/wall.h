@@ -9,6 +9,8 @@
 // Each query head has its own gates, also if query heads share key heads.
 //
 // Letters: B batch, T tokens, H query heads, D head dimension, C width of the layer's input.
+//
+// Naive version: tests/bias/wall_test.cc, `naive_channel_gate`.
 #pragma once
 
 #include <cstdint>

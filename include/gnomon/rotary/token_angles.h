@@ -77,8 +77,8 @@ void rotate_by_angles_backward(const ConstTensor& rotated, const ConstTensor& an
 // Running sums of increments: the angle of a token is scale[i] times the sum of the increments
 // of its sequence up to and including it, reduced modulo 2 pi to [-pi, pi].
 //
-// increments, out: [B, T, H, P], float or double, the same type, P contiguous; they may be the
-// same elements. scale: factor of each pair, [P]; empty: 1. positions: [B or 1, T]; only the
+// increments, out: [B, T, H, P], float or double, P contiguous; they may be the same elements.
+// out may be double for float increments. scale: factor of each pair, [P]; empty: 1. positions: [B or 1, T]; only the
 // sequences are read. The sum starts at zero at the first token of each sequence. Increments
 // of padding are not read, and its angles are 0. state: the sum of each row, [B, H, P], double,
 // or no data: 0. The first sequence of a row continues from it, and it becomes the sum after

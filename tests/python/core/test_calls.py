@@ -17,10 +17,20 @@ TABLE = gnomon.RotaryTable(ROPE, 3)
 X = np.ones((1, 3, 2, 4), np.float32)
 
 
+def compressed_plan() -> gnomon.Plan:
+    model = gnomon.model.from_pretrained({
+        "model_type": "deepseek_v4", "num_hidden_layers": 1, "num_attention_heads": 2,
+        "hidden_size": 16, "head_dim": 8, "qk_rope_head_dim": 4, "layer_types":
+        ["compressed_sparse_attention"], "index_n_heads": 2, "index_head_dim": 8})
+    zeros = [np.zeros((one.rows, one.columns), np.float32) for one in model.parameters(0)]
+    return model.lower(0, 3, parameters=zeros)
+
+
 INSTANCES = [
     gnomon.lower(gnomon.Alibi(heads=2), 3, visibility="causal"),
     gnomon.Graph.path(3),
     gnomon.KvCache(capacity=2, heads=1, head_dim=4),
+    gnomon.CompressedKeys(compressed_plan(), capacity=2),
     gnomon.SegmentMemory(memory=2, segment=1, heads=1, head_dim=4),
     gnomon.Positions([0]),
     gnomon.rotary_frequencies(ROPE),

@@ -85,9 +85,10 @@ class Ours:
             tensors |= {"query_norm.weight": of.q_norm.weight,
                         "key_norm.weight": of.k_norm.weight}
         names = [one.name for one in self.model.parameters(self.layer)]
-        assert sorted(names) == sorted(tensors)
+        assert {one for one in names if not one.endswith("norm.bias")} == set(tensors)
         self.parameters = [
-            np.ascontiguousarray(tensors[one.name].detach().numpy().reshape(one.rows, one.columns))
+            tensors[one.name].detach().numpy().reshape(one.rows, one.columns)
+            if one.name in tensors else np.zeros((one.rows, one.columns), np.float32)
             for one in self.model.parameters(self.layer)]
         self.states: dict[str, np.ndarray] = {}
         self.cache: dict[str, np.ndarray] = {}

@@ -258,9 +258,9 @@ class Wall(Encoding):
     """
 
     kind = "wall"
-    heads: int
-    head_dim: int
-    width: int
+    heads: int = 0
+    head_dim: int = 0
+    width: int = 0
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -278,9 +278,9 @@ class PathAttention(Encoding):
     """
 
     kind = "path"
-    heads: int
-    head_dim: int
-    width: int
+    heads: int = 0
+    head_dim: int = 0
+    width: int = 0
     rank: int = 32
     kernel: int = 3
 

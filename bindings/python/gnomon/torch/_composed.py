@@ -346,7 +346,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     if bias is None or not replaces:
         own = bias_of(mixture, parameters, query_at, at, named.get("gates"), plain, kind)
         bias = own if bias is None else bias if own is None else own + bias
-    _walk.check(a, mixture, sinks, bias)
+    _walk.check(a, mixture, sinks, bias is not None or "log_gates" in named)
     q, k, scale = prepared(q, k, mixture, parameters, query_at, at, a.softmax_scale, a.length,
                             named.get("angles"))
     group = q.shape[1] // k.shape[1]

@@ -14,13 +14,13 @@ from . import _kernels
 
 
 def check(a: _kernels.AttentionArguments, mixture: Sequence[Encoding],
-          sinks: Tensor | None, bias: Tensor | None) -> None:
+          sinks: Tensor | None, biased: bool) -> None:
     """Refuses what the kernels refuse beside contextual positions and stick-breaking."""
     for one in mixture:
         if not isinstance(one, (specs.Cope, specs.StickBreaking)):
             continue
         given = [name for name, there in (
-            ("bidirectional", a.visibility != "causal"), ("a bias", bias is not None),
+            ("bidirectional", a.visibility != "causal"), ("a bias", biased),
             ("a softmax cap", a.cap is not None),
             ("sinks", sinks is not None and isinstance(one, specs.StickBreaking))) if there]
         if given:
