@@ -74,8 +74,10 @@ TEST(Halting, IsItsDefinition) {
     EXPECT_NEAR(halting.output()[0][t][0].item<double>(), right.output, 1e-12);
     for (std::size_t n = 0; n < steps; ++n) {
       EXPECT_EQ(states[n][0][t][0].item<double>(), right.states[n]);
-      // The ponder cost falls with each probability before the last step of the token.
-      EXPECT_EQ(probabilities[n].grad()[0][t].item<double>(),
+      // The ponder cost falls with each probability before the last step of the token. That of
+      // the last step of all has no effect.
+      const at::Tensor gradient = probabilities[n].grad();
+      EXPECT_EQ(gradient.defined() ? gradient[0][t].item<double>() : 0,
                 static_cast<std::int64_t>(n) + 1 < right.steps ? -1 : 0);
     }
   }
