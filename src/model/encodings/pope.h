@@ -23,9 +23,9 @@ struct Entry<Pope> : EntryOf<Pope> {
   static void fields(Pope& s, auto&& v) {
     v("heads", s.heads), v("head_dim", s.head_dim), v("base", s.base);
   }
-  // `bias` of pope-pytorch, which starts at 0 or uniformly in [-2 pi, 0].
+  // `bias` of a module `pope` of pope-pytorch, which starts at 0 or uniformly in [-2 pi, 0].
   static std::vector<Parameter> parameters(const Pope& s) {
-    return {{"bias", s.heads, s.head_dim}};
+    return {{"bias", s.heads, s.head_dim, 0, 0, "pope.bias"}};
   }
   static std::int64_t head_dim(const Pope& s) { return s.head_dim; }
   static void lower(const Pope& s, const Call& call, Values values, LayerPlan& lowered) {
