@@ -141,7 +141,8 @@ test-torch2: setup
 test-long: build-tests build-asan build-tsan build-fuzz test-neon
 	@tools/test.sh $(asan) -j$(JOBS)
 	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
-	@tools/test.sh $(release) -C long -R '^packaging[.](add_subdirectory_program|find_torch)$$'
+	@tools/test.sh $(release) -C long \
+	  -R '^(packaging[.](add_subdirectory_program|find_torch)|lab[.](one_run|run_team|device))$$'
 	@tools/test_long.sh $(release) $(fuzz)
 	@tools/clean_root.sh
 

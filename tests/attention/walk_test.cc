@@ -361,9 +361,10 @@ TEST(AttentionWalk, RefusesWhatItCannotCombine) {
   EXPECT_EQ(message(Kind::stick, [](AttentionPlan& plan) { plan.softmax.cap = 3; }),
             "[attention] stick-breaking attention cannot be combined with a softmax cap, got "
             "both");
-  EXPECT_EQ(message(Kind::stick, [](AttentionPlan& plan) { plan.mask.rate = 2; }),
-            "[attention] stick-breaking attention cannot be combined with a rate above 1, got "
-            "both");
+  EXPECT_EQ(
+      message(Kind::stick, [](AttentionPlan& plan) { plan.mask.rate = 2; }),
+      "[attention] a rate above 1 requires a plan without a bias or vectors by distance, got "
+      "2");
   for (const Kind kind : kinds)
     EXPECT_EQ(
         message(kind, [](AttentionPlan& plan) { plan.product = PairProduct::channel_gates; }),

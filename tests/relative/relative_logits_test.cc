@@ -28,8 +28,8 @@ struct Parameters {
 };
 
 // The queries of one token and head, from the definition.
-std::vector<double> exact(const RelativeLogits& s, const Parameters& p, View<const float, 1> x,
-                          std::ptrdiff_t h) {
+std::vector<double> naive_relative_query(const RelativeLogits& s, const Parameters& p,
+                                         View<const float, 1> x, std::ptrdiff_t h) {
   std::vector<double> r;
   double squares = 0;
   for (std::ptrdiff_t n = 0; n < rank; ++n) {
@@ -54,7 +54,7 @@ TEST(RelativeLogits, QueriesAreTheirFormula) {
     for (std::ptrdiff_t b = 0; b < batch; ++b)
       for (std::ptrdiff_t t = 0; t < tokens; ++t)
         for (std::ptrdiff_t h = 0; h < heads; ++h) {
-          const auto r = exact(spec(clip), p, x.view()[b][t], h);
+          const auto r = naive_relative_query(spec(clip), p, x.view()[b][t], h);
           for (std::ptrdiff_t n = 0; n < rank; ++n)
             ASSERT_NEAR(double{out.view()(b, t, h, n)}, r[static_cast<std::size_t>(n)], 1e-6);
         }
@@ -77,7 +77,7 @@ TEST(RelativeLogits, GradientsAgreeWithFiniteDifferences) {
       for (std::ptrdiff_t b = 0; b < batch; ++b)
         for (std::ptrdiff_t t = 0; t < tokens; ++t)
           for (std::ptrdiff_t h = 0; h < heads; ++h) {
-            const auto r = exact(s, p, View<const float, 3>(x.view())[b][t], h);
+            const auto r = naive_relative_query(s, p, View<const float, 3>(x.view())[b][t], h);
             for (std::ptrdiff_t n = 0; n < rank; ++n)
               sum += r[static_cast<std::size_t>(n)] * double{out_grad.view()(b, t, h, n)};
           }

@@ -3,6 +3,7 @@
 #
 #   gnomon_file_tests(PROGRAM PREFIX SOURCE...)
 #
+# The tests named in gnomon_long_tests run in `make test-long` only (ctest -C long).
 # Without a prefix, also adds PROGRAM.registered, which fails if a case of the program belongs to none of them.
 function(gnomon_file_tests program prefix)
   set(all "")
@@ -31,7 +32,11 @@ function(gnomon_file_tests program prefix)
     cmake_path(RELATIVE_PATH source BASE_DIRECTORY "${CMAKE_CURRENT_SOURCE_DIR}")
     string(REGEX REPLACE "_test[.]cc$" "" name "${source}")
     string(REPLACE "/" "." name "${name}")
-    add_test(NAME ${prefix}${name} COMMAND ${program} --gtest_print_time=0 "--gtest_filter=${filter}")
+    set(configurations "")
+    if("${prefix}${name}" IN_LIST gnomon_long_tests)
+      set(configurations CONFIGURATIONS long)
+    endif()
+    add_test(NAME ${prefix}${name} ${configurations} COMMAND ${program} --gtest_print_time=0 "--gtest_filter=${filter}")
     # A new case in the source is a new filter.
     set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${source}")
   endforeach()

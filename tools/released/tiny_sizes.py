@@ -88,7 +88,8 @@ ALIKE = {
     "sam3_tracker_video": lambda config: config.memory_attention_num_layers,
 }
 # Modules of a model that is not a language model, in front of the language model.
-DROPPED = {"EvollaConfig": ["protein_encoder"], "IdeficsConfig": ["vision_model"], "Sam3TrackerVideoConfig": ["vision_encoder"]}
+DROPPED = {"EvollaConfig": ["protein_encoder"], "IdeficsConfig": ["vision_model"],
+           "Sam3TrackerVideoConfig": ["vision_encoder"]}
 # Prefix of the table of text positions, in a model that has another table, too. None: the table
 # of the modules is not one of positions.
 TABLES = {"reformer": None, "vilt": "embeddings.text_embeddings"}
@@ -102,9 +103,9 @@ PATCHES = {"mlcd", "sam3_tracker_video"}
 # A config of only a model_type is refused: by the library, which requires the sizes of these
 # families, or because the defaults of the class do not fit each other.
 WITHOUT_DEFAULTS = set(
-    "bigbird_pegasus blenderbot blenderbot-small falcon_mamba fsmt funnel glm5_next_text "
-    "longt5 mamba mamba2 mbart moonshine_streaming_encoder moshi_depth mt5 mvp nllb nllb-moe "
-    "pegasus perceiver plbart pop2piano qwen3_omni_moe_text qwen4_exp_text reformer rwkv speech_to_text "
+    "bigbird_pegasus blenderbot blenderbot-small falcon_mamba fsmt funnel glm5_next_text longt5 "
+    "mamba mamba2 mbart moonshine_streaming_encoder moshi_depth mt5 mvp nllb nllb-moe pegasus "
+    "perceiver plbart pop2piano qwen3_omni_moe_text qwen4_exp_text reformer rwkv speech_to_text "
     "switch_transformers xlstm zamba".split())
 # Keys that have no effect on position.
 NOISE = (

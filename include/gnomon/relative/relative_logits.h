@@ -11,6 +11,8 @@
 // r| + 1e-6)) s r.
 //
 // Letters: B batch, T tokens, C width of the layer's input, H query heads, K rank.
+//
+// Naive version: tests/relative/relative_logits_test.cc, `naive_relative_query`.
 #pragma once
 
 #include <cstdint>

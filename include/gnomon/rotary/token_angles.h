@@ -78,11 +78,11 @@ void rotate_by_angles_backward(const ConstTensor& rotated, const ConstTensor& an
 // of its sequence up to and including it, reduced modulo 2 pi to [-pi, pi].
 //
 // increments, out: [B, T, H, P], float or double, P contiguous; they may be the same elements.
-// out may be double for float increments. scale: factor of each pair, [P]; empty: 1. positions: [B or 1, T]; only the
-// sequences are read. The sum starts at zero at the first token of each sequence. Increments
-// of padding are not read, and its angles are 0. state: the sum of each row, [B, H, P], double,
-// or no data: 0. The first sequence of a row continues from it, and it becomes the sum after
-// the last token that is not padding, for the next call (decoding).
+// out may be double for float increments. scale: factor of each pair, [P]; empty: 1. positions:
+// [B or 1, T]; only the sequences are read. The sum starts at zero at the first token of each
+// sequence. Increments of padding are not read, and its angles are 0. state: the sum of each
+// row, [B, H, P], double, or no data: 0. The first sequence of a row continues from it, and it
+// becomes the sum after the last token that is not padding, for the next call (decoding).
 //
 // Error bound: the sum is in double, with an error of 2^-52 (pi + |scale increment|) for each
 // token. Cost: memory-bound; reads increments and writes `out` once.
@@ -101,12 +101,12 @@ void cumulative_angles_backward(const ConstTensor& grad_angles, const Positions&
 //
 //   grad[i] += sum over b, t, h of p (a' db' - b' da')        p: position on the axis of pair i
 //
-// rotated, grad_rotated: [B, T, H, D], one type; rotated by a table of these frequencies, or both
-// before the rotation, which gives the same products. axes:
-// the positions, [B or 1, T] each. Padding is left out. For frequencies f = f0 exp(alpha)
-// (LeRoPE), the gradient of alpha is f times the gradient of f. Sums in double, in a fixed
-// order. Throws std::invalid_argument if shapes do not fit, or `frequencies` has growth or a
-// table scale: their rotation is not an orthogonal one.
+// rotated, grad_rotated: [B, T, H, D], one type; rotated by a table of these frequencies, or
+// both before the rotation, which gives the same products. axes: the positions, [B or 1, T]
+// each. Padding is left out. For frequencies f = f0 exp(alpha) (LeRoPE), the gradient of alpha
+// is f times the gradient of f. Sums in double, in a fixed order. Throws std::invalid_argument
+// if shapes do not fit, or `frequencies` has growth or a table scale: their rotation is not an
+// orthogonal one.
 void frequencies_backward(const ConstTensor& rotated, const ConstTensor& grad_rotated,
                           const RotaryFrequencies& frequencies, std::span<const Positions> axes,
                           std::span<double> grad);

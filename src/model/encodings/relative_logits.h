@@ -39,10 +39,13 @@ struct Entry<RelativeLogits> : EntryOf<RelativeLogits> {
     if (s.clip > 0) all.push_back({"scale", s.heads, s.rank, 0, 1, "rel_l2_clip.scale"});
     return all;
   }
-  static constexpr CheckpointName tensors[] = {
-      {"projection", "layers.{}.self_attn.r_proj.weight"},
-      {"table", "layers.{}.self_attn.rel_logits_proj.proj"},
-      {"scale", "layers.{}.self_attn.rel_l2_clip.scale"}};
+  static std::span<const CheckpointName> tensors(const RelativeLogits& s) {
+    static constexpr CheckpointName all[] = {
+        {"projection", "layers.{}.self_attn.r_proj.weight"},
+        {"table", "layers.{}.self_attn.rel_logits_proj.proj"},
+        {"scale", "layers.{}.self_attn.rel_l2_clip.scale"}};
+    return std::span(all).first(s.clip > 0 ? 3 : 2);
+  }
   template <typename T>
   static RelativeProjection<T> projection(std::span<const View<T, 2>> all) {
     if (all.empty()) return {};

@@ -19,7 +19,7 @@ from .._spec import Encoding
 from . import _kernels, _plans, _walk
 from ._lowering import bias_form, dense, frozen
 from ._registry import call
-from ._rotation import learned_frequencies, rotary_plan, rotated, rotations
+from ._rotation import by_trained_angles, rotary_plan, rotated, rotations
 from ._terms import has_form, scale_factor
 
 _compiling = torch.compiler.is_dynamo_compiling
@@ -185,7 +185,7 @@ def prepared(q: Tensor, k: Tensor, mixture: Sequence[Encoding], parameters: Sequ
     scale = 1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale
     rotary = tuple(one for one in mixture if "queries and keys" in one.enters)
     if any(isinstance(one, (specs.RotaryLearned, specs.SelectiveRotary)) for one in rotary):
-        q, k = _by_trained_angles(q, k, mixture, parameters, query_at, at, increments)
+        q, k = by_trained_angles(q, k, mixture, parameters, query_at, at, increments)
     elif rotary:
         factor, texts = _both_rotations(rotary, length)
         scale *= factor
@@ -209,37 +209,6 @@ def prepared(q: Tensor, k: Tensor, mixture: Sequence[Encoding], parameters: Sequ
             k, scale = torch.nn.functional.normalize(k, dim=-1), 1.0
         first += count
     return q, k, scale
-
-
-def _by_trained_angles(q: Tensor, k: Tensor, mixture: Sequence[Encoding],
-                       parameters: Sequence[Tensor], query_at: Tensor, at: Tensor,
-                       increments: Tensor | None) -> tuple[Tensor, Tensor]:
-    """Rotates by trained frequencies, or by the sums of increments [B, S, Ha, R/2].
-
-    The rows of a sequence must be adjacent: scores depend on differences of the sums.
-    """
-    first = 0
-    for one in mixture:
-        if isinstance(one, specs.RotaryLearned):
-            pairing, head_offset = one.pairing, one.head_offset
-            rates = learned_frequencies(one, parameters[first]).to(q.device)
-            angles = [(tokens if tokens.dim() == 2 else tokens[None]).double()[:, None, :, None]
-                      * rates for tokens in (query_at, at)]
-        elif isinstance(one, specs.SelectiveRotary):
-            if increments is None:
-                raise ValueError("[attention] angles must be given for selective, got None")
-            pairing, head_offset = "halves", 0
-            sums = increments.double().cumsum(1).transpose(1, 2)
-            angles = [x if x.shape[1] in (1, y.shape[1]) else
-                      x.repeat_interleave(y.shape[1] // x.shape[1], 1)
-                      for x, y in ((sums[:, :, sums.shape[2] - q.shape[2]:], q), (sums, k))]
-        elif "queries and keys" in one.enters:
-            raise ValueError("[attention] the encodings must have one rotation, "
-                             f"got {', '.join(two.kind for two in mixture)}")
-        first += len(one.parameters())
-    q, k = (_kernels.rotated(x, angle.cos(), angle.sin(), pairing, head_offset, True, False)
-            for x, angle in zip((q, k), angles, strict=True))
-    return q, k
 
 
 def bias_of(mixture: Sequence[Encoding], parameters: Sequence[Tensor], query_at: Tensor,
@@ -358,7 +327,7 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     if bias is not None:
         scores = scores + bias.to(kind)
     if "log_gates" in named:
-        scores = scores + cumulative_bias(named["log_gates"].to(kind), queries)
+        scores = scores + _walk.cumulative_bias(named["log_gates"].to(kind), queries)
     seen = visible(queries, keys, a.visibility, a.left, a.right, query_of, of, q.device)
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
@@ -367,36 +336,9 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
         out, lse = _walk.attend(sticks, scores, v.to(kind), dropout)
     else:
         scores = _walk.with_positions(mixture, parameters, scores, q.to(kind))
-        out, lse = _softmax(scores, v.to(kind), sinks, dropout)
+        out, lse = _walk.softmax(scores, v.to(kind), sinks, dropout)
     out = out.to(q.dtype)
     return (out if a.heads_tokens else out.transpose(1, 2)), lse
-
-
-def cumulative_bias(log_gates: Tensor, queries: int) -> Tensor:
-    """Returns the differences of cumulative log gates [B, H, S]: [B, H, T, S].
-
-    The rows of a sequence must be adjacent, since gates of all rows between two are summed. A gate
-    of -32768 hides all earlier keys; -infinity would give NaN.
-    """
-    sums = log_gates.clamp_min(-32768).cumsum(-1)
-    return sums[..., sums.shape[-1] - queries:, None] - sums[..., None, :]
-
-
-def _softmax(scores: Tensor, v: Tensor, sinks: Tensor | None,
-             dropout: float) -> tuple[Tensor, Tensor]:
-    """Returns the weighted values and the log-sum-exp; zeros for a query that sees no key."""
-    most = scores.detach().amax(-1, keepdim=True)
-    if sinks is not None:
-        rows = sinks.to(scores.dtype).view(-1, 1, 1)
-        most = torch.maximum(most, rows.detach())
-    most = most.masked_fill(most == -math.inf, 0)
-    weights = (scores - most).exp()
-    total = weights.sum(-1, keepdim=True)
-    if sinks is not None:
-        total = total + (rows - most).exp()
-    weights = weights / total.masked_fill(total == 0, 1)
-    lse = (total.log() + most).squeeze(-1)
-    return torch.nn.functional.dropout(weights, dropout, dropout > 0) @ v, lse
 
 
 # -- add_position ------------------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -10,6 +11,7 @@ from torch import Tensor
 
 from .. import _core, specs
 from .._spec import Encoding
+from . import _kernels
 from ._lowering import thawed
 from ._plans import kept, numbers
 
@@ -91,3 +93,34 @@ def rotated(x: Tensor, rotation: tuple[Any, ...] | None) -> Tensor:
     c, d = a * cos_a - b * sin_a, b * cos_b + a * sin_b
     joined = torch.cat([c, d], -1) if pairing == "halves" else torch.stack([c, d], -1).flatten(-2)
     return torch.cat([x[..., :head_offset], joined.to(x.dtype), x[..., end:]], -1)
+
+
+def by_trained_angles(q: Tensor, k: Tensor, mixture: Sequence[Encoding],
+                      parameters: Sequence[Tensor], query_at: Tensor, at: Tensor,
+                      increments: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Rotates by trained frequencies, or by the sums of increments [B, S, Ha, R/2].
+
+    The rows of a sequence must be adjacent: scores depend on differences of the sums.
+    """
+    first = 0
+    for one in mixture:
+        if isinstance(one, specs.RotaryLearned):
+            pairing, head_offset = one.pairing, one.head_offset
+            rates = learned_frequencies(one, parameters[first]).to(q.device)
+            angles = [(tokens if tokens.dim() == 2 else tokens[None]).double()[:, None, :, None]
+                      * rates for tokens in (query_at, at)]
+        elif isinstance(one, specs.SelectiveRotary):
+            if increments is None:
+                raise ValueError("[attention] angles must be given for selective, got None")
+            pairing, head_offset = "halves", 0
+            sums = increments.double().cumsum(1).transpose(1, 2)
+            angles = [x if x.shape[1] in (1, y.shape[1]) else
+                      x.repeat_interleave(y.shape[1] // x.shape[1], 1)
+                      for x, y in ((sums[:, :, sums.shape[2] - q.shape[2]:], q), (sums, k))]
+        elif "queries and keys" in one.enters:
+            raise ValueError("[attention] the encodings must have one rotation, "
+                             f"got {', '.join(two.kind for two in mixture)}")
+        first += len(one.parameters())
+    q, k = (_kernels.rotated(x, angle.cos(), angle.sin(), pairing, head_offset, True, False)
+            for x, angle in zip((q, k), angles, strict=True))
+    return q, k

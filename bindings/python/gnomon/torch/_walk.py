@@ -1,4 +1,4 @@
-"""Contextual positions and stick-breaking by operators of PyTorch, for _composed.py."""
+"""Weights, and sums along the rows of scores, by operators of PyTorch, for _composed.py."""
 
 from __future__ import annotations
 
@@ -75,3 +75,30 @@ def attend(sticks: specs.StickBreaking, scores: Tensor, v: Tensor,
     rests = torch.nn.functional.logsigmoid(-z).masked_fill(hidden, 0)
     weights = (z + _from_right(rests)).exp().masked_fill(hidden, 0)
     return torch.nn.functional.dropout(weights, dropout, dropout > 0) @ v, rests.sum(-1)
+
+
+def cumulative_bias(log_gates: Tensor, queries: int) -> Tensor:
+    """Returns the differences of cumulative log gates [B, H, S]: [B, H, T, S].
+
+    The rows of a sequence must be adjacent, since gates of all rows between two are summed. A gate
+    of -32768 hides all earlier keys; -infinity would give NaN.
+    """
+    sums = log_gates.clamp_min(-32768).cumsum(-1)
+    return sums[..., sums.shape[-1] - queries:, None] - sums[..., None, :]
+
+
+def softmax(scores: Tensor, v: Tensor, sinks: Tensor | None,
+            dropout: float) -> tuple[Tensor, Tensor]:
+    """Returns the weighted values and the log-sum-exp; zeros for a query that sees no key."""
+    most = scores.detach().amax(-1, keepdim=True)
+    if sinks is not None:
+        rows = sinks.to(scores.dtype).view(-1, 1, 1)
+        most = torch.maximum(most, rows.detach())
+    most = most.masked_fill(most == -math.inf, 0)
+    weights = (scores - most).exp()
+    total = weights.sum(-1, keepdim=True)
+    if sinks is not None:
+        total = total + (rows - most).exp()
+    weights = weights / total.masked_fill(total == 0, 1)
+    lse = (total.log() + most).squeeze(-1)
+    return torch.nn.functional.dropout(weights, dropout, dropout > 0) @ v, lse

@@ -352,7 +352,7 @@ def attend(q: Tensor, k: Tensor, v: Tensor, encoding: Any = None,
 
 
 def _with_log_gates(modify: ScoreMod | None, log_gates: Tensor, queries: int) -> ScoreMod:
-    """Adds the differences of cumulative log gates [B, H, S], as _composed.cumulative_bias."""
+    """Adds the differences of cumulative log gates [B, H, S], as _walk.cumulative_bias."""
     sums = log_gates.clamp_min(-32768).cumsum(-1)
     offset = sums.shape[-1] - queries
 
