@@ -319,11 +319,11 @@ class Plan:
     def has_relative(self) -> bool: ...
 
     @property
-    def stick_breaking(self) -> bool:
-        """Whether the weights are those of stick-breaking instead of a softmax."""
+    def changes_products(self) -> bool: ...
 
     @property
-    def changes_products(self) -> bool: ...
+    def stick_breaking(self) -> bool:
+        """Whether the weights are those of stick-breaking instead of a softmax."""
 
     @property
     def cosine(self) -> list[float]:
