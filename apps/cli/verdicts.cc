@@ -71,7 +71,7 @@ Verdict unique(const Findings& f) {
 
 Verdict distance(const Findings& f) {
   if (by_content(f))
-    return {"tokens", brief(f.shift),
+    return {"tokens", "",
             fmt::format("A shift of all positions changes outputs by at most {}, but scores of "
                         "one distance differ with the tokens.",
                         shown(f.shift))};
@@ -136,7 +136,8 @@ Verdict nearer(const Findings& f) {
   const double correlation = f.decay.rank_correlation;
   if (nowhere(f)) return {"no", "0", "The distance of a key has no effect on its score."};
   if (by_content(f))
-    return {"trained", "", "Whether nearer keys score higher depends on the tokens."};
+    return {f.matrices->random ? "trained" : "tokens", "",
+            "Whether nearer keys score higher depends on the tokens."};
   const std::string number =
       fmt::format("(rank correlation of score and distance {:.3f})", correlation);
   if (correlation <= -1 + rounding &&

@@ -53,6 +53,9 @@ TEST(Transformer, SharedWeightsDoNotDependOnTheScheme) {
 TEST(Transformer, EveryNameTrainsAndDependsOnItsParameters) {
   for (const auto& one : model::encodings()) {
     for (const Visibility visibility : {Visibility::causal, Visibility::bidirectional}) {
+      if (visibility == Visibility::bidirectional &&
+          model::properties(one.usual({32, 4, 32})).causal)
+        continue;
       Transformer model = made(std::string(one.name).c_str(), visibility);
       const at::Tensor logits = model->forward(bytes(), {.visibility = visibility});
       ASSERT_TRUE(logits.isfinite().all().item<bool>()) << one.name;

@@ -51,7 +51,7 @@ inline std::int64_t hidden_rows(const model::Mixture& mixture, std::int64_t quer
 // Grouped heads, unless each query head has angles of its own.
 inline std::int64_t key_heads_of(const model::Mixture& mixture) {
   for (const model::TermShape& one : model::token_terms(mixture))
-    if (one.name == "angles") return heads;
+    if (one.name == "angles" || one.name == "householder") return heads;
   return heads / 2;
 }
 // The visibilities for which an encoding is defined.

@@ -47,14 +47,15 @@ def assert_same_plan(got: gnomon.Plan, want: gnomon.Plan) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_plan_of_every_encoding_is_pickled(name: str) -> None:
+def test_a_plan_of_every_encoding_is_pickled(name: str, random_terms: Any) -> None:
     plan = lowered(name)
     made = pickle.loads(pickle.dumps(plan))
     assert_same_plan(made, plan)
     if not plan.gated and plan.table is None:
         q = numbers(1, 9, 2, 24)
-        np.testing.assert_array_equal(gnomon.attention(q, q, q, made),
-                                      gnomon.attention(q, q, q, plan))
+        terms = random_terms(gnomon.usual(name, width=48, heads=2, length=9), 1, 9)
+        np.testing.assert_array_equal(gnomon.attention(q, q, q, made, terms=terms),
+                                      gnomon.attention(q, q, q, plan, terms=terms))
 
 
 @pytest.mark.parametrize("tokens", [
@@ -109,7 +110,8 @@ def test_a_plan_of_lower_is_not_for_prepare() -> None:
 # -- tables of every rotary spec ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("name", ROTARY)
+@pytest.mark.parametrize("name", [one for one in ROTARY if not gnomon.usual(
+    one, width=48, heads=2, length=9).parameters()])
 @pytest.mark.parametrize("tokens", [9, np.array([[8, 0, 3], [1, 2, 3]])], ids=["count", "ids"])
 def test_a_table_has_the_rows_of_lower(name: str, tokens: Any) -> None:
     spec = gnomon.usual(name, width=48, heads=2, length=9)
