@@ -59,7 +59,7 @@ TEST(CheckSuffix, NamesTheSuffixesOfTheTask) {
     EXPECT_STREQ(
         error.what(),
         "[lab] with --task masked the suffix after @ in --encodings must be one of random, "
-        "got memory");
+        "drope, got memory");
   }
   for (const char* task : {"dialogue", "text"}) {
     settings.task = &find_task(task);

@@ -151,8 +151,12 @@ Candidate find_candidate(const std::string& name) {
 
 void check_suffix(const Candidate& candidate, const Settings& settings) {
   if (candidate.suffix.empty()) return;
-  const std::string allowed(settings.task->suffixes);
-  if (("," + allowed + ",").find("," + candidate.suffix + ",") == std::string::npos)
+  std::string allowed(settings.task->suffixes);
+  const bool found =
+      ("," + allowed + ",").find("," + candidate.suffix + ",") != std::string::npos;
+  for (auto at = allowed.find(','); at != std::string::npos; at = allowed.find(',', at + 2))
+    allowed.insert(at + 1, " ");
+  if (!found)
     refuse("lab",
            fmt::format("with --task {} the suffix after @ in --encodings must be {}{}",
                        settings.task->name, allowed.empty() ? "left out" : "one of ", allowed),

@@ -127,10 +127,12 @@ ModelDescription internal::describe(const Json& whole, const Subject& subject,
                                 : "";
   if (row && !row->refused.empty())
     object.fail("model_type " + *type + " is not read: " + std::string(row->refused) + parts);
-  if (!known &&
-      (row ? !parts.empty() || !has_layers(object) : !parts.empty() && !has_layers(object)))
+  const bool has_parts = row && !row->parts.empty();
+  if (!known && (has_parts ? !parts.empty() || !has_layers(object)
+                           : !parts.empty() && !has_layers(object)))
     object.fail("model_type " + type.value_or("(none)") +
-                (row ? " has no language model" : " is not known as a language model") + parts);
+                (has_parts ? " has no language model" : " is not known as a language model") +
+                parts);
 
   Reading r(object, options, *family);
   r.out.source = options.name;
