@@ -12,6 +12,7 @@
 
 #include "apps/cli/arguments.h"
 #include "apps/cli/command.h"
+#include "apps/cli/encoding_matrices.h"
 #include "apps/cli/graph_file.h"
 #include "apps/cli/output.h"
 #include "apps/cli/tensors.h"
@@ -60,19 +61,12 @@ struct BiasOptions {
   std::int64_t positions() const { return std::max(keys, offset + queries); }
 };
 
-// Whether the encoding acts by distance alone. Those for causal attention depend on the tokens
-// between query and key, and PoPE on the elements of both.
-bool acts_by_distance(const model::EncodingInfo& info) {
-  const model::Encoding usual = info.usual({128, 2, 16});
-  return !model::properties(usual).causal && !std::holds_alternative<Pope>(usual);
-}
-
 // The encodings that have a matrix, or rows to index.
 std::vector<const model::EncodingInfo*> kinds() {
   std::vector<const model::EncodingInfo*> all;
   for (const model::EncodingInfo& one : model::encodings())
     if (model::includes(one.enters, model::Place::scores | model::Place::keys_and_values) &&
-        acts_by_distance(one))
+        !depends_on_contents(one))
       all.push_back(&one);
   return all;
 }

@@ -20,7 +20,8 @@ plot::Figure draw_bias(const PlotOptions& o) {
   const int64_t length = o.length.value_or(128), count = o.heads.value_or(8);
   EncodingMatrices matrices = encoding_matrices(
       kind, {.width = count * 2, .heads = count, .trained = length, .length = length});
-  if (!model::includes(matrices.info->enters, model::Place::scores))
+  if (!model::includes(matrices.info->enters, model::Place::scores) ||
+      depends_on_contents(*matrices.info))
     refuse("plot", "KIND must be an encoding that adds a bias to the scores", kind);
   if (o.parameters) {
     if (model::parameters(matrices.encoding).size() != 1)

@@ -213,6 +213,11 @@ LayerPlan EncodingMatrices::lowered(const model::Window& window) const {
   return model::lower(encoding, window, values);
 }
 
+bool depends_on_contents(const model::EncodingInfo& info) {
+  const model::Encoding usual = info.usual({.width = 128, .heads = 2, .length = 16});
+  return model::properties(usual).causal || std::holds_alternative<Pope>(usual);
+}
+
 EncodingMatrices encoding_matrices(const std::string& name, const Setting& setting) {
   EncodingMatrices matrices;
   matrices.info = &model::find_encoding(name);

@@ -39,6 +39,11 @@ struct EncodingMatrices {
   LayerPlan lowered(const model::Window& window) const;
 };
 
+// Whether the terms of scores depend on contents, so that there is no bias to draw or to write:
+// encodings for causal attention depend on the tokens between query and key, and PoPE on the
+// elements of both.
+bool depends_on_contents(const model::EncodingInfo& info);
+
 EncodingMatrices encoding_matrices(const std::string& name, const Setting& setting);
 
 }  // namespace gnomon::cli

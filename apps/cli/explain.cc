@@ -34,19 +34,22 @@ Example: gnomon explain rotary
 )";
 
 // The first place of several is that of the drawing.
-std::string place_text(Place places) {
-  constexpr std::pair<Place, const char*> all[] = {
+std::string place_text(const model::EncodingInfo& info) {
+  const std::pair<Place, const char*> all[] = {
       {Place::nowhere, "nowhere: attention reads contents only"},
       {Place::embeddings, "a table is added to the token embeddings, before the first layer"},
       {Place::queries_and_keys, "queries and keys are rotated, in each layer"},
-      {Place::scores, "a bias is added to the scores, in each layer"},
+      {Place::scores,
+       depends_on_contents(info)
+           ? "scores depend on positions and contents of the tokens, in each layer"
+           : "a bias is added to the scores, in each layer"},
       {Place::keys_and_values,
        "vectors by distance are multiplied by queries, keys or attention weights, in each "
        "layer"},
       {Place::weights, "weights are made in another way than by a softmax, in each layer"}};
   std::string text;
   for (const auto& [place, description] : all)
-    if (model::includes(places, place))
+    if (model::includes(info.enters, place))
       text += (text.empty() ? "" : "; ") + std::string(description);
   return text;
 }
@@ -157,9 +160,9 @@ Cost cost_of(const EncodingMatrices& matrices) {
 }
 
 std::string drawing_command(const model::EncodingInfo& info) {
-  const char* what = model::includes(info.enters, Place::embeddings) ? "table"
-                     : info.enters == Place::scores                  ? "bias"
-                                                                     : "attention";
+  const char* what = model::includes(info.enters, Place::embeddings)              ? "table"
+                     : info.enters == Place::scores && !depends_on_contents(info) ? "bias"
+                                                                                  : "attention";
   return fmt::format("gnomon plot {0} {1} -o {1}.html", what, info.name);
 }
 
@@ -259,7 +262,7 @@ int run_explain(const ExplainOptions& o) {
     print_wrapped(formula.substr(0, end), fmt::format("{:<10}", name), std::string(14, ' '));
     formula.remove_prefix(std::min(end + 1, formula.size()));
   }
-  line("Position", place_text(info.enters));
+  line("Position", place_text(info));
   line("Source", info.source);
   line("Used by",
        info.users.empty() ? "no released model in the list of this program" : info.users);

@@ -20,7 +20,8 @@ TEST(Kernels, AgreeWithTheirOracles) {
     kernel.run();
     EXPECT_TRUE(maker.name.starts_with(kernel.name)) << maker.name;
     EXPECT_GT(kernel.work, 0) << maker.name;
-    if (kernel.name == "lower" || kernel.name == "beside" || kernel.name == "angles")
+    if (kernel.name == "lower" || kernel.name == "beside" ||
+        (kernel.name == "angles" && !kernel.detail.starts_with("rotate")))
       EXPECT_FALSE(kernel.error) << "tests/ has the oracles of " << kernel.name;
     else
       EXPECT_LE(kernel.error(), bound(kernel.detail)) << kernel.name << " " << kernel.detail;
