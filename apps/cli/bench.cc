@@ -26,11 +26,13 @@ constexpr const char* bench_help =
 
 Times the kernels whose names begin with NAME (default: all), at lengths from 1
 token to beyond the last cache: fill, table, add, fourier, projection, rotate
-(32 + 8 heads), decode, append, shift, rerotate, bias, attention (causal;
-'attention alibi', plain, t5, dense, decode), normalise, segment; encoding: a
+(32 + 8 heads), angles (of tokens), decode, append, shift, rerotate, bias,
+attention (causal; 'attention alibi', plain, t5, dense, decode), beside ('beside
+fox': an encoding beside plain attention), normalise, segment; encoding: a
 training step, by encoding ('encoding shaw'); lower: parameters to plan.
 Each alternates with its roof: the same bytes updated in place, written or read;
-for products, sgemm of OpenBLAS or oneDNN, whichever is faster.
+for products, sgemm of OpenBLAS or oneDNN, whichever is faster, or the call
+without the encoding.
 
 `share`: the rate of the kernel divided by the rate of the roof. `error`: the
 largest difference from an oracle in double on a sample (q and k in [-1, 1]:
@@ -158,7 +160,7 @@ void print_row(const bench::Kernel& kernel, const Json& result) {
   fmt::print(
       "{:<{}}{:>9}{:>13}{:>5.0f}%{:>6}{:>9}\n", detail, detail_width,
       duration(result.at("seconds")),
-      fmt::format("{:.1f} {}", rate, result.contains("bytes") ? "GB/s" : "Gflop/s"),
+      fmt::format("{:.{}f} {}", rate, rate < 100 ? 1 : 0, result.contains("bytes") ? "GB/s" : "Gflop/s"),
       100 * result.at("share").get<double>(),
       result["error"].is_null() ? "" : fmt::format("{:.0e}", result["error"].get<double>()),
       megabytes(result.at("extra_bytes")));

@@ -124,8 +124,9 @@ Kernel beside_kernel(const model::EncodingInfo& info, int64_t tokens, BesidePass
 std::vector<KernelMaker> beside_kernels(std::optional<int64_t> only) {
   std::vector<KernelMaker> all;
   for (const model::EncodingInfo& info : model::encodings()) {
+    const model::Encoding usual = info.usual({64, 1, 64});
     if (!model::includes(info.enters, model::Place::scores) &&
-        model::token_terms({info.usual({64, 1, 64})}).empty())
+        !model::properties(usual).causal && model::token_terms({usual}).empty())
       continue;
     for (const BesidePass pass : {BesidePass::forward, BesidePass::backward})
       all.push_back({"beside " + std::string(info.name), [&info, only, pass] {
