@@ -31,7 +31,7 @@ sinusoidal, learned, rotary, alibi, t5, shaw, transformer-xl.
 Properties that the definition of an encoding guarantees are tested: exit
 status 1 if one fails. "trained": the property depends on training.
 
-  --all         all encodings (gnomon list)
+  --all         all encodings (gnomon list); also KIND all
   --verbose     all numbers, and each tested property
   --json        all numbers and verdicts
   --width C  --heads H  --trained N  --length N    (128, 4, 128, 512)
@@ -155,7 +155,7 @@ std::vector<std::string> chosen(const CheckOptions& o) {
     if (std::find(names.begin(), names.end(), encoding) == names.end())
       names.emplace_back(encoding);
   };
-  if (o.all)
+  if (o.all || o.kinds == std::vector<std::string>{"all"})
     for (const auto& one : model::encodings()) add(one.name);
   else if (o.kinds.empty())
     for (const char* name : core) add(name);

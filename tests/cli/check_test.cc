@@ -84,7 +84,7 @@ TEST_F(Check, ADefaultFitsOneScreen) {
   for (const std::string& line : all) EXPECT_LE(columns(line), 80) << line;
   EXPECT_THAT(text, HasSubstr("\nalibi "));
   EXPECT_THAT(text, ContainsRegex("\nlearned +yes +no +ends 128 +trained +yes +yes +yes\n"));
-  for (const std::string& line : lines(done({"check", "--all"}))) EXPECT_LE(columns(line), 80);
+  for (const std::string& line : lines(done({"check", "all"}))) EXPECT_LE(columns(line), 80);
 }
 
 TEST_F(Check, BothEndsOfAPathAreAlike) {
