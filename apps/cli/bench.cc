@@ -24,20 +24,17 @@ constexpr const char* bench_help =
     R"(Usage: gnomon bench [NAME] [--tokens N] [--isa NAME] [--threads N] [--device D]
                     [--json]
 
-Times the kernels whose names begin with NAME (default: all), at lengths from 1
-token to beyond the last cache: fill, table, add, fourier, projection, rotate
-(32 + 8 heads), angles (of tokens), decode, append, shift, rerotate, bias,
-attention (causal; 'attention alibi', plain, t5, dense, decode), beside ('beside
-fox': an encoding beside plain attention), normalise, segment; encoding: a
-training step, by encoding ('encoding shaw'); lower: parameters to plan.
-Each alternates with its roof: the same bytes updated in place, written or read;
-for products, sgemm of OpenBLAS or oneDNN, whichever is faster, or the call
-without the encoding.
+Times the kernels whose names begin with NAME (default: all): fill, table, add,
+fourier, projection, rotate (32 + 8 heads), angles (of tokens), decode, append,
+shift, rerotate, bias, attention ('attention alibi', plain, t5, dense, decode),
+beside ('beside fox': attention with an encoding), normalise, segment, encoding
+('encoding shaw': a training step), lower (parameters to plan). Each alternates
+with its roof: the same bytes updated in place, written or read; for products,
+sgemm of OpenBLAS or oneDNN, whichever is faster, or the call without encoding.
 
 `share`: the rate of the kernel divided by the rate of the roof. `error`: the
 largest difference from an oracle in double on a sample (q and k in [-1, 1]:
-half an ulp of bf16 is up to 4e-3). `extra`: the memory that one call requires
-in addition to its arguments.
+half an ulp of bf16 is up to 4e-3). `extra`: the memory that one call requires.
 
   --tokens N    only this length
   --isa NAME    portable, sse4, avx2, avx512 or neon; all: every available one
@@ -160,7 +157,8 @@ void print_row(const bench::Kernel& kernel, const Json& result) {
   fmt::print(
       "{:<{}}{:>9}{:>13}{:>5.0f}%{:>6}{:>9}\n", detail, detail_width,
       duration(result.at("seconds")),
-      fmt::format("{:.{}f} {}", rate, rate < 100 ? 1 : 0, result.contains("bytes") ? "GB/s" : "Gflop/s"),
+      fmt::format("{:.{}f} {}", rate, rate < 100 ? 1 : 0,
+                  result.contains("bytes") ? "GB/s" : "Gflop/s"),
       100 * result.at("share").get<double>(),
       result["error"].is_null() ? "" : fmt::format("{:.0e}", result["error"].get<double>()),
       megabytes(result.at("extra_bytes")));

@@ -127,7 +127,8 @@ ModelDescription internal::describe(const Json& whole, const Subject& subject,
                                 : "";
   if (row && !row->refused.empty())
     object.fail("model_type " + *type + " is not read: " + std::string(row->refused) + parts);
-  const bool has_parts = row && (!row->parts.empty() || !row->language.empty());
+  const bool has_parts =
+      row && (!parts.empty() || !row->parts.empty() || !row->language.empty());
   if (!known && (has_parts ? !parts.empty() || !has_layers(object)
                            : !parts.empty() && !has_layers(object)))
     object.fail("model_type " + type.value_or("(none)") +
