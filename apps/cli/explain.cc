@@ -154,6 +154,14 @@ Cost cost_of(const EncodingMatrices& matrices) {
     cost.time = joined(cost.time, "three additions for each score");
     cost.memory = joined(cost.memory, "a gate for each token and head");
   }
+  if (plan.product == PairProduct::channel_gates) {
+    cost.time = joined(cost.time, "a gate for each element of a query or key, in blocks");
+    cost.memory = joined(cost.memory, "D gates for each token and head");
+  }
+  if (plan.product == PairProduct::householder) {
+    cost.time = joined(cost.time, "2D multiply-adds more for each score, and solves in blocks");
+    cost.memory = joined(cost.memory, "D elements and a factor for each token and key head");
+  }
   if (plan.gated) cost.time = joined(cost.time, "a gate for each query and head");
   if (cost.time.empty()) cost.time = cost.memory = "none";
   return cost;

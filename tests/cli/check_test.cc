@@ -209,6 +209,7 @@ TEST_F(Check, ExplainsEveryEncodingOnAScreen) {
     for (const char* part : {"\nFormula ", "\nPosition ", "\nSource ", "\nUsed by ", "\nCost ",
                              "\nPicture ", "\nDraw ", "\nPage "})
       EXPECT_THAT(text, HasSubstr(part)) << name;
+    EXPECT_EQ(text.find("time: none") != text.npos, name == "none") << text;
     // "gnomon plot bias alibi -o alibi.html" works.
     const std::size_t draw = text.find("\nDraw ") + 6;
     std::istringstream command(text.substr(draw, text.find('\n', draw) - draw));
