@@ -101,6 +101,7 @@ __all__ = [
     "select_keys",
     "set_threads",
     "threads",
+    "token_terms",
     "usual",
 ]
 __all__ += specs.attention.__all__
