@@ -194,12 +194,33 @@ ScaledFrequencies apply(const Rotary& rotary, const FrequencyFactors& s, std::in
               divided(rotary, [&](std::int64_t i) { return Real{s.factors[to_size(i)]}; })};
 }
 
+ScaledFrequencies apply(const Rotary& rotary, const ClippedScaling& s, std::int64_t) {
+  check_length("original_length", s.original_length);
+  const std::int64_t pairs = rotary.rotary_dim / 2;
+  std::int64_t clipped = s.clipped_pairs.value_or(0);
+  if (clipped < 0 || clipped > pairs)
+    refuse("scaling", "clipped_pairs must be 0 to " + std::to_string(pairs), clipped);
+  ScaledFrequencies scaled{.inv_freq = inverse_frequencies(rotary)};  // throws at once
+  const Real slow = two_pi / static_cast<Real>(s.original_length);
+  while (!s.clipped_pairs && clipped < pairs && frequency(rotary, pairs - 1 - clipped) < slow)
+    ++clipped;
+  for (std::int64_t m = 1; m < clipped; ++m) {
+    const std::int64_t i = pairs - clipped + m;
+    const Real half =
+        std::numbers::pi_v<Real> / 2 * static_cast<Real>(m) / static_cast<Real>(clipped - 1);
+    // (1 + cos x) / 2 = cos(x / 2)^2, without cancellation near 0.
+    const Real kept = m == clipped - 1 ? 0 : std::cos(half);
+    scaled.inv_freq[to_size(i)] = static_cast<double>(frequency(rotary, i) * kept * kept);
+  }
+  return scaled;
+}
+
 }  // namespace
 
 std::string_view name(const RopeScaling& scaling) noexcept {
-  static constexpr std::string_view names[] = {"none",    "linear",       "ntk",
-                                               "dynamic", "yarn",         "longrope",
-                                               "llama3",  "proportional", "factors"};
+  static constexpr std::string_view names[] = {"none",    "linear",   "ntk",    "dynamic",
+                                               "yarn",    "longrope", "llama3", "proportional",
+                                               "factors", "clipped"};
   static_assert(std::size(names) == std::variant_size_v<RopeScaling>);
   return names[scaling.index()];
 }

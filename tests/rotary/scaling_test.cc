@@ -51,6 +51,13 @@ Real yarn(const Rotary& r, const YarnScaling& s, int i) {
   return plain(r, i) / Real{s.factor} * (1 - extrapolation) + plain(r, i) * extrapolation;
 }
 
+// The released code: a raised cosine over the pairs, `theta = linspace(0, pi, count)`.
+Real clipped(const Rotary& r, int count, int i) {
+  const int m = i - (static_cast<int>(r.rotary_dim) / 2 - count);
+  if (m <= 0) return plain(r, i);
+  return m == count - 1 ? 0 : plain(r, i) * (1 + std::cos(pi * m / (count - 1))) / 2;
+}
+
 // Llama 3.1: by wavelength.
 Real llama3(const Rotary& r, const Llama3Scaling& s, int i) {
   const Real wave = 2 * pi / plain(r, i), original = Real(s.original_length);
@@ -136,6 +143,15 @@ std::vector<Case> cases() {
                  8192, [=](int i) { return i < 16 ? plain(llama, i) / 2 : 0; }});
   all.push_back({"factors", small, FrequencyFactors{ramp_of_factors(32, 1, 0.5)}, 8192,
                  [=](int i) { return plain(small, i) / (1 + 0.5L * i); }});
+  // The base of Qwen 3.5: 10 of 32 pairs have a period above the training length.
+  const Rotary qwen35{.rotary_dim = 64, .pairing = Pairing::halves, .base = 1e7};
+  all.push_back({"clipped", qwen35, ClippedScaling{.original_length = 262144}, 8192,
+                 [=](int i) { return clipped(qwen35, 10, i); }});
+  all.push_back({"clipped_pairs", llama,
+                 ClippedScaling{.original_length = 1, .clipped_pairs = 20}, 8192,
+                 [=](int i) { return clipped(llama, 20, i); }});
+  all.push_back({"clipped_one", llama, ClippedScaling{.original_length = 1, .clipped_pairs = 1},
+                 8192, [=](int i) { return plain(llama, i); }});
   return all;
 }
 
@@ -206,6 +222,7 @@ TEST(ScalingOfFactorOne, IsPlainRotaryToTheLastBit) {
         Llama3Scaling{1, 1, 4, 8192},
         ProportionalScaling{.rotated_pairs = dim / 2},
         FrequencyFactors{ones},
+        ClippedScaling{.original_length = 1, .clipped_pairs = 0},
     };
     static_assert(std::size(scalings) == std::variant_size_v<RopeScaling>);
     for (const RopeScaling& scaling : scalings)
@@ -260,6 +277,9 @@ TEST(ScalingErrors, NameTheFieldAndItsValue) {
             "[scaling] rotated_pairs must be 0 to 4, got 5");
   EXPECT_EQ(message(FrequencyFactors{}),
             "[scaling] factors must be one for each of 4 pairs, got 0");
+  EXPECT_EQ(message(ClippedScaling{}), "[scaling] original_length must be at least 1, got 0");
+  EXPECT_EQ(message(ClippedScaling{.original_length = 8, .clipped_pairs = 5}),
+            "[scaling] clipped_pairs must be 0 to 4, got 5");
 }
 
 // All pairs would take longer than anyone waits.
@@ -270,7 +290,8 @@ TEST(ScalingErrors, FrequenciesThatDoNotFitInMemoryAreRefusedAtOnce) {
         RopeScaling(DynamicNtkScaling{2, 8}),
         RopeScaling(YarnScaling{.factor = 2, .original_length = 8}),
         RopeScaling(Llama3Scaling{8, 1, 4, 8192}),
-        RopeScaling(ProportionalScaling{.rotated_pairs = 4})})
+        RopeScaling(ProportionalScaling{.rotated_pairs = 4}),
+        RopeScaling(ClippedScaling{.original_length = 8})})
     EXPECT_THROW(scaled_frequencies(rotary, scaling, 16), std::exception) << name(scaling);
 }
 

@@ -29,7 +29,7 @@ SCALINGS = {
     "none": "NoScaling", "linear": "LinearScaling", "ntk": "NtkScaling",
     "dynamic": "DynamicNtkScaling", "yarn": "YarnScaling", "longrope": "LongRopeScaling",
     "llama3": "Llama3Scaling", "proportional": "ProportionalScaling",
-    "factors": "FrequencyFactors",
+    "factors": "FrequencyFactors", "clipped": "ClippedScaling",
 }
 SCALING_FIELDS = {
     "none": [], "linear": ["factor"], "ntk": ["factor"], "dynamic": ["factor", "trained_length"],
@@ -39,6 +39,7 @@ SCALING_FIELDS = {
                  "short_factors", "long_factors"],
     "llama3": ["factor", "low_freq_factor", "high_freq_factor", "original_length"],
     "proportional": ["rotated_pairs", "factor"], "factors": ["factors"],
+    "clipped": ["original_length", "clipped_pairs"],
 }
 # Fields that only some settings of a spec require.
 OPTIONAL = {("fourier", "resolution"), ("fourier", "length"), ("cross-modal", "types")}

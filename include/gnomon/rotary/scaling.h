@@ -5,7 +5,8 @@
 //
 //   Chen et al. 2023, arXiv:2306.15595 (linear); bloc97 2023 and Peng et al. 2023,
 //   arXiv:2309.00071 (NTK-aware, dynamic NTK, YaRN); Ding et al. 2024, arXiv:2402.13753
-//   (LongRoPE); Llama 3.1's and Gemma 4's released code (Llama3Scaling, Proportional).
+//   (LongRoPE); Llama 3.1's and Gemma 4's released code (Llama3Scaling, Proportional); Li et
+//   al. 2026, arXiv:2602.05258 (ClippedScaling).
 //
 // Letters: R rotary dimension, i the pair, b the base, f_i = b^(-2i/R), L the declared length.
 // Every scaling with factor 1 (or factors 1) is bit-identical to plain rotary.
@@ -112,12 +113,24 @@ struct FrequencyFactors {
   bool operator==(const FrequencyFactors&) const = default;
 };
 
-using RopeScaling =
-    std::variant<NoScaling, LinearScaling, NtkScaling, DynamicNtkScaling, YarnScaling,
-                 LongRopeScaling, Llama3Scaling, ProportionalScaling, FrequencyFactors>;
+// Clipped: the n slowest pairs, i = R/2 - n + m with m = 0 to n - 1, have frequency
+// f_i (1 + cos(pi m / (n - 1))) / 2: unchanged at m = 0, and 0 for the slowest pair. If n = 1,
+// nothing changes. Scales are 1. The paper calls it CoPE; relative/cope.h is another encoding.
+struct ClippedScaling {
+  // Pairs with a period 2 pi / f_i greater than this length are clipped. At least 1.
+  std::int64_t original_length = 0;
+  // n, 0 to R/2, in place of that rule. The released code uses 20 of 64 for Llama 3.
+  std::optional<std::int64_t> clipped_pairs = {};
+  bool operator==(const ClippedScaling&) const = default;
+};
+
+using RopeScaling = std::variant<NoScaling, LinearScaling, NtkScaling, DynamicNtkScaling,
+                                 YarnScaling, LongRopeScaling, Llama3Scaling,
+                                 ProportionalScaling, FrequencyFactors, ClippedScaling>;
 
 // Returns the name of a scaling: "none", "linear", "ntk", "dynamic", "yarn", "longrope",
-// "llama3", "proportional" or "factors". Equal to Hugging Face's `rope_type` if it has one.
+// "llama3", "proportional", "factors" or "clipped". Equal to Hugging Face's `rope_type` if it
+// has one.
 std::string_view name(const RopeScaling& scaling) noexcept;
 
 // Scaled encoding at one declared length.

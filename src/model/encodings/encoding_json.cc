@@ -48,6 +48,9 @@ void fields(ProportionalScaling& s, auto&& v) {
   v("rotated_pairs", s.rotated_pairs), v("factor", s.factor);
 }
 void fields(FrequencyFactors& s, auto&& v) { v("factors", s.factors); }
+void fields(ClippedScaling& s, auto&& v) {
+  v("original_length", s.original_length), v("clipped_pairs", s.clipped_pairs);
+}
 
 template <typename T>
 constexpr bool is_optional = false;

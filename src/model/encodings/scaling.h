@@ -22,6 +22,18 @@ struct Entry<ScaledRotary> : EntryOf<ScaledRotary> {
              .rotary = {.rotary_dim = s.width / s.heads, .pairing = Pairing::halves},
              .scaling = YarnScaling{.factor = 4, .original_length = s.length},
              .length = 4 * s.length};
+       }},
+      {"rotary-clipped", "Rotary, clipped", "clipped RoPE, clipped rotary",
+       Place::queries_and_keys, Sharing::all_layers,
+       "rotary whose slowest pairs are slowed down to 0, for contexts beyond the training "
+       "length",
+       "f'_i = f_i (1 + cos(pi m / (n - 1))) / 2, i = R/2 - n + m, of n slow pairs",
+       "Li et al. 2026, arXiv:2602.05258", "rotary/scaling.md", "",
+       [](const Shape& s) -> Encoding {
+         return ScaledRotary{
+             .rotary = {.rotary_dim = s.width / s.heads, .pairing = Pairing::halves},
+             .scaling = ClippedScaling{.original_length = s.length},
+             .length = 4 * s.length};
        }}};
   static constexpr Properties properties = {.reversal = Effect::some, .shift = Effect::none};
   static void fields(ScaledRotary& s, auto&& v) {

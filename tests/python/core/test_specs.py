@@ -35,6 +35,7 @@ SCALINGS = {
     ),
     "proportional": gnomon.ProportionalScaling(rotated_pairs=1),
     "factors": gnomon.FrequencyFactors(factors=[1.0, 2.0]),
+    "clipped": gnomon.ClippedScaling(original_length=64, clipped_pairs=2),
 }
 
 
