@@ -316,7 +316,8 @@ gnomon_status gnomon_encoding_from_name(const char* name, int64_t width, int64_t
                                         int64_t length, int32_t reads, gnomon_encoding** out);
 gnomon_status gnomon_encoding_to_json(const gnomon_encoding* encoding, char** json);
 /* Lists the trained matrices of the encoding: [{"name": "buckets", "rows": 32, "columns": 8,
- * "initial_deviation": 0.02, "initial_mean": 0}]. Free json with gnomon_free. */
+ * "initial_deviation": 0.02, "initial_mean": 0}], and "initial", row by row, if a matrix does
+ * not begin with random values. Free json with gnomon_free. */
 gnomon_status gnomon_encoding_parameters(const gnomon_encoding* encoding, char** json);
 void gnomon_encoding_destroy(gnomon_encoding* encoding);
 

@@ -22,6 +22,10 @@ std::unique_ptr<Matrix> matrix(int64_t rows, int64_t columns) {
 // parameters that do not start at random, have their initial values.
 std::unique_ptr<Matrix> random_matrix(const model::Parameter& parameter, unsigned seed) {
   auto random = matrix(parameter.rows, parameter.columns);
+  if (!parameter.initial.empty()) {
+    std::copy(parameter.initial.begin(), parameter.initial.end(), random->values.begin());
+    return random;
+  }
   if (parameter.initial_deviation == 0 && parameter.initial_mean != 0) {
     std::fill(random->values.begin(), random->values.end(),
               static_cast<float>(parameter.initial_mean));
@@ -57,7 +61,7 @@ void from_table(EncodingMatrices& matrices, const EmbeddingTable& table, int64_t
     }
 }
 
-// q(i) . k(j) of [T, 1, D].
+// q(i) . k(j) of the first head of [T, H, D].
 void put_products(EncodingMatrices& matrices, const Tensor<float, 3>& q,
                   const Tensor<float, 3>& k, int64_t trained) {
   for (int64_t i = 0; i < trained; ++i)
@@ -88,23 +92,44 @@ void from_rotary(EncodingMatrices& matrices, const RotaryTable& queries,
   put_products(matrices, q, k, trained);
 }
 
-// Like from_rotation above, for LayerPlan::query_rotations. A row of the table has the cos and
-// sin of the first rotation of queries.
+// cos and sin of the angles of the first head, [T, R].
+std::unique_ptr<Matrix> cos_sin_of(const HeadAngles& angles) {
+  const HeadFrequencies& f = angles.frequencies();
+  const int64_t pairs = f.rotary_dim() / 2;
+  std::vector<double> row(static_cast<std::size_t>(f.heads * pairs));
+  auto table = matrix(angles.tokens(), 2 * pairs);
+  for (int64_t t = 0; t < angles.tokens(); ++t) {
+    angles.angles(0, t, 1, row);
+    for (int64_t i = 0; i < pairs; ++i) {
+      table->view(t, i) = static_cast<float>(std::cos(row[static_cast<std::size_t>(i)]));
+      table->view(t, pairs + i) =
+          static_cast<float>(std::sin(row[static_cast<std::size_t>(i)]));
+    }
+  }
+  return table;
+}
+template <typename Table>
+std::unique_ptr<Matrix> cos_sin_of(const Table& rotation) {
+  const auto cos = rotation.cos(), sin = rotation.sin();
+  const int64_t numbers = cos.extent(2);
+  auto table = matrix(rotation.tokens(), 2 * numbers);
+  for (int64_t t = 0; t < rotation.tokens(); ++t)
+    for (int64_t i = 0; i < numbers; ++i) {
+      table->view(t, i) = cos(0, t, i);
+      table->view(t, numbers + i) = sin(0, t, i);
+    }
+  return table;
+}
+
+// Like from_rotary above, for LayerPlan::query_rotations. A row of the table has the cos and
+// sin of the first rotation of queries, scores are those of the first head.
 void from_rotations(EncodingMatrices& matrices, const LayerPlan& lowered, int64_t size,
                     int64_t trained) {
-  std::visit(
-      [&](const auto& table) {
-        const auto cos = table.cos(), sin = table.sin();
-        const int64_t numbers = cos.extent(2);
-        matrices.table = matrix(matrices.positions, 2 * numbers);
-        for (int64_t t = 0; t < matrices.positions; ++t)
-          for (int64_t i = 0; i < numbers; ++i) {
-            matrices.table->view(t, i) = cos(0, t, i);
-            matrices.table->view(t, numbers + i) = sin(0, t, i);
-          }
-      },
-      lowered.query_rotations.front());
-  Tensor<float, 3> q({matrices.positions, 1, size}), k({matrices.positions, 1, size});
+  matrices.table = std::visit([](const auto& one) { return cos_sin_of(one); },
+                              lowered.query_rotations.front());
+  const HeadAngles* const angles = head_angles(lowered.query_rotations);
+  const int64_t heads = angles ? angles->frequencies().heads : 1;
+  Tensor<float, 3> q({matrices.positions, heads, size}), k({matrices.positions, heads, size});
   for (auto [x, rotations] :
        {std::pair(&q, &lowered.query_rotations), std::pair(&k, &lowered.key_rotations)}) {
     std::fill(x->values.begin(), x->values.end(), 1.0f);

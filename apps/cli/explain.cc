@@ -117,7 +117,10 @@ Cost cost_of(const EncodingMatrices& matrices) {
     cost.time = "a row of the table and C additions for each token";
     cost.memory = "C numbers for each token";
   }
-  if (plan.query_rotary || !plan.query_rotations.empty()) {
+  if (head_angles(plan.query_rotations)) {
+    cost.time = joined(cost.time, "cos, sin and a rotation for each pair of a query or key");
+    cost.memory = joined(cost.memory, "R/2 frequencies for each head and axis");
+  } else if (plan.query_rotary || !plan.query_rotations.empty()) {
     cost.time =
         joined(cost.time, "4 multiplications and 2 additions for each pair of a query or key");
     cost.memory = joined(cost.memory, "cos and sin, R numbers for each position");

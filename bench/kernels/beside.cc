@@ -2,9 +2,12 @@
 // call, so the share is the time of plain attention divided by that of the encoding.
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 #include <memory>
 #include <random>
+#include <type_traits>
+#include <variant>
 
 #include "bench/kernels/blocks.h"
 #include "bench/kernels/kernels.h"
@@ -31,7 +34,8 @@ class BesideCall {
     const std::array<std::ptrdiff_t, 4> shape{1, tokens, beside_heads, beside_size};
     q_ = random_block<float, 4>(shape, 1), k_ = random_block<float, 4>(shape, 2);
     v_ = random_block<float, 4>(shape, 3), out_grad_ = random_block<float, 4>(shape, 4);
-    for (auto* one : {&out_, &q_grad_, &k_grad_, &v_grad_}) *one = zeros<float, 4>(shape);
+    for (auto* one : {&turned_q_, &turned_k_, &out_, &q_grad_, &k_grad_, &v_grad_})
+      *one = zeros<float, 4>(shape);
     lse_ = zeros<float, 3>({1, beside_heads, tokens});
     std::mt19937_64 engine(6);
     std::vector<Shared<float, 2>> parameters;
@@ -41,10 +45,14 @@ class BesideCall {
       std::normal_distribution<double> normal(one.initial_mean, one.initial_deviation);
       for (int64_t i = 0; i < one.rows * one.columns; ++i)
         parameters.back()->data[at(i)] =
-            static_cast<float>(one.initial_deviation > 0 ? normal(engine) : one.initial_mean);
+            !one.initial.empty()
+                ? one.initial[at(i)]
+                : static_cast<float>(one.initial_deviation > 0 ? normal(engine)
+                                                               : one.initial_mean);
       values.push_back(parameters.back()->view);
     }
-    plan_ = model::lower(encoding_, {.queries = tokens, .keys = tokens, .ids = {}}, values);
+    window_ = {.queries = tokens, .keys = tokens, .ids = {}};
+    plan_ = model::lower(encoding_, window_, values);
     plan_.mask.visibility = plain_.mask.visibility = Visibility::causal;
     if (!terms_.arrays.empty()) {
       const auto x = random_block<float, 3>({1, tokens, beside_heads * beside_size}, 5);
@@ -54,22 +62,29 @@ class BesideCall {
   }
 
   void forward() {
-    attention({q_->view, k_->view, v_->view, {}, {}, terms_.terms<ConstTensor>()}, plan_,
-              out_->view, lse_->view);
+    if (!plan_.query_rotations.empty()) {
+      std::copy_n(q_->view.data(), q_->view.size(), turned_q_->view.data());
+      std::copy_n(k_->view.data(), k_->view.size(), turned_k_->view.data());
+      prepare(plan_, turned_q_->view, turned_k_->view);
+    }
+    attention(input(), plan_, out_->view, lse_->view);
   }
   void plain_forward() {
     attention({q_->view, k_->view, v_->view}, plain_, out_->view, lse_->view);
   }
   void backward() {
     forward_once(kind_, 1);
-    attention_backward({q_->view, k_->view, v_->view, {}, {}, terms_.terms<ConstTensor>()},
-                       plan_, out_->view, lse_->view, out_grad_->view,
+    attention_backward(input(), plan_, out_->view, lse_->view, out_grad_->view,
                        {.q = q_grad_->view,
                         .k = k_grad_->view,
                         .v = v_grad_->view,
                         .bias = &bias_,
                         .relative = &relative_,
                         .terms = term_grads_.terms<Tensor>()});
+    model::frequencies_gradient(plan_, window_, input().q, q_grad_->view, input().k,
+                                k_grad_->view);
+    rotate_back(plan_.query_rotations, q_grad_->view);
+    rotate_back(plan_.key_rotations, k_grad_->view);
   }
   void plain_backward() {
     forward_once(kind_, 2);
@@ -79,6 +94,24 @@ class BesideCall {
   }
 
  private:
+  AttentionInput input() const {
+    const bool turned = !plan_.query_rotations.empty();
+    return {.q = (turned ? turned_q_ : q_)->view,
+            .k = (turned ? turned_k_ : k_)->view,
+            .v = v_->view,
+            .terms = terms_.terms<ConstTensor>()};
+  }
+  static void rotate_back(const std::vector<HeadRotation>& rotations, View<float, 4> grad) {
+    for (const HeadRotation& one : rotations)  // at most one
+      std::visit(
+          [&]<typename Table>(const Table& table) {
+            if constexpr (std::is_same_v<Table, Vjepa2Table>)
+              rotate_backward(grad, table);
+            else
+              rotate(grad, table, Direction::inverse);
+          },
+          one);
+  }
   // The results of the forward pass that the backward pass reads.
   void forward_once(int& kind, int wanted) {
     if (kind == wanted) return;
@@ -87,10 +120,12 @@ class BesideCall {
   }
 
   model::Encoding encoding_;
-  TermArrays terms_, term_grads_;
+  mutable TermArrays terms_;  // its tensors are not constant
+  TermArrays term_grads_;
+  model::Window window_;
   LayerPlan plan_;
   AttentionPlan plain_;
-  Shared<float, 4> q_, k_, v_, out_, out_grad_, q_grad_, k_grad_, v_grad_;
+  Shared<float, 4> q_, k_, v_, turned_q_, turned_k_, out_, out_grad_, q_grad_, k_grad_, v_grad_;
   Shared<float, 3> lse_;
   BiasGradient bias_;
   RelativeGradient relative_;
@@ -120,12 +155,14 @@ Kernel beside_kernel(const model::EncodingInfo& info, int64_t tokens, BesidePass
 
 }  // namespace
 
-// The encodings that change attention itself, not only the rows or the scores before it.
+// The encodings that change attention itself, and rotations without a table for all heads.
 std::vector<KernelMaker> beside_kernels(std::optional<int64_t> only) {
   std::vector<KernelMaker> all;
   for (const model::EncodingInfo& info : model::encodings()) {
     const model::Encoding usual = info.usual({64, 1, 64});
-    if (!model::includes(info.enters, model::Place::scores) &&
+    const bool rotation = model::includes(info.enters, model::Place::queries_and_keys) &&
+                          !model::rotary_frequencies(usual);
+    if (!rotation && !model::includes(info.enters, model::Place::scores) &&
         !model::properties(usual).causal && model::token_terms({usual}).empty())
       continue;
     for (const BesidePass pass : {BesidePass::forward, BesidePass::backward})

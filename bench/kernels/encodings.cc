@@ -52,7 +52,10 @@ class EncodingCall {
       std::normal_distribution<double> normal(one.initial_mean, one.initial_deviation);
       for (int64_t i = 0; i < one.rows * one.columns; ++i)
         parameters_.back()->data[at(i)] =
-            static_cast<float>(one.initial_deviation > 0 ? normal(engine) : one.initial_mean);
+            !one.initial.empty()
+                ? one.initial[at(i)]
+                : static_cast<float>(one.initial_deviation > 0 ? normal(engine)
+                                                               : one.initial_mean);
       values_.push_back(parameters_.back()->view);
       grads_.push_back(gradients_.back()->view);
     }
@@ -145,7 +148,8 @@ class EncodingCall {
     return lowered.cosine.empty() ? softmax_scale(size) * lowered.softmax.factor : 1;
   }
 
-  static void rotate_back(View<float, 4> grad, const RotaryTable& table) {
+  template <typename Table>
+  static void rotate_back(View<float, 4> grad, const Table& table) {
     rotate(grad, table, Direction::inverse);
   }
   static void rotate_back(View<float, 4> grad, const Vjepa2Table& table) {
@@ -164,7 +168,7 @@ class EncodingCall {
   }
 
   // Rotates a head in double, by the cos and sin of a V-JEPA 2 table.
-  static void rotate_head(const Vjepa2Table& table, int64_t token, double* head) {
+  static void rotate_head(const Vjepa2Table& table, int64_t token, int64_t, double* head) {
     for (int64_t e = 0; e < table.cos().extent(2); e += 2) {
       const double a = head[e], b = head[e + 1];
       head[e] = a * double{table.cos()(0, token, e)} - b * double{table.sin()(0, token, e)};
@@ -172,16 +176,30 @@ class EncodingCall {
           b * double{table.cos()(0, token, e + 1)} + a * double{table.sin()(0, token, e + 1)};
     }
   }
-  static void rotate_head(const RotaryTable& table, int64_t token, double* head) {
+  static void rotate_head(const RotaryTable& table, int64_t token, int64_t, double* head) {
     const int64_t pairs = table.cos().extent(2), first = table.frequencies().head_offset;
-    const bool halves = table.frequencies().pairing == Pairing::halves;
+    for (int64_t p = 0; p < pairs; ++p)
+      rotate_pair(head + first, p, pairs, table.frequencies().pairing, table.cos()(0, token, p),
+                  table.sin()(0, token, p));
+  }
+  static void rotate_head(const HeadAngles& angles, int64_t token, int64_t h, double* head) {
+    const HeadFrequencies& f = angles.frequencies();
+    const int64_t pairs = f.rotary_dim() / 2;
     for (int64_t p = 0; p < pairs; ++p) {
-      double& a = head[first + (halves ? p : 2 * p)];
-      double& b = head[first + (halves ? p + pairs : 2 * p + 1)];
-      const double cos = table.cos()(0, token, p), sin = table.sin()(0, token, p);
-      const double turned = a * cos - b * sin;
-      b = a * sin + b * cos, a = turned;
+      double u = f.phases.empty() ? 0 : f.phases[at(h)];
+      for (int64_t a = 0; a < f.axes; ++a)
+        u += static_cast<double>(angles.axes()[at(a)].ids[at(token)]) *
+             f.inv_freq[at((h * f.axes + a) * pairs + p)];
+      rotate_pair(head + f.head_offset, p, pairs, f.pairing, std::cos(u), std::sin(u));
     }
+  }
+  static void rotate_pair(double* head, int64_t p, int64_t pairs, Pairing pairing, double cos,
+                          double sin) {
+    const bool halves = pairing == Pairing::halves;
+    double& a = head[halves ? p : 2 * p];
+    double& b = head[halves ? p + pairs : 2 * p + 1];
+    const double turned = a * cos - b * sin;
+    b = a * sin + b * cos, a = turned;
   }
 
   // A head vector after rotations and norms.
@@ -195,14 +213,14 @@ class EncodingCall {
     for (int64_t h = 0; h < heads; ++h) {
       double* const head = row.data() + h * size;
       for (const HeadRotation& one : rotations)
-        std::visit([&](const auto& table) { rotate_head(table, token, head); }, one);
+        std::visit([&](const auto& table) { rotate_head(table, token, h, head); }, one);
       if (normed) {
         double square = 0;
         for (int64_t d = 0; d < size; ++d) square += head[d] * head[d];
         const double scale = (scales.empty() ? 1 : scales[at(h)]) / std::sqrt(square);
         for (int64_t d = 0; d < size; ++d) head[d] *= scale;
       }
-      if (table) rotate_head(*table, token, head);
+      if (table) rotate_head(*table, token, h, head);
     }
     return row;
   }

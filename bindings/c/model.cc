@@ -44,12 +44,14 @@ void give(const std::string& text, char** out) {
 
 std::string json_of(const std::vector<model::Parameter>& parameters) {
   auto all = gnomon::internal::OrderedJson::array();
-  for (const model::Parameter& one : parameters)
+  for (const model::Parameter& one : parameters) {
     all.push_back({{"name", one.name},
                    {"rows", one.rows},
                    {"columns", one.columns},
                    {"initial_deviation", one.initial_deviation},
                    {"initial_mean", one.initial_mean}});
+    if (!one.initial.empty()) all.back()["initial"] = one.initial;
+  }
   return all.dump();
 }
 
@@ -164,7 +166,9 @@ gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
   return guarded([&] {
     const gnomon::model::Encoding& of = given("encoding", encoding).encoding;
     const std::size_t parameters = gnomon::model::parameters(of).size();
-    if (std::holds_alternative<gnomon::RotaryLearned>(of))
+    if (std::holds_alternative<gnomon::RotaryLearned>(of) ||
+        std::holds_alternative<gnomon::RotaryMixed>(of) ||
+        std::holds_alternative<gnomon::ComRope>(of))
       gnomon::refuse("c", "the C API has no gradient of trained frequencies",
                      gnomon::model::info(of).name);
     gnomon::model::LayerGradient lowered;

@@ -42,7 +42,8 @@ void rotate_all(const std::vector<HeadRotation>& rotations, const Tensor& x) {
   for (const HeadRotation& one : rotations)
     std::visit([&](const auto& table) { rotate(x, table); }, one);
 }
-void rotate_back(const RotaryTable& table, const Tensor& grad) {
+template <typename Table>
+void rotate_back(const Table& table, const Tensor& grad) {
   rotate(grad, table, Direction::inverse);
 }
 void rotate_back(const Vjepa2Table& table, const Tensor& grad) { rotate_backward(grad, table); }

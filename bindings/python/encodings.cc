@@ -38,9 +38,12 @@ nb::dict info_of(const model::EncodingInfo& info) {
 
 nb::list parameters_of(const std::vector<model::Parameter>& parameters) {
   nb::list all;
-  for (const model::Parameter& one : parameters)
+  for (const model::Parameter& one : parameters) {
+    nb::object initial = nb::none();
+    if (!one.initial.empty()) initial = nb::tuple(nb::cast(one.initial));
     all.append(nb::make_tuple(one.name, one.rows, one.columns, one.initial_mean,
-                              one.initial_deviation));
+                              one.initial_deviation, initial));
+  }
   return all;
 }
 

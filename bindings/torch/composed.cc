@@ -2,6 +2,7 @@
 #include <limits>
 #include <optional>
 #include <set>
+#include <type_traits>
 #include <variant>
 
 #include "bindings/torch/forms.h"
@@ -146,6 +147,29 @@ at::Tensor rotated_by(const at::Tensor& angles, at::ScalarType rounded,
                  3);
 }
 
+// Rotates x [B, T, H, D] by frequencies of heads. trained: the frequencies [H A R/2], or not
+// defined: those of `angles`.
+at::Tensor rotated_by_heads(const HeadAngles& angles, const at::Tensor& trained,
+                            const at::Tensor& x) {
+  const HeadFrequencies& f = angles.frequencies();
+  const auto on_device = x.options().dtype(at::kDouble);
+  const at::Tensor rates = (trained.defined() ? trained : at::tensor(f.inv_freq, at::kDouble))
+                               .to(on_device)
+                               .view({f.heads, f.axes, f.rotary_dim() / 2});
+  at::Tensor all = f.phases.empty()
+                       ? at::zeros({1, 1}, on_device)
+                       : at::tensor(f.phases, at::kDouble).to(on_device).unsqueeze(1);
+  for (std::int64_t a = 0; a < f.axes; ++a) {
+    const std::vector<std::int64_t>& ids = angles.axes()[static_cast<std::size_t>(a)].ids;
+    const at::Tensor positions =
+        at::tensor(ids, at::kLong).to(on_device).view({angles.batch(), angles.tokens(), 1, 1});
+    all = all + positions * rates.select(1, a);
+  }
+  return rotated_by(
+      all, x.scalar_type(),
+      {.rotary_dim = f.rotary_dim(), .pairing = f.pairing, .head_offset = f.head_offset}, x);
+}
+
 // Queries and keys in polar form [B, T, H, 2 D]. phases: [H, D], or not defined for keys.
 at::Tensor to_polar(const at::Tensor& x, const at::Tensor& phases) {
   const at::Tensor magnitudes = at::softplus(x);
@@ -200,8 +224,11 @@ at::Tensor attend_by_operators(const Setting& setting,
   at::Tensor q = without_padding(in.q, query_tokens, window.batch),
              k = without_padding(in.k.to(q.scalar_type()), key_tokens, window.batch);
   const at::Tensor v = without_padding(in.v.to(q.scalar_type()), key_tokens, window.batch);
-  const auto rotate = [&](const at::Tensor& x, const auto& table) {
-    return rotated(x, {&table, numbers.plan});
+  const auto rotate = [&]<typename Table>(const at::Tensor& x, const Table& table) {
+    if constexpr (std::is_same_v<Table, HeadAngles>)
+      return rotated_by_heads(table, numbers.frequencies, x);
+    else
+      return rotated(x, {&table, numbers.plan});
   };
   const auto rotate_by_each = [&](at::Tensor x, const std::vector<HeadRotation>& rotations) {
     for (const HeadRotation& one : rotations)
@@ -233,7 +260,7 @@ at::Tensor attend_by_operators(const Setting& setting,
     q = to_polar(q, there(numbers.phases));
     k = to_polar(k, {});
   }
-  if (numbers.frequencies.defined()) {
+  if (numbers.frequencies.defined() && lowered.query_rotary) {
     const RotaryFrequencies& frequencies = lowered.query_rotary->frequencies();
     const TokenRotation rotation{.rotary_dim = frequencies.rotary_dim(),
                                  .pairing = frequencies.pairing,

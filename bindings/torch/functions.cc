@@ -68,7 +68,8 @@ at::Tensor rotated(const at::Tensor& x, const Rotations& rotations) {
 }
 
 // The gradients of one rotation.
-void rotated_backward(const at::Tensor& grad, const RotaryTable& table) {
+template <typename Table>
+void rotated_backward(const at::Tensor& grad, const Table& table) {
   rotate(tensor(grad), table, Direction::inverse);
 }
 void rotated_backward(const at::Tensor& grad, const Vjepa2Table& table) {

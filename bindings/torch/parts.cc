@@ -109,8 +109,8 @@ variable_list tensors_of(const LayerPlan& lowered) {
   if (const auto& one = relative.contextual)
     all.push_back(tensor_of(one->values, {one->heads, one->positions(), one->head_dim}));
   if (!lowered.cosine.empty()) all.push_back(tensor_of(lowered.cosine, {-1}));
-  if (lowered.trained_frequencies)
-    all.push_back(tensor_of(lowered.query_rotary->frequencies().inv_freq, {-1}));
+  if (const auto trained = trained_values(lowered); !trained.empty())
+    all.push_back(tensor_of({trained.begin(), trained.end()}, {-1}));
   if (const auto& polar = lowered.polar)
     all.push_back(tensor_of(polar->phases, {polar->heads, polar->head_dim}));
   return all;

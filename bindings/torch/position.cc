@@ -61,8 +61,12 @@ void PositionEncodingImpl::reset() {
   for (const model::Parameter& one : model::parameters(mixture_)) {
     std::string name = one.name;
     std::replace(name.begin(), name.end(), '.', '_');  // LibTorch does not allow dots in names
-    register_parameter(name, at::empty({one.rows, one.columns})
-                                 .normal_(one.initial_mean, one.initial_deviation, generator));
+    at::Tensor matrix = at::empty({one.rows, one.columns});
+    if (one.initial.empty())
+      matrix.normal_(one.initial_mean, one.initial_deviation, generator);
+    else
+      std::copy(one.initial.begin(), one.initial.end(), matrix.data_ptr<float>());
+    register_parameter(name, std::move(matrix));
   }
 }
 

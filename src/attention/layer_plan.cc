@@ -69,6 +69,20 @@ void rotate_by_terms(const LayerPlan& plan, const TokenTerms& terms, const Tenso
 
 }  // namespace
 
+const HeadAngles* head_angles(const std::vector<HeadRotation>& rotations) noexcept {
+  for (const HeadRotation& one : rotations)
+    if (const auto* angles = std::get_if<HeadAngles>(&one)) return angles;
+  return nullptr;
+}
+
+std::span<const double> trained_values(const LayerPlan& plan) noexcept {
+  if (!plan.trained_frequencies) return {};
+  if (plan.query_rotary) return plan.query_rotary->frequencies().inv_freq;
+  const HeadAngles* const angles = head_angles(plan.query_rotations);
+  if (angles) return angles->frequencies().inv_freq;
+  return {};
+}
+
 void add_position(const LayerPlan& plan, const Tensor& x) {
   if (plan.table && !plan.table_in_layers) add_rows(*plan.table, x);
 }

@@ -206,7 +206,9 @@ def scaling_class(core, kind, name):
     for field in SCALING_FIELDS[kind]:
         default = known.get(field)
         if default is None:
-            fields.append((field, "float | None", "None"))
+            whole = any(f"std::optional<std::int64_t> {field} " in text
+                        for text in HEADERS.values())
+            fields.append((field, "int | None" if whole else "float | None", "None"))
         elif isinstance(default, list):
             fields.append((field, "tuple[float, ...]", None))
         elif isinstance(default, str):

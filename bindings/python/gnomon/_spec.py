@@ -20,13 +20,17 @@ SCALINGS: dict[str, type[Scaling]] = {}
 
 
 class Parameter(NamedTuple):
-    """A trained matrix of an encoding, [rows, columns], and its initial normal distribution."""
+    """A trained matrix of an encoding, [rows, columns], and its initial normal distribution.
+
+    initial: initial values, row by row, in place of random ones.
+    """
 
     name: str
     rows: int
     columns: int
     initial_mean: float
     initial_deviation: float
+    initial: tuple[float, ...] | None = None
 
 
 def plain(value: Any) -> Any:

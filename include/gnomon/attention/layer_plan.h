@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <variant>
 #include <vector>
 
@@ -25,6 +26,7 @@
 #include "gnomon/attention/token_terms.h"
 #include "gnomon/embedding/table.h"
 #include "gnomon/position/positions.h"
+#include "gnomon/rotary/head_angles.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/temperature.h"
 #include "gnomon/rotary/token_angles.h"
@@ -37,7 +39,7 @@ namespace gnomon {
 enum class NormOrder { before_rotation = 1, after_rotation };
 
 // A rotation of heads that `prepare` applies.
-using HeadRotation = std::variant<RotaryTable, Vjepa2Table>;
+using HeadRotation = std::variant<RotaryTable, Vjepa2Table, HeadAngles>;
 
 // A norm of q, k or v with its weights and biases, [1 or H, D] each. Empty: weights of 1,
 // biases of 0.
@@ -71,8 +73,9 @@ struct LayerPlan : AttentionPlan {
   // Rotates the layer's input [B, T, H, D], head by head, before its projection to q and k
   // (Conformer).
   std::optional<RotaryTable> hidden_rotary = {};
-  // True if the frequencies of query_rotary are trained. Their gradient is that of
-  // frequencies_backward, of queries and of keys: rotated or not, with gradients likewise.
+  // True if the frequencies of query_rotary, or of the HeadAngles of the rotations below, are
+  // trained: trained_values. Their gradient is that of frequencies_backward, of queries and of
+  // keys: rotated or not, with gradients likewise.
   bool trained_frequencies = false;
   // Rotations of queries and keys by `prepare`, in this order.
   std::vector<HeadRotation> query_rotations = {}, key_rotations = {};
@@ -95,6 +98,11 @@ struct LayerPlan : AttentionPlan {
   // Owns the data of a DenseBias of the plan.
   std::shared_ptr<const std::vector<float>> dense = {};
 };
+
+// Returns the frequencies that are trained: [R/2], or [H, A, R/2] of HeadAngles; empty if none.
+std::span<const double> trained_values(const LayerPlan& plan) noexcept;
+// Returns the HeadAngles among rotations, or null.
+const HeadAngles* head_angles(const std::vector<HeadRotation>& rotations) noexcept;
 
 // Adds the table to x[b, t], if the plan adds a table to the embeddings. x: [B, T, C], any
 // strides, C contiguous. Call it once, before the first layer.

@@ -60,8 +60,12 @@
 #include "gnomon/relative/shaw.h"
 #include "gnomon/relative/transformer_xl.h"
 #include "gnomon/rotary/axial.h"
+#include "gnomon/rotary/comrope.h"
+#include "gnomon/rotary/contextual.h"
 #include "gnomon/rotary/learned.h"
+#include "gnomon/rotary/mixed.h"
 #include "gnomon/rotary/mrope.h"
+#include "gnomon/rotary/plus_plus.h"
 #include "gnomon/rotary/pope.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/scaling.h"
@@ -82,9 +86,10 @@ using Encoding =
     std::variant<NoPosition, Index, Sinusoidal, UniversalTransformer, Learned, AxialLearned,
                  FourierLine, LearnedFourier, DetrPage, SinusoidalGrid, SinusoidalVideo,
                  CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
-                 AxialRotary, MRope, Vjepa2, XPos, Pope, RotaryLearned, SelectiveRotary, Alibi,
-                 T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm,
-                 Fox, Wall, PathAttention, StickBreaking, LayoutBias, Graphormer, Shaw,
+                 AxialRotary, MRope, Vjepa2, XPos, RotaryPlusPlus, Pope, RotaryLearned,
+                 RotaryMixed, ComRope, SelectiveRotary, RotaryContextual, Alibi, T5Bias,
+                 ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm, Fox,
+                 Wall, PathAttention, StickBreaking, LayoutBias, Graphormer, Shaw,
                  TransformerXl, Deberta, Cope, Decomposed, RelativeLogits>;
 
 // Sizes of a Transformer that an encoding may depend on.
@@ -201,6 +206,7 @@ struct Parameter {
   std::string path = {};                 // empty: `name`
   std::vector<std::int64_t> shape = {};  // empty: [rows, columns]
   bool transposed = false;               // the matrix is the transpose of the stored tensor
+  std::vector<float> initial = {};  // [rows, columns] in place of random values; empty: random
 };
 std::vector<Parameter> parameters(const Encoding& encoding);
 // Returns the parameters of all encodings, in the order of the mixture. If the mixture has more
@@ -266,7 +272,7 @@ struct LayerGradient {
   BiasGradient bias = {};
   RelativeGradient relative = {};
   std::vector<double> cosine = {};       // [H]
-  std::vector<double> frequencies = {};  // [R/2], if the plan has trained_frequencies
+  std::vector<double> frequencies = {};  // as trained_values of the plan
   std::vector<double> phases = {};       // [H, D], of a polar form
 };
 // Adds the gradients of the parameters to `grads`, which has the shapes of `values`. `values`
@@ -278,8 +284,8 @@ void lower_backward(const Mixture& mixture, const Window& window,
                     std::span<const View<const float, 2>> values, const LayerGradient& lowered,
                     std::span<const View<float, 2>> grads);
 
-// Returns LayerGradient::frequencies, [R/2], from queries and keys and their gradients, all
-// before or all after the rotation; empty if the plan has no trained frequencies.
+// Returns LayerGradient::frequencies from queries and keys and their gradients, all before or
+// all after the rotation; empty if the plan has no trained frequencies.
 std::vector<double> frequencies_gradient(const LayerPlan& plan, const Window& window,
                                          const ConstTensor& q, const ConstTensor& q_grad,
                                          const ConstTensor& k, const ConstTensor& k_grad);

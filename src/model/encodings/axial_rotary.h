@@ -36,12 +36,7 @@ struct Entry<AxialRotary> : EntryOf<AxialRotary> {
     v("parts", s.parts), v("pairing", s.pairing), v("order", s.order);
     v("base", s.base), v("head_offset", s.head_offset), v("grid", s.grid);
   }
-  static std::optional<std::int64_t> capacity(const AxialRotary& s) {
-    if (s.grid.empty()) return std::nullopt;
-    std::int64_t cells = 1;
-    for (const std::int64_t extent : s.grid) cells *= extent;
-    return cells;
-  }
+  static std::optional<std::int64_t> capacity(const AxialRotary& s) { return cells(s.grid); }
   static RotaryFrequencies frequencies(const AxialRotary& s, std::int64_t) {
     return gnomon::lower(s);
   }

@@ -3,6 +3,7 @@
 #include <limits>
 #include <utility>
 
+#include "gnomon/error.h"
 #include "src/model/encodings/entry.h"
 #include "src/rotary/check.h"
 
@@ -98,6 +99,23 @@ void put_rotation(const RotaryFrequencies& frequencies, const Call& call, LayerP
     lowered.query_rotary = table_of(frequencies, call.query_axes());
   lowered.key_rotary =
       call.same_tokens() ? lowered.query_rotary : table_of(frequencies, call.rotated_axes());
+}
+
+void put_rotation(const HeadFrequencies& queries, const HeadFrequencies& keys, const Call& call,
+                  std::span<const std::int64_t> grid, LayerPlan& lowered) {
+  if (call.coordinates.data())
+    refuse("head_angles", "positions must be integers", "continuous coordinates");
+  const auto angles_of = [&](const HeadFrequencies& of, std::span<const Positions> axes) {
+    std::vector<Positions> all = cells_or_axes(axes, grid);
+    // A single axis is used for all axes, as in a table.
+    if (all.size() == 1) all.resize(static_cast<std::size_t>(of.axes), Positions(all[0]));
+    return HeadAngles(of, all);
+  };
+  lowered.query_rotations.emplace_back(angles_of(queries, call.query_axes()));
+  if (call.same_tokens() && queries == keys)
+    lowered.key_rotations.push_back(lowered.query_rotations.back());
+  else
+    lowered.key_rotations.emplace_back(angles_of(keys, call.rotated_axes()));
 }
 
 std::vector<Positions> cells_or_axes(std::span<const Positions> axes,

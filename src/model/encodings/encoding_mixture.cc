@@ -77,17 +77,17 @@ class Merger {
       to.insert(to.end(), std::make_move_iterator(more.begin()),
                 std::make_move_iterator(more.end()));
     };
+    if (from.trained_frequencies || to_.trained_frequencies) {
+      if (rotations_.size() > 1)
+        refuse("mixture", "a rotation with trained frequencies must be the only one",
+               std::string_view(rotations_.front().holder + " and " + std::string(name)));
+      to_.trained_frequencies = true;
+    }
     append(to_.query_rotations, from.query_rotations);
     append(to_.key_rotations, from.key_rotations);
     take("rotate by angles of the tokens", from.token_rotation.has_value(), name, token_angles_,
          [&] { to_.token_rotation = from.token_rotation; });
     if (!from.query_rotary) return;
-    if (from.trained_frequencies || to_.trained_frequencies) {
-      if (to_.query_rotary)
-        refuse("mixture", "a rotation with trained frequencies must be the only one",
-               std::string_view(rotations_.front().holder + " and " + std::string(name)));
-      to_.trained_frequencies = true;
-    }
     if (!to_.query_rotary) {
       to_.query_rotary = std::move(from.query_rotary);
       to_.key_rotary = std::move(from.key_rotary);
@@ -99,6 +99,10 @@ class Merger {
   static std::pair<std::int64_t, std::int64_t> elements(const LayerPlan& from) {
     if (const auto& rotation = from.token_rotation)
       return {rotation->head_offset, rotation->head_offset + rotation->rotary_dim};
+    if (const HeadAngles* const angles = head_angles(from.query_rotations)) {
+      const HeadFrequencies& own = angles->frequencies();
+      return {own.head_offset, own.head_offset + own.rotary_dim()};
+    }
     if (!from.query_rotary) return {0, std::numeric_limits<std::int64_t>::max()};
     const RotaryFrequencies& frequencies = from.query_rotary->frequencies();
     return {frequencies.head_offset, frequencies.head_offset + frequencies.rotary_dim()};
@@ -307,8 +311,17 @@ void lower_backward(const Encoding& encoding, const Window& window, Values value
 std::vector<double> frequencies_gradient(const LayerPlan& plan, const Window& window,
                                          const ConstTensor& q, const ConstTensor& q_grad,
                                          const ConstTensor& k, const ConstTensor& k_grad) {
+  if (!plan.trained_frequencies) return {};
+  const HeadAngles* const of_queries = head_angles(plan.query_rotations);
+  const HeadAngles* const of_keys = head_angles(plan.key_rotations);
+  if (of_queries && of_keys) {
+    std::vector<double> sums(of_queries->frequencies().inv_freq.size());
+    frequencies_backward(q, q_grad, *of_queries, sums);
+    frequencies_backward(k, k_grad, *of_keys, sums);
+    return sums;
+  }
   const RotaryTable* const table = internal::query_table(plan);
-  if (!plan.trained_frequencies || !table) return {};
+  if (!table) return {};
   const RotaryFrequencies& frequencies = table->frequencies();
   std::vector<double> sums(frequencies.inv_freq.size());
   const Positions queries = window.query_positions(), keys = window.key_positions();

@@ -104,9 +104,19 @@ class Call {
 RotaryTable table_of(const RotaryFrequencies& frequencies, std::span<const Positions> axes);
 // Fills the tables of queries and keys. They share one table if their tokens are the same.
 void put_rotation(const RotaryFrequencies& frequencies, const Call& call, LayerPlan& lowered);
+// Fills the rotations by frequencies of heads before attention. grid: as of cells_or_axes.
+void put_rotation(const HeadFrequencies& queries, const HeadFrequencies& keys, const Call& call,
+                  std::span<const std::int64_t> grid, LayerPlan& lowered);
 // Positions on the axes of a grid. Tokens with a single axis are numbered cell by cell.
 std::vector<Positions> cells_or_axes(std::span<const Positions> axes,
                                      std::span<const std::int64_t> grid);
+// Number of cells of a grid, a capacity; nothing if there is no grid.
+inline std::optional<std::int64_t> cells(std::span<const std::int64_t> grid) {
+  if (grid.empty()) return std::nullopt;
+  std::int64_t count = 1;
+  for (const std::int64_t extent : grid) count *= extent;
+  return count;
+}
 
 // Tensor of a parameter in checkpoints of released models, as a ParameterTensor. A parameter
 // may have several.

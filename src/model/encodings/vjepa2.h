@@ -30,12 +30,7 @@ struct Entry<Vjepa2> : EntryOf<Vjepa2> {
     v("head_dim", s.head_dim), v("base", s.base), v("grid", s.grid);
   }
   static void derived(const Vjepa2& s, auto&& v) { v("block", s.block()); }
-  static std::optional<std::int64_t> capacity(const Vjepa2& s) {
-    if (s.grid.empty()) return std::nullopt;
-    std::int64_t cells = 1;
-    for (const std::int64_t extent : s.grid) cells *= extent;
-    return cells;
-  }
+  static std::optional<std::int64_t> capacity(const Vjepa2& s) { return cells(s.grid); }
   static std::int64_t head_dim(const Vjepa2& s) { return s.head_dim; }
   static void lower(const Vjepa2& s, const Call& call, Values, LayerPlan& lowered) {
     lowered.query_rotations.emplace_back(

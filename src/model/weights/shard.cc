@@ -54,7 +54,8 @@ Shard shard(const Encoding& whole, std::int64_t head_offset, std::int64_t heads)
       [&]<typename Spec>(Spec& spec) {
         std::int64_t* all = heads_of(spec);
         if (!all) return;
-        if constexpr (std::is_same_v<Spec, Shaw> || std::is_same_v<Spec, Cope>)
+        if constexpr (std::is_same_v<Spec, Shaw> || std::is_same_v<Spec, Cope> ||
+                      std::is_same_v<Spec, RotaryContextual>)
           if (spec.heads == 1) return;  // shared by all heads
         check_range(info(whole), *all, head_offset, heads);
         if constexpr (std::is_same_v<Spec, Alibi>) {
@@ -67,6 +68,7 @@ Shard shard(const Encoding& whole, std::int64_t head_offset, std::int64_t heads)
             refuse("shard of " + std::string(info(whole).name), "heads must be all heads",
                    heads);
           *all = heads;
+          if constexpr (requires { spec.first_head; }) spec.first_head += head_offset;
         }
       },
       part);

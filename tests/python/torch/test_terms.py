@@ -110,6 +110,27 @@ def test_selective_rotary_is_that_of_the_released_code() -> None:
         module.rotate(q, k)
 
 
+def test_contextual_rotary_is_that_of_the_released_code() -> None:
+    """llama-mha-grape-m-ctx.py in double: sums without the token itself, and its direction."""
+    module, x = module_of("rotary-contextual"), torch.randn(B, T, C)
+    q, k, v = heads()
+    log_freq, weight, bias = (one.detach().double() for one in module.parameters())
+    omega = torch.sigmoid((x.double() @ weight.T + bias) / 16)
+    angle = ((omega.cumsum(1) - omega)[..., None] * log_freq.exp()).transpose(1, 2)
+    cos, sin = angle.cos(), angle.sin()
+    q2, k2 = (torch.cat([a * cos + b * sin, -a * sin + b * cos], -1)
+              for a, b in (one.double().chunk(2, -1) for one in (q, k)))
+    want = torch.nn.functional.scaled_dot_product_attention(q2, k2, v.double(), is_causal=True)
+    got = module.attend(q, k, v, visibility="causal", hidden=x)
+    torch.testing.assert_close(got.double(), want, atol=2e-6, rtol=0)
+    by_operators = module.attend(q, k, v, visibility="causal", hidden=x,
+                                 bias=torch.zeros(1, 1, T, T))
+    torch.testing.assert_close(by_operators.double(), want, atol=2e-6, rtol=0)
+    grouped = module.attend(q, k[:, ::2], v[:, ::2], visibility="causal", hidden=x)
+    torch.testing.assert_close(grouped[:, ::2], module.attend(
+        q[:, ::2], k[:, ::2], v[:, ::2], visibility="causal", hidden=x), atol=1e-6, rtol=0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_decoding_equals_the_full_pass(kind: str) -> None:
     """Each query in a call of its own, with the hidden rows of all keys so far."""

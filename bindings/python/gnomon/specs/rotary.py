@@ -13,6 +13,8 @@ from .._spec import Encoding, Scaling, Value
 __all__ = [
     "AxialPart",
     "AxialRotary",
+    "ClippedScaling",
+    "ComRope",
     "DynamicNtkScaling",
     "FrequencyFactors",
     "LinearScaling",
@@ -24,7 +26,10 @@ __all__ = [
     "Pope",
     "ProportionalScaling",
     "Rotary",
+    "RotaryContextual",
     "RotaryLearned",
+    "RotaryMixed",
+    "RotaryPlusPlus",
     "ScaledRotary",
     "SelectiveRotary",
     "Vjepa2",
@@ -177,6 +182,24 @@ class FrequencyFactors(Scaling):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class ClippedScaling(Scaling):
+    """Clipped: the n slowest pairs, i = R/2 - n + m with m = 0 to n - 1, have frequency f_i (1
+    + cos(pi m / (n - 1))) / 2: unchanged at m = 0, and 0 for the slowest pair. If n =
+    1, nothing changes. Scales are 1. The paper calls it CoPE; relative/cope.h is
+    another encoding.
+
+    original_length: pairs with a period 2 pi / f_i greater than this length are clipped. At
+        least 1.
+    clipped_pairs: n, 0 to R/2, in place of that rule. The released code uses 20 of 64 for
+        Llama 3.
+    """
+
+    type = "clipped"
+    original_length: int
+    clipped_pairs: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class AxialPart(Value):
     """A run of pairs that rotate by one position axis.
 
@@ -318,6 +341,29 @@ class XPos(Encoding):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class RotaryPlusPlus(Encoding):
+    """RoPE plus plus: RoPE++: rotary whose odd query heads are turned by another -pi / 2.
+
+    Source: Liu et al. 2025, arXiv:2512.07525.
+
+    heads: H, query heads: real, imaginary, real, ...; at least 1
+    rotary_dim: R; even, at least 2
+    base: `rope_theta` in Hugging Face configs; greater than 1
+    head_offset: first rotated element of the head; not negative
+    first_head: number of the first head in the whole model, for a part of the heads; not
+        negative.
+    """
+
+    kind = "rotary-plus-plus"
+    heads: int
+    rotary_dim: int
+    pairing: Literal["halves", "adjacent"]
+    base: float = 10000.0
+    head_offset: int = 0
+    first_head: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Pope(Encoding):
     """PoPE: elements are magnitudes by softplus; their phases depend on the position only.
 
@@ -353,6 +399,55 @@ class RotaryLearned(Encoding):
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class RotaryMixed(Encoding):
+    """Mixed 2-D rotary: trained frequencies of each head on both axes of a page, whose angles
+    are added.
+
+    Source: Heo et al. 2024, arXiv:2403.13298.
+
+    heads: H; divides the query heads and the key heads; at least 1
+    rotary_dim: R; a multiple of 4, at least 4
+    pairing: timm: adjacent
+    base: `temperature` of timm; greater than 1
+    head_offset: first rotated element of the head; not negative
+    seed: of the initial directions
+    grid: height and width of the grid, used if a token's position is one number, the index
+        of its cell in row-major order. Empty: tokens have a position on the axes y, x.
+    """
+
+    kind = "rotary-mixed"
+    heads: int
+    rotary_dim: int
+    pairing: Literal["halves", "adjacent"]
+    base: float = 10.0
+    head_offset: int = 0
+    seed: int = 0
+    grid: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class ComRope(Encoding):
+    """ComRoPE (LD): a trained angle of each pair, times a trained factor of each axis.
+
+    Source: Yu et al. 2025, arXiv:2506.03737.
+
+    heads: H; divides the query heads and the key heads; at least 1
+    rotary_dim: R; a multiple of 2, in AP of 2 A
+    head_offset: first rotated element of the head; not negative
+    grid: n_a, extents of the grid: height and width, or frames, height and width. A token's
+        position is one number, the index of its cell in row-major order, or one for each
+        axis.
+    """
+
+    kind = "comrope"
+    heads: int
+    rotary_dim: int
+    form: Literal["axial_partition", "linearly_dependent"]
+    head_offset: int = 0
+    grid: tuple[int, ...]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SelectiveRotary(Encoding):
     """Selective RoPE: each token turns queries and keys further by angles computed from it.
 
@@ -373,3 +468,27 @@ class SelectiveRotary(Encoding):
     base: float = 500000.0
     rank: int = 32
     kernel: int = 4
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class RotaryContextual(Encoding):
+    """Contextual rotary (GRAPE-M): each token turns later queries and keys by an amount
+    computed from it.
+
+    Source: Zhang et al. 2025, arXiv:2512.07805.
+
+    width: C; at least 1
+    rotary_dim: R; even, at least 2
+    pairing: released code: halves
+    heads: H; 1: all heads turn equally. Divides query and key heads
+    base: of the initial frequencies; greater than 1
+    scale: s; positive, finite
+    """
+
+    kind = "rotary-contextual"
+    width: int
+    rotary_dim: int
+    pairing: Literal["halves", "adjacent"]
+    heads: int = 1
+    base: float = 10000.0
+    scale: float = 16.0

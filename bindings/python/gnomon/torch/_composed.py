@@ -19,7 +19,7 @@ from .._spec import Encoding
 from . import _kernels, _plans, _walk
 from ._lowering import bias_form, dense, frozen
 from ._registry import call
-from ._rotation import by_trained_angles, rotary_plan, rotated, rotations
+from ._rotation import HEADS, SUMS, axes_of, by_angles, rotary_plan, rotated, rotations
 from ._terms import has_form, scale_factor
 
 _compiling = torch.compiler.is_dynamo_compiling
@@ -36,7 +36,7 @@ def cos_sin(encoding: str, length: int, positions: Sequence[Tensor],
     """
     count, several, scale, growth, centre = _state(encoding, length)[2:]
     if len(positions) != count:
-        positions = _axes_of(grid, count, positions)
+        positions = axes_of(grid, count, positions)
     device = str(positions[0].device)
     at = torch.stack(torch.broadcast_tensors(*(one.double() for one in positions)), -1)
     if several:
@@ -92,22 +92,6 @@ def _grid(encoding: str) -> tuple[int, ...] | None:
         return None
     spec = Encoding.from_json(source)
     return (spec.grid or None) if isinstance(spec, specs.AxialRotary) else ()
-
-
-def _axes_of(grid: tuple[int, ...] | None, count: int,
-             positions: Sequence[Tensor]) -> Sequence[Tensor]:
-    """Returns the position on each axis: that of text on all axes, or of a cell of the grid."""
-    if grid == () and len(positions) == 1:
-        return [positions[0]] * count
-    if grid is None or len(grid) != count or len(positions) > 1 or (
-            positions[0].is_floating_point()):
-        raise ValueError(f"[rotate] positions must be a tuple of {count}, one for each position "
-                         f"axis, got {len(positions)}")
-    cell, found = positions[0], []
-    for extent in reversed(grid):
-        found.append(cell % extent)
-        cell = cell // extent
-    return found[::-1]
 
 
 def factors(encoding: str, positions: Sequence[Tensor], length: int,
@@ -184,8 +168,8 @@ def prepared(q: Tensor, k: Tensor, mixture: Sequence[Encoding], parameters: Sequ
     kind = torch.float64 if q.dtype == torch.float64 else torch.float32
     scale = 1 / math.sqrt(q.shape[-1]) if softmax_scale is None else softmax_scale
     rotary = tuple(one for one in mixture if "queries and keys" in one.enters)
-    if any(isinstance(one, (specs.RotaryLearned, specs.SelectiveRotary)) for one in rotary):
-        q, k = by_trained_angles(q, k, mixture, parameters, query_at, at, increments)
+    if any(isinstance(one, (*HEADS, *SUMS)) for one in rotary):
+        q, k = by_angles(q, k, mixture, parameters, query_at, at, increments)
     elif rotary:
         factor, texts = _both_rotations(rotary, length)
         scale *= factor

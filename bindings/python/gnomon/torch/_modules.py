@@ -14,10 +14,9 @@ from .._spec import Encoding, usual
 from . import _functions, _kernels
 from ._attention import attention
 from ._functions import Layout, Visibility
-from ._learned import rotate_by_frequencies
 from ._lowering import bias_form, dense, frozen, mixture_of, thawed
 from ._names import Stored, stored
-from ._rotation import learned_frequencies, rotary_plan, rotated, rotations
+from ._rotation import HEADS, SUMS, by_heads, head_angles, rotary_plan, rotated, rotations
 from ._terms import terms_of
 
 
@@ -29,7 +28,7 @@ class Matrices(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self._initial: dict[str, tuple[float, float]] = {}
+        self._initial: dict[str, Stored] = {}
 
     def _register(self, path: str, one: Stored, device: Any, dtype: Any) -> None:
         head, _, rest = path.partition(".")
@@ -41,16 +40,23 @@ class Matrices(nn.Module):
         else:
             empty = torch.empty(one.shape, device=device, dtype=dtype)
             self.register_parameter(head, nn.Parameter(empty))
-            self._initial[head] = one.parameter.initial_mean, one.parameter.initial_deviation
+            self._initial[head] = one
 
     @torch.no_grad()
     def reset_parameters(self) -> None:
-        """Draws all parameters from the normal distributions of spec.parameters()."""
-        for name, (mean, deviation) in self._initial.items():
-            if deviation:
-                self._parameters[name].normal_(mean, deviation)  # type: ignore[union-attr]
+        """Draws all parameters from the normal distributions of spec.parameters().
+
+        Parameters with initial values get those.
+        """
+        for name, stored_as in self._initial.items():
+            parameter: Any = self._parameters[name]
+            one = stored_as.parameter
+            if one.initial is not None and not parameter.is_meta:
+                parameter.copy_(stored_as.tensor(torch.tensor(one.initial)))
+            elif one.initial_deviation:
+                parameter.normal_(one.initial_mean, one.initial_deviation)
             else:
-                self._parameters[name].fill_(mean)  # type: ignore[union-attr]
+                parameter.fill_(one.initial_mean)
         for child in self.children():
             if isinstance(child, Matrices):
                 child.reset_parameters()
@@ -149,7 +155,7 @@ class PositionEncoding(Matrices):
         Raises ValueError if the encoding has no rotation.
         """
         mixture, texts = self._part("queries and keys")
-        if any(isinstance(one, specs.SelectiveRotary) for one in mixture):
+        if any(isinstance(one, SUMS) for one in mixture):
             raise ValueError("[rotate] an encoding whose angles depend on the tokens must be used "
                              f"by attend, with hidden, got {self._names()}")
         _kernels.check_heads(q)
@@ -165,13 +171,11 @@ class PositionEncoding(Matrices):
             at = positions + first_query
         elif positions is not None:
             at = positions[..., first_query:]
-        if isinstance(mixture[0], specs.RotaryLearned):
-            learned = mixture[0]
-            rates = learned_frequencies(learned, self._matrices((learned,))[0])
-            both = (rotate_by_frequencies(x, rates, to, pairing=learned.pairing,
-                                          head_offset=learned.head_offset, layout=layout)
-                    for x, to in ((q, at), (k, positions)))
-            return tuple(both)  # type: ignore[return-value]
+        heads_first = layout == "heads_tokens"
+        if isinstance(mixture[0], HEADS):
+            angles = head_angles(mixture[0], self._matrices(mixture[:1]))
+            return (by_heads(q, angles, at, heads_first, angles.phases),
+                    by_heads(k, angles, positions, heads_first))
         # Encodings with one axis have tables for all lengths; others are lowered for these tokens.
         spec = mixture[0]
         one_axis = isinstance(spec, specs.Rotary) or not getattr(spec, "axes", (0,))
@@ -190,7 +194,6 @@ class PositionEncoding(Matrices):
         if plan.query_rotary is not None:
             return (_functions.rotate(q, plan.query_rotary, layout=layout),
                     _functions.rotate(k, plan.key_rotary, layout=layout))
-        heads_first = layout == "heads_tokens"  # V-JEPA 2
         both = rotations(mixture, *tokens, length, q.device)
         q, k = (rotated(x if heads_first else x.transpose(1, 2), rotation)
                 for x, rotation in zip((q, k), both, strict=True))
@@ -271,7 +274,7 @@ class PositionEncoding(Matrices):
         """`embed`, `rotate`, `bias` or `attend`: the natural one of the encoding (see above)."""
         one: dict[str, Any] = {"embeddings": self.embed, "queries and keys": self.rotate,
                                "scores": self.bias}
-        if any(isinstance(spec, specs.SelectiveRotary) for spec in self.mixture):
+        if any(isinstance(spec, SUMS) for spec in self.mixture):
             return self.attend(*inputs, **options)
         return one.get(self.enters, self.attend)(*inputs, **options)
 

@@ -120,8 +120,24 @@ class RotaryLearned(Named):
     spec_type = specs.RotaryLearned
 
 
+class RotaryPlusPlus(Named):
+    spec_type = specs.RotaryPlusPlus
+
+
+class RotaryMixed(Named):
+    spec_type = specs.RotaryMixed
+
+
+class ComRope(Named):
+    spec_type = specs.ComRope
+
+
 class SelectiveRotary(Named):
     spec_type = specs.SelectiveRotary
+
+
+class RotaryContextual(Named):
+    spec_type = specs.RotaryContextual
 
 
 class Alibi(Named):
@@ -221,6 +237,7 @@ __all__ = [
     "AxialLearned",
     "AxialRotary",
     "ClippedBias",
+    "ComRope",
     "Cope",
     "CrossModal",
     "Deberta",
@@ -244,7 +261,10 @@ __all__ = [
     "Pope",
     "RelativeLogits",
     "Rotary",
+    "RotaryContextual",
     "RotaryLearned",
+    "RotaryMixed",
+    "RotaryPlusPlus",
     "Sandwich",
     "ScaledRotary",
     "SelectiveRotary",

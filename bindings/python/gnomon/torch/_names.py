@@ -28,6 +28,11 @@ class Stored(NamedTuple):
             return stored.t()
         return stored.reshape(self.parameter.rows, self.parameter.columns)
 
+    def tensor(self, values: Tensor) -> Tensor:
+        """Returns the stored tensor of a matrix, given row by row."""
+        matrix = values.view(self.parameter.rows, self.parameter.columns)
+        return (matrix.t() if self.transposed else matrix).reshape(self.shape)
+
 
 def stored(spec: Encoding) -> list[Stored]:
     """Returns the parameters of a spec, in the order of spec.parameters(), as they are stored."""

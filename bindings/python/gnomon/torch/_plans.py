@@ -174,7 +174,8 @@ def _contents(name: str, positions: Tensor) -> tuple[Any, bytes]:
     return values, values.tobytes()
 
 
-_TWO = {"xpos": "XPos", "vjepa2": "Vjepa2"}  # these rotate q and k, or both of a pair, differently
+# These rotate q and k, or both of a pair, differently.
+_TWO = {"xpos": "XPos", "vjepa2": "Vjepa2", "rotary-plus-plus": "RotaryPlusPlus"}
 
 
 @functools.lru_cache(maxsize=256)

@@ -82,6 +82,21 @@ def _selective(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
     return {"angles": total.unflatten(-1, (spec.heads, -1)) * factor.to(z.dtype)}
 
 
+def _contextual(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
+                sequences: Tensor | None) -> dict[str, Tensor]:
+    """Increments of angles: those of the token before. Source: arXiv:2512.07805, its code."""
+    log_frequencies, weight, bias = parameters
+    x = hidden.to(weight.dtype)
+    if sequences is not None:
+        x = x.masked_fill((sequences < 0)[..., None], 0)
+    w = torch.sigmoid(torch.nn.functional.linear(x, weight, bias[:, 0]) / spec.scale)
+    before = torch.nn.functional.pad(w[:, :-1], (0, 0, 1, 0))
+    if sequences is not None:
+        same = (sequences[:, 1:] == sequences[:, :-1]) & (sequences[:, 1:] >= 0)
+        before = before * torch.nn.functional.pad(same, (1, 0))[..., None]
+    return {"angles": -before[..., None] * log_frequencies[:, 0].exp()}
+
+
 def _wall(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
           sequences: Tensor | None) -> dict[str, Tensor]:
     """Log gates of each channel. Source: fla.ops.wall_attn of fla-core 0.6.0."""
@@ -106,6 +121,7 @@ def _path(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
 
 _FORMULAS: dict[type[Encoding], Callable[..., dict[str, Tensor]]] = {
     specs.WavLm: _wavlm, specs.Fox: _fox, specs.SelectiveRotary: _selective,
+    specs.RotaryContextual: _contextual,
     specs.RelativeLogits: _relative_logits, specs.Wall: _wall, specs.PathAttention: _path}
 
 
