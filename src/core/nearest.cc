@@ -34,7 +34,9 @@ std::size_t distance(const std::string& a, const std::string& b) {
 
 std::string plain(std::string_view name) {
   std::string letters;
-  for (const char c : name) {
+  for (std::size_t at = 0; at < name.size(); ++at) {
+    const char c = name[at];
+    if (name.substr(at, 2) == "++") letters += "plusplus", ++at;
     if ((c >= 'a' && c <= 'z') || (c >= '0' && c <= '9')) letters += c;
     if (c >= 'A' && c <= 'Z') letters += static_cast<char>(c - 'A' + 'a');
   }

@@ -9,7 +9,8 @@
 
 namespace gnomon::internal {
 
-// Returns the letters and digits of a name in lower case: "t5bias" for "T5-Bias".
+// Returns the letters and digits of a name in lower case: "t5bias" for "T5-Bias". ++ is
+// "plusplus".
 std::string plain(std::string_view name);
 
 // Returns at most 3 of `names`, nearest to `got` first, those of equal distance in their order.

@@ -6,11 +6,13 @@
 
 #include "gnomon/error.h"
 #include "src/core/size.h"
+#include "src/rotary/accumulate.h"
 
 namespace gnomon {
 namespace {
 
 using internal::to_size;
+using rotary_internal::accumulate;
 using std::int64_t;
 
 RotaryFrequencies plain(const RotaryContextual& c) {
@@ -73,8 +75,6 @@ void for_increments(const RotaryContextual& c, const ContextualWeights<const flo
     }
 }
 
-void add(float& to, double value) { to = static_cast<float>(double{to} + value); }
-
 }  // namespace
 
 std::vector<float> initial_log_frequencies(const RotaryContextual& contextual) {
@@ -135,16 +135,17 @@ void increments_backward(const RotaryContextual& contextual,
                    for (std::ptrdiff_t n = 0; n < width; ++n) {
                      sums[n] += z_grad * double{x(b, before, n)};
                      if (x_grad.data())
-                       add(x_grad(b, before, n), z_grad * double{weights.weight(h, n)});
+                       accumulate(x_grad(b, before, n), z_grad * double{weights.weight(h, n)});
                    }
                    sums[width] += z_grad;
                  });
   if (!trained) return;
-  for (std::ptrdiff_t i = 0; i < pairs; ++i) add(grads.log_frequencies(i), l_grad[to_size(i)]);
+  for (std::ptrdiff_t i = 0; i < pairs; ++i)
+    accumulate(grads.log_frequencies(i), l_grad[to_size(i)]);
   for (std::ptrdiff_t h = 0; h < contextual.heads; ++h) {
     const double* const sums = w_grad.data() + h * (width + 1);
-    for (std::ptrdiff_t n = 0; n < width; ++n) add(grads.weight(h, n), sums[n]);
-    add(grads.bias(h), sums[width]);
+    for (std::ptrdiff_t n = 0; n < width; ++n) accumulate(grads.weight(h, n), sums[n]);
+    accumulate(grads.bias(h), sums[width]);
   }
 }
 

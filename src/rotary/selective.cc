@@ -7,11 +7,13 @@
 #include "gnomon/error.h"
 #include "src/core/products.h"
 #include "src/core/size.h"
+#include "src/rotary/accumulate.h"
 
 namespace gnomon {
 namespace {
 
 using internal::to_size;
+using rotary_internal::accumulate;
 using std::int64_t;
 
 constexpr double least_square = 1e-6;  // in a length, as in the released code
@@ -59,11 +61,10 @@ std::vector<double> product(View<const double, 2> a, const internal::RightFactor
   return c;
 }
 
-void add(float& to, double value) { to = static_cast<float>(double{to} + value); }
 void add(const std::vector<double>& from, View<float, 2> to) {
   for (std::ptrdiff_t i = 0; i < to.extent(0); ++i)
     for (std::ptrdiff_t j = 0; j < to.extent(1); ++j)
-      add(to(i, j), from[to_size(i * to.extent(1) + j)]);
+      accumulate(to(i, j), from[to_size(i * to.extent(1) + j)]);
 }
 
 // The products before the convolution, of all E + T tokens; padding has zeros.
@@ -225,8 +226,8 @@ void increments_backward(const SelectiveRotary& selective,
       double along = 0;
       for (int64_t d = 0; d < size; ++d) along += n[d] * g[d];
       for (int64_t d = 0; d < size; ++d)
-        add(x_grad(row / all.count(), row % all.count(), h * size + d),
-            all.scale(row, h) * (g[d] - along * n[d]));
+        accumulate(x_grad(row / all.count(), row % all.count(), h * size + d),
+                   all.scale(row, h) * (g[d] - along * n[d]));
     }
   }
 }

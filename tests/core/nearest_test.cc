@@ -16,6 +16,8 @@ TEST(Nearest, PlainNamesHaveLowerCaseLettersAndDigits) {
   EXPECT_EQ(plain("T5-Bias"), "t5bias");
   EXPECT_EQ(plain("rotary_axial"), plain("Rotary axial"));
   EXPECT_EQ(plain("--"), "");
+  EXPECT_EQ(plain("RoPE++"), "ropeplusplus");
+  EXPECT_EQ(plain("a+b"), "ab");
 }
 
 TEST(Nearest, OneEditIsNear) {

@@ -46,6 +46,8 @@ TEST(Encodings, NamesForgiveCaseAndSeparatorsAndAcceptTitlesAndSynonyms) {
   }
   for (const auto& [written, name] :
        std::map<std::string, std::string>{{"RoPE", "rotary"},
+                                          {"RoPE++", "rotary-plus-plus"},
+                                          {"rotary++", "rotary-plus-plus"},
                                           {"ALiBi", "alibi"},
                                           {"T5 bias", "t5"},
                                           {"Transformer XL", "transformer-xl"},
@@ -70,6 +72,10 @@ TEST(Encodings, SchemesAreWrittenWithNamesOfTheList) {
   EXPECT_EQ(canonical_names("RoPE*3/NoPE"), "rotary*3/none");
   EXPECT_EQ(canonical_names("rope + T5 bias@random"), "rotary+t5@random");
   EXPECT_EQ(canonical_names("rotary//+*0"), "rotary//+*0");
+  EXPECT_EQ(canonical_names("RoPE++"), "rotary-plus-plus");
+  EXPECT_EQ(canonical_names("RoPE+++ALiBi*2/rope++"),
+            "rotary-plus-plus+alibi*2/rotary-plus-plus");
+  EXPECT_EQ(canonical_names("rotary++alibi"), "rotary++alibi");
   EXPECT_NE(message_of([] { canonical_names("rotary+albi"); }).find("nearest: alibi"),
             std::string::npos);
 }

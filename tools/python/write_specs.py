@@ -20,7 +20,8 @@ TARGET = ROOT / "bindings/python/gnomon/specs"
 HEADERS = {p: p.read_text() for p in sorted((ROOT / "include/gnomon").rglob("*.h"))}
 MODULES = {
     "embedding": "Specs of encodings that add a table to the embeddings, and of no position.",
-    "rotary": "Specs of rotations of queries and keys, and of their context extensions.",
+    "rotary": "Specs of rotations of queries and keys.",
+    "scaling": "Scalings of rotary: context extensions.",
     "bias": "Specs of biases on the scores.",
     "relative": "Specs of vectors by distance on queries, keys and weights.",
     "attention": "Specs of weights that are not those of a softmax.",
@@ -235,7 +236,7 @@ def names_in(body):
 def write(core):
     """Returns the text of each file by its name."""
     classes = {module: [] for module in MODULES}
-    classes["rotary"] += [scaling_class(core, *one) for one in SCALINGS.items()]
+    classes["scaling"] += [scaling_class(core, *one) for one in SCALINGS.items()]
     classes["rotary"].append(class_text(
         "AxialPart", "Value", "AxialPart",
         [("axis", "int", "0"), ("rotary_dim", "int", None),
@@ -251,14 +252,18 @@ def write(core):
     texts = {}
     for module, all_of_module in classes.items():
         body = "\n\n\n".join(all_of_module)
-        bases = [base for base in ("Encoding", "Scaling", "Value") if f"({base})" in body]
+        bases = [base for base in ("Encoding", "Scaling", "Value")
+                 if re.search(rf"\({base}\)|: {base}\b", body)]
+        others = [name for name in SCALINGS.values()
+                  if f" = {name}()" in body and name not in names_in(body)]
         typing = ["from typing import Literal", ""] if "Literal[" in body else [""]
         texts[f"{module}.py"] = "\n".join([
             f'"""{MODULES[module]}', "",
             "Written by tools/python/write_specs.py from the library; do not edit.",
             '"""', "", "from __future__ import annotations", "",
             "from dataclasses import dataclass", *typing,
-            f"from .._spec import {', '.join(bases)}", "",
+            f"from .._spec import {', '.join(bases)}",
+            *([f"from .scaling import {', '.join(others)}"] if others else []), "",
             "__all__ = [", *[f'    "{name}",' for name in names_in(body)], "]", "", "", body, ""])
     return texts
 

@@ -57,6 +57,7 @@ from .specs.bias import *  # noqa: F403
 from .specs.embedding import *  # noqa: F403
 from .specs.relative import *  # noqa: F403
 from .specs.rotary import *  # noqa: F403
+from .specs.scaling import *  # noqa: F403
 
 __version__ = _core.__version__
 
@@ -109,6 +110,7 @@ __all__ += specs.bias.__all__
 __all__ += specs.embedding.__all__
 __all__ += specs.relative.__all__
 __all__ += specs.rotary.__all__
+__all__ += specs.scaling.__all__
 
 
 def _shown_by(function: str) -> Any:

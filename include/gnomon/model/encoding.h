@@ -63,6 +63,7 @@
 #include "gnomon/rotary/comrope.h"
 #include "gnomon/rotary/contextual.h"
 #include "gnomon/rotary/learned.h"
+#include "gnomon/rotary/mamba3.h"
 #include "gnomon/rotary/mixed.h"
 #include "gnomon/rotary/mrope.h"
 #include "gnomon/rotary/plus_plus.h"
@@ -87,9 +88,9 @@ using Encoding =
                  FourierLine, LearnedFourier, DetrPage, SinusoidalGrid, SinusoidalVideo,
                  CrossModal, PathLaplacian, PathRandomWalk, PathDegree, Rotary, ScaledRotary,
                  AxialRotary, MRope, Vjepa2, XPos, RotaryPlusPlus, Pope, RotaryLearned,
-                 RotaryMixed, ComRope, SelectiveRotary, RotaryContextual, Alibi, T5Bias,
-                 ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm, Fox,
-                 Wall, PathAttention, StickBreaking, LayoutBias, Graphormer, Shaw,
+                 RotaryMixed, ComRope, SelectiveRotary, RotaryContextual, RotaryMamba3, Alibi,
+                 T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm,
+                 Fox, Wall, PathAttention, StickBreaking, LayoutBias, Graphormer, Shaw,
                  TransformerXl, Deberta, Cope, Decomposed, RelativeLogits>;
 
 // Sizes of a Transformer that an encoding may depend on.

@@ -33,6 +33,7 @@
 #include "src/model/encodings/rotary.h"
 #include "src/model/encodings/rotary_contextual.h"
 #include "src/model/encodings/rotary_learned.h"
+#include "src/model/encodings/rotary_mamba3.h"
 #include "src/model/encodings/rotary_mixed.h"
 #include "src/model/encodings/rotary_plus_plus.h"
 #include "src/model/encodings/sandwich.h"

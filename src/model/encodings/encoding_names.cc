@@ -49,7 +49,12 @@ std::string canonical_names(std::string_view scheme) {
   constexpr std::string_view separators = "+*/@";
   std::string text;
   for (char before = 0;;) {
-    const std::size_t end = std::min(scheme.find_first_of(separators), scheme.size());
+    std::size_t end = std::min(scheme.find_first_of(separators), scheme.size());
+    // ++ at the end of a name is a part of it: RoPE++.
+    const std::string_view rest = scheme.substr(end);
+    if (end > 0 && rest.starts_with("++") &&
+        (rest.size() == 2 || separators.find(rest[2]) != separators.npos))
+      end += 2;
     const std::string_view part = scheme.substr(0, end);
     // A number of layers follows *, a numbering of positions follows @.
     const bool name = before != '*' && before != '@' && !part.empty();

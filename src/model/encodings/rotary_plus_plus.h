@@ -12,9 +12,8 @@ namespace gnomon::model {
 template <>
 struct Entry<RotaryPlusPlus> : EntryOf<RotaryPlusPlus> {
   static constexpr EncodingInfo infos[] = {
-      {"rotary-plus-plus", "RoPE plus plus", "imaginary rotary", Place::queries_and_keys,
-       Sharing::all_layers,
-       "RoPE++: rotary whose odd query heads are turned by another -pi / 2",
+      {"rotary-plus-plus", "RoPE++", "imaginary rotary", Place::queries_and_keys,
+       Sharing::all_layers, "rotary whose odd query heads are turned by another -pi / 2",
        "query pair i of head h is rotated by p f_i - phi_h, key pair i by p f_i\n"
        "phi_h = 0 for even h, pi / 2 for odd h\n"
        "f_i = base^(-2i/R)",

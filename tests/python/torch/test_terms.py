@@ -131,6 +131,26 @@ def test_contextual_rotary_is_that_of_the_released_code() -> None:
         q[:, ::2], k[:, ::2], v[:, ::2], visibility="causal", hidden=x), atol=1e-6, rtol=0)
 
 
+def test_the_rotation_of_mamba3_is_that_of_the_released_code() -> None:
+    """angle_dt.py of mamba_ssm in double: sums of tanh(angle) pi dt, modulo 2 pi, and its pairs."""
+    module, x = module_of("rotary-mamba3"), torch.randn(B, T, C)
+    q, k, v = heads()
+    w_angle, w_dt, bias = (module.get_parameter(name).detach().double() for name in (
+        "angle_proj.weight", "dt_proj.weight", "dt_bias"))
+    dt = torch.nn.functional.softplus(x.double() @ w_dt.T + bias)
+    vals = torch.tanh(x.double() @ w_angle.T)[:, :, None] * torch.pi * dt[..., None]
+    angle = (vals.cumsum(1) % (2 * torch.pi)).transpose(1, 2)
+    cos, sin = angle.cos(), angle.sin()
+    rotated = []
+    for one in (q.double(), k.double()):
+        a, b = one[..., 0::2], one[..., 1::2]
+        rotated.append(torch.stack([a * cos - b * sin, a * sin + b * cos], -1).flatten(-2))
+    want = torch.nn.functional.scaled_dot_product_attention(*rotated, v.double(), is_causal=True)
+    for bias_term in (None, torch.zeros(1, 1, T, T)):  # by the kernels, by operators
+        got = module.attend(q, k, v, visibility="causal", hidden=x, bias=bias_term)
+        torch.testing.assert_close(got.double(), want, atol=2e-6, rtol=0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_decoding_equals_the_full_pass(kind: str) -> None:
     """Each query in a call of its own, with the hidden rows of all keys so far."""

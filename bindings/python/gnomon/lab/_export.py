@@ -20,7 +20,8 @@ from typing import Any, NoReturn
 
 from .. import _core
 from .._spec import Encoding
-from ..specs.rotary import Rotary, ScaledRotary, YarnScaling
+from ..specs.rotary import Rotary, ScaledRotary
+from ..specs.scaling import YarnScaling
 from . import _export_tokens
 from ._table import field
 

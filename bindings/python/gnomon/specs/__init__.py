@@ -9,9 +9,11 @@ from . import (
     embedding as embedding,
     relative as relative,
     rotary as rotary,
+    scaling as scaling,
 )
 from .attention import *  # noqa: F403
 from .bias import *  # noqa: F403
 from .embedding import *  # noqa: F403
 from .relative import *  # noqa: F403
 from .rotary import *  # noqa: F403
+from .scaling import *  # noqa: F403

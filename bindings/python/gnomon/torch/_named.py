@@ -140,6 +140,10 @@ class RotaryContextual(Named):
     spec_type = specs.RotaryContextual
 
 
+class RotaryMamba3(Named):
+    spec_type = specs.RotaryMamba3
+
+
 class Alibi(Named):
     spec_type = specs.Alibi
 
@@ -263,6 +267,7 @@ __all__ = [
     "Rotary",
     "RotaryContextual",
     "RotaryLearned",
+    "RotaryMamba3",
     "RotaryMixed",
     "RotaryPlusPlus",
     "Sandwich",

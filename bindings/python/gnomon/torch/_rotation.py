@@ -20,7 +20,7 @@ from ._plans import kept, numbers
 # Specs whose angles are sums of positions times frequencies of a head, computed by operators.
 HEADS = specs.RotaryLearned, specs.RotaryPlusPlus, specs.RotaryMixed, specs.ComRope
 # Specs whose angles are sums of increments, terms of the tokens.
-SUMS = specs.SelectiveRotary, specs.RotaryContextual
+SUMS = specs.SelectiveRotary, specs.RotaryContextual, specs.RotaryMamba3
 
 
 class HeadAngles(NamedTuple):

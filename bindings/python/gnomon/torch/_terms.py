@@ -97,6 +97,20 @@ def _contextual(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
     return {"angles": -before[..., None] * log_frequencies[:, 0].exp()}
 
 
+def _mamba3(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
+            sequences: Tensor | None) -> dict[str, Tensor]:
+    """Increments of angles: tanh of shared angles, times steps of heads. Source: mamba3.py."""
+    angle, step, bias = parameters
+    x = hidden.to(angle.dtype)
+    if sequences is not None:
+        x = x.masked_fill((sequences < 0)[..., None], 0)
+    a = math.pi * torch.tanh(x @ angle.t())
+    dt = torch.nn.functional.softplus(x @ step.t() + bias[:, 0])
+    if sequences is not None:
+        dt = dt.masked_fill((sequences < 0)[..., None], 0)
+    return {"angles": dt[..., None] * a[:, :, None]}
+
+
 def _wall(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
           sequences: Tensor | None) -> dict[str, Tensor]:
     """Log gates of each channel. Source: fla.ops.wall_attn of fla-core 0.6.0."""
@@ -121,7 +135,7 @@ def _path(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
 
 _FORMULAS: dict[type[Encoding], Callable[..., dict[str, Tensor]]] = {
     specs.WavLm: _wavlm, specs.Fox: _fox, specs.SelectiveRotary: _selective,
-    specs.RotaryContextual: _contextual,
+    specs.RotaryContextual: _contextual, specs.RotaryMamba3: _mamba3,
     specs.RelativeLogits: _relative_logits, specs.Wall: _wall, specs.PathAttention: _path}
 
 
