@@ -251,6 +251,9 @@ class PositionEncoding(Matrices):
         keys = queries if keys is None else keys
         kind = torch.float64 if dtype == torch.float64 else torch.float32
         form = bias_form(mixture, parameters, queries, keys, device=device, dtype=kind)
+        if form is None:
+            raise ValueError("[bias] the encoding must add a bias to the scores, "
+                             f"got {self._names()}")
         if isinstance(queries, int) and isinstance(keys, int):
             rows = torch.arange(queries, device=device) + max(0, keys - queries)
             columns = torch.arange(keys, device=device)
