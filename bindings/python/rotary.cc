@@ -43,7 +43,8 @@ RotaryFrequencies frequencies_of(const model::Encoding& spec, std::int64_t lengt
   std::string rule = "the encoding must be rotary with one set of frequencies";
   if (std::holds_alternative<XPos>(spec))
     rule += ": use query_rotary and key_rotary of the plan of gnomon.lower";
-  if (std::holds_alternative<Vjepa2>(spec))
+  if (std::holds_alternative<Vjepa2>(spec) || std::holds_alternative<RotaryPlusPlus>(spec) ||
+      std::holds_alternative<RotaryMixed>(spec) || std::holds_alternative<ComRope>(spec))
     rule += ": use gnomon.attention with the plan of gnomon.lower";
   refuse("rotary", rule, model::info(spec).name);
 }
