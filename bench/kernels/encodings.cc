@@ -289,6 +289,7 @@ class EncodingCall {
     const bool halves = rotation.pairing == Pairing::halves;
     for (const TermArrays::Array& one : terms_.arrays) {
       if (one.name != "angles") continue;
+      const int64_t own = one.shape[2];  // heads of the angles
       for (int64_t h = 0; h < heads; ++h)
         for (int64_t i = 0; i < pairs; ++i) {
           const int64_t a = rotation.head_offset + (halves ? i : 2 * i);
@@ -299,7 +300,7 @@ class EncodingCall {
             head[b] = head[a] * std::sin(sum) + head[b] * std::cos(sum), head[a] = first;
           };
           for (int64_t t = 0; t <= query; ++t) {
-            sum += double{one.values[at((t * heads + h) * pairs + i)]};
+            sum += double{one.values[at((t * own + h * own / heads) * pairs + i)]};
             rotate_pair(k.data() + (t * heads + h) * size);
           }
           rotate_pair(q.data() + h * size);

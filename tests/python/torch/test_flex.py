@@ -18,10 +18,13 @@ from gnomon.torch import flex
 B, H, T, D = 2, 4, 16, 16
 RELATIVE = {"shaw", "relative-key", "relative-key-query", "wav2vec2-bert", "transformer-xl",
             "conformer", "deberta", "deberta-v3", "decomposed", "cope"}
+# Trained angles, products other than q . k, and terms that a score_mod cannot add.
+REFUSED = {"rotary-learned", "rotary-mixed", "comrope", "comrope-axial", "pope", "path", "wall",
+           "selective", "rotary-contextual", "rotary-mamba3", "relative-logits"}
 NAMES = [one.name for one in gnomon.encodings()
-         if one.name not in RELATIVE and one.enters not in ("embeddings", "weights")]
+         if one.name not in RELATIVE | REFUSED and one.enters not in ("embeddings", "weights")]
 BIASES = [one.name for one in gnomon.encodings()
-          if one.enters == "scores" and one.name not in RELATIVE and not one.causal]
+          if one.enters == "scores" and one.name not in RELATIVE | REFUSED and not one.causal]
 T5 = gnomon.T5Bias(heads=H, direction="bidirectional")
 ROPE = gnomon.Rotary(rotary_dim=D, pairing="halves")
 
@@ -65,6 +68,14 @@ def test_every_encoding_agrees_with_attention(name: str, visibility: str, random
     found = flex.attend(*qkv(), spec, given, **options)
     expected = gnomon.torch.attention(*qkv(), spec, given, **options)
     torch.testing.assert_close(found, expected, rtol=0, atol=1e-13)
+
+
+@pytest.mark.parametrize("name", sorted(REFUSED))
+def test_what_a_score_mod_cannot_compute_is_refused(name: str, random_terms) -> None:
+    spec = usual(name)
+    terms = {one: torch.from_numpy(array) for one, array in random_terms(spec, B, T).items()}
+    with pytest.raises(ValueError, match=r"^\[flex\] .* must .*, got "):
+        flex.attend(*qkv(), spec, parameters(spec), visibility="causal", terms=terms)
 
 
 @pytest.mark.parametrize("name", sorted(RELATIVE))

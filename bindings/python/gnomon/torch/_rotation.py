@@ -155,7 +155,9 @@ def _phased_rotations(own: HeadAngles, plan: _core.Plan, queries: Any, keys: Any
         if not isinstance(tokens, int):
             at = torch.as_tensor(thawed(tokens).ids)
         angle = own.angles([at], phases, 1 if phases is None else len(phases)).to(device)
-        cos, sin = angle.cos().float(), angle.sin().float()
+        cos, sin = angle.cos(), angle.sin()
+        if phases is None:  # as the table of keys
+            cos, sin = cos.float(), sin.float()
         tables.append((own.pairing, own.head_offset, cos, sin, cos, sin))
     return tables[0], tables[1]
 
