@@ -52,6 +52,9 @@ inline std::int64_t hidden_rows(const model::Mixture& mixture, std::int64_t quer
 inline std::int64_t key_heads_of(const model::Mixture& mixture) {
   for (const model::TermShape& one : model::token_terms(mixture))
     if (one.name == "angles" || one.name == "householder") return heads;
+  for (const model::Encoding& one : mixture)
+    if (std::holds_alternative<RotaryMixed>(one) || std::holds_alternative<ComRope>(one))
+      return heads;
   return heads / 2;
 }
 // The visibilities for which an encoding is defined.
