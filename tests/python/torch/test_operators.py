@@ -100,7 +100,8 @@ SAMPLES = {
 def backward_sample(sample):
     q, k, v, parameters, sinks, terms, bias, *rest = sample
     args = [one.detach() if isinstance(one, torch.Tensor) else one
-            for one in (q, k, v, [one.detach() for one in parameters], sinks, terms, bias)]
+            for one in (q, k, v, [one.detach() for one in parameters], sinks,
+                         [one.detach() for one in terms], bias)]
     out, lse = OPS.attention(*args, *rest)
     return torch.randn_like(out), *args, out, lse, bias is not None, *rest
 

@@ -308,6 +308,8 @@ class PositionEncoding(Matrices):
                sequences: Any) -> dict[str, Tensor]:
         axis = 2 if layout == "heads_tokens" else 1
         all_terms: dict[str, Tensor] = {}
+        if q.dim() != 4 or k.dim() != 4:  # refused by attention
+            return all_terms
         for spec in self._parts["attention"][0]:
             all_terms |= terms_of(spec, self._matrices((spec,)), hidden, q.shape[axis],
                                   k.shape[axis], sequences)
