@@ -239,8 +239,9 @@ void expect_equal_rows(const Tensor<T, Rank>& a, const Tensor<T, Rank>& b, std::
   const auto tokens = static_cast<std::size_t>(a.extents[Rank == 4 ? 1 : 2]);
   const std::size_t row = Rank == 4 ? a.values.size() / tokens : 1;
   for (std::size_t n = 0; n < a.values.size(); ++n)
-    if (const auto t = static_cast<std::int64_t>(n / row % tokens); t >= begin && t < end)
+    if (const auto t = static_cast<std::int64_t>(n / row % tokens); t >= begin && t < end) {
       ASSERT_EQ(a.values[n], b.values[n]) << t;
+    }
 }
 
 TEST(Householder, HiddenRowsNeverReachAQuery) {

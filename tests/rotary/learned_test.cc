@@ -55,7 +55,7 @@ TEST(FrequenciesBackward, IsTheGradientOfFiniteDifferences) {
   const std::vector<Positions> axes{rows, consecutive(4, 9)};
   for (const Pairing pairing : {Pairing::halves, Pairing::adjacent}) {
     constexpr int64_t pairs = 19;
-    RotaryFrequencies f{.pairing = pairing, .head_offset = 1};
+    RotaryFrequencies f{.pairing = pairing, .head_offset = 1, .inv_freq = {}};
     for (int64_t i = 0; i < pairs; ++i) {
       f.inv_freq.push_back(std::pow(10.0, -0.2 * static_cast<double>(i)));
       f.axes.push_back(static_cast<std::int32_t>(i % 2));

@@ -59,8 +59,9 @@ void expect_rotated(View<const T, 4> x, View<const Angle, 4> angles, const Token
           }
         }
         for (int64_t d = 0; d < x.extent(3); ++d)
-          if (!turned[std::size_t(d)])
+          if (!turned[std::size_t(d)]) {
             ASSERT_EQ(as_double(got(b, t, h, d)), as_double(x(b, t, h, d)));
+          }
       }
 }
 

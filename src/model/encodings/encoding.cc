@@ -48,10 +48,7 @@ concept trained =
 template <typename Matrices>
 void check_shapes(const Encoding& encoding, const Matrices& matrices) {
   const auto wanted = parameters(encoding);
-  if (matrices.size() != wanted.size())
-    refuse(info(encoding).name,
-           "requires " + std::to_string(wanted.size()) + " parameter matrices",
-           static_cast<std::int64_t>(matrices.size()));
+  internal::check_parameter_count(info(encoding).name, wanted, matrices.size());
   for (std::size_t i = 0; i < wanted.size(); ++i)
     if (matrices[i].extent(0) != wanted[i].rows || matrices[i].extent(1) != wanted[i].columns)
       refuse(info(encoding).name,
@@ -212,6 +209,20 @@ void check_batch(const Window& window) {
 }
 
 }  // namespace
+
+void internal::check_parameter_count(std::string_view where, std::span<const Parameter> wanted,
+                                     std::size_t given) {
+  if (given == wanted.size()) return;
+  std::string list;
+  for (const Parameter& one : wanted)
+    list += (list.empty() ? " (" : ", ") + one.name + " " + std::to_string(one.rows) + " x " +
+            std::to_string(one.columns);
+  refuse(where,
+         "requires " + std::to_string(wanted.size()) +
+             (wanted.size() == 1 ? " parameter matrix" : " parameter matrices") + list +
+             (list.empty() ? "" : ")"),
+         static_cast<std::int64_t>(given));
+}
 
 void internal::check_window(const Window& window) {
   if (window.queries < 0) refuse("encoding", "queries must not be negative", window.queries);

@@ -27,12 +27,8 @@ void for_each(const Mixture& mixture, Use&& use) {
 }
 
 void check_count(const Mixture& mixture, std::size_t count) {
-  std::size_t wanted = 0;
-  for (const Encoding& one : mixture) wanted += parameters(one).size();
-  if (count != wanted)
-    refuse(mixture.size() == 1 ? info(mixture[0]).name : "mixture",
-           "requires " + std::to_string(wanted) + " parameter matrices",
-           static_cast<std::int64_t>(count));
+  internal::check_parameter_count(mixture.size() == 1 ? info(mixture[0]).name : "mixture",
+                                  parameters(mixture), count);
 }
 
 // Moves the parts of plans into one plan. Throws if two plans have the same part.

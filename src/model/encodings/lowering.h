@@ -14,6 +14,11 @@ void check_shape(const Shape& shape);
 // preference.
 std::span<const CheckpointName> tensors(const Encoding& encoding);
 
+// Throws std::invalid_argument, with the names and shapes of the matrices, unless as many are
+// given as there are parameters.
+void check_parameter_count(std::string_view where, std::span<const Parameter> wanted,
+                           std::size_t given);
+
 // Throws std::invalid_argument if the sizes of the window are inconsistent.
 void check_window(const Window& window);
 

@@ -25,11 +25,7 @@ class NamedValues {
  public:
   NamedValues(const LayerGroup& group, Values values)
       : parameters_(layer_parameters(group)), values_(values) {
-    if (values.size() != parameters_.size())
-      refuse("model",
-             "requires " + std::to_string(parameters_.size()) + " parameter matrices for " +
-                 names(group.position),
-             static_cast<std::int64_t>(values.size()));
+    internal::check_parameter_count("model", parameters_, values.size());
   }
   View<const float, 2> find(std::string_view name) const {
     for (std::size_t i = 0; i < parameters_.size(); ++i)

@@ -8,6 +8,7 @@
 #include "src/core/size.h"
 #include "src/core/tensor.h"
 #include "src/core/token_projection.h"
+#include "src/model/encodings/lowering.h"
 
 namespace gnomon::model {
 namespace {
@@ -32,9 +33,7 @@ void project_sinks(View<const float, 3> x, SinkWeights weight, const Tensor& out
 SinkWeights sink_weights(const LayerGroup& group,
                          std::span<const View<const float, 2>> values) {
   const std::vector<Parameter> all = layer_parameters(group);
-  if (values.size() != all.size())
-    refuse("terms", "requires " + std::to_string(all.size()) + " parameter matrices",
-           std::ssize(values));
+  internal::check_parameter_count("terms", all, values.size());
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i].name == "sinks.weight") return values[i];
   return {};
