@@ -240,7 +240,8 @@ LayerPlan EncodingMatrices::lowered(const model::Window& window) const {
 
 bool depends_on_contents(const model::EncodingInfo& info) {
   const model::Encoding usual = info.usual({.width = 128, .heads = 2, .length = 16});
-  return model::properties(usual).causal || std::holds_alternative<Pope>(usual);
+  return model::properties(usual).causal || std::holds_alternative<Pope>(usual) ||
+         std::holds_alternative<GrapeAdditive>(usual);
 }
 
 EncodingMatrices encoding_matrices(const std::string& name, const Setting& setting) {

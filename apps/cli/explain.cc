@@ -165,6 +165,14 @@ Cost cost_of(const EncodingMatrices& matrices) {
     cost.time = joined(cost.time, "2D multiply-adds more for each score, and solves in blocks");
     cost.memory = joined(cost.memory, "D elements and a factor for each token and key head");
   }
+  if (plan.key_slopes) {
+    cost.time = joined(cost.time, "a multiply-add for each score");
+    cost.memory = joined(cost.memory, "a slope for each token and head");
+  }
+  if (plan.edges) {
+    cost.time = joined(cost.time, "P multiply-adds, an exponential and a sum for each score");
+    cost.memory = joined(cost.memory, "two vectors of P elements for each token and head");
+  }
   if (plan.gated) cost.time = joined(cost.time, "a gate for each query and head");
   if (cost.time.empty()) cost.time = cost.memory = "none";
   return cost;

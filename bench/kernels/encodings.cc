@@ -250,7 +250,7 @@ class EncodingCall {
     HeadVectors out(at(width));
     for (int64_t h = 0; h < heads; ++h) {
       const double gate = lowered.gated ? term("gates", h, query) : 1.0;
-      double forgotten = 0;  // log gates of later keys
+      double forgotten = 0;  // log gates, or edges, of later keys
       double* const row = scores.data() + h * keys;
       double most = -HUGE_VAL, sum = 0;
       HeadVectors decays(at(size));
@@ -261,6 +261,9 @@ class EncodingCall {
         row[j] = scale * product + gate * bias[at(h * keys + j)] + forgotten +
                  projected(lowered.relative, h, query, j - query);
         if (lowered.cumulative) forgotten += term("log_gates", h, j);
+        if (lowered.key_slopes)
+          row[j] -= term("key_slopes", h, j) * static_cast<double>(query - j);
+        if (lowered.edges) forgotten += edge(lowered, h, query, j);
       }
       const std::span all(row, at(keys));
       if (contextual)
@@ -332,10 +335,28 @@ class EncodingCall {
     return sum;
   }
 
-  // An element of a term [1, T, H, D].
-  double element(std::string_view name, int64_t head, int64_t token, int64_t d) const {
+  // The edge of a query and a key, times its slope.
+  double edge(const LayerPlan& lowered, int64_t h, int64_t query, int64_t j) const {
+    const RotaryTable& table = *lowered.edge_rotary;
+    const int64_t pairs = table.frequencies().rotary_dim() / 2;
+    const auto part = [&](std::string_view name, int64_t token, int64_t n) {
+      return element(name, h, token, n, 2 * pairs);
+    };
+    double sum = 0;
+    for (int64_t n = 0; n < pairs; ++n) {
+      const double cos = table.cos()(0, j, n), sin = table.sin()(0, j, n);
+      const double a = part("edge_keys", j, n), b = part("edge_keys", j, n + pairs);
+      sum += part("edge_queries", query, n) * (a * cos + b * sin) +
+             part("edge_queries", query, n + pairs) * (b * cos - a * sin);
+    }
+    return -lowered.edges->slopes[at(h)] * std::log1p(std::exp(-sum));
+  }
+
+  // An element of a term [1, T, H, count].
+  double element(std::string_view name, int64_t head, int64_t token, int64_t d,
+                 int64_t count = size) const {
     for (const TermArrays::Array& one : terms_.arrays)
-      if (one.name == name) return double{one.values[at((token * heads + head) * size + d)]};
+      if (one.name == name) return double{one.values[at((token * heads + head) * count + d)]};
     return 0;
   }
 

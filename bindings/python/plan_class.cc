@@ -138,6 +138,8 @@ std::string summary(const Plan& plan) {
   add(p.query_rotary.has_value() || !p.query_rotations.empty(), "rotation");
   add(p.bias.index() != 0, std::string(form_name(p.bias)) + " bias");
   add(!p.relative.empty(), "relative vectors");
+  add(p.key_slopes, "slopes of keys");
+  add(p.edges.has_value(), "sums of edges");
   add(p.stick_breaking.has_value(), "stick-breaking");
   add(!p.cosine.empty(), "cosine scale");
   add(p.polar.has_value(), "polar products");

@@ -170,6 +170,26 @@ at::Tensor rotated_by_heads(const HeadAngles& angles, const at::Tensor& trained,
       {.rotary_dim = f.rotary_dim(), .pairing = f.pairing, .head_offset = f.head_offset}, x);
 }
 
+// Sums of edges [B, H, T, S]: of the keys after each key, up to the query. queries, keys: terms
+// [B, T, H, P] and [B, S, H, P].
+at::Tensor edge_sums(const LayerPlan& plan, const at::Tensor& queries, at::Tensor keys,
+                     const at::Tensor& key_ids, const at::Tensor& hidden) {
+  if (const auto& table = plan.edge_rotary) {
+    const RotaryFrequencies& frequencies = table->frequencies();
+    const at::Tensor angles = key_ids.to(at::kDouble).unsqueeze(-1) *
+                              -at::tensor(frequencies.inv_freq, at::kDouble).to(keys.device());
+    keys = rotated_by(angles.unsqueeze(2).expand({keys.size(0), -1, -1, -1}), at::kFloat,
+                      {.rotary_dim = frequencies.rotary_dim(), .pairing = frequencies.pairing},
+                      keys);
+  }
+  const at::Tensor edges =
+      at::log_sigmoid(at::matmul(heads_first(queries), heads_first(keys).transpose(-1, -2)))
+          .masked_fill(hidden, 0);
+  const at::Tensor slopes =
+      at::tensor(plan.edges->slopes, at::kDouble).to(edges.options()).view({-1, 1, 1});
+  return slopes * (sums_from_right(edges) - edges);
+}
+
 // Queries and keys in polar form [B, T, H, 2 D]. phases: [H, D], or not defined for keys.
 at::Tensor to_polar(const at::Tensor& x, const at::Tensor& phases) {
   const at::Tensor magnitudes = at::softplus(x);
@@ -324,22 +344,29 @@ at::Tensor attend_by_operators(const Setting& setting,
       bias = bias * there(terms[n]).unsqueeze(-1);
     else if (shapes[n].name == "log_gates")
       scores = scores + cumulative_bias(there(terms[n]), window);
+    else if (shapes[n].name == "key_slopes")
+      scores = scores - there(terms[n]).unsqueeze(2) *
+                            there((query_tokens.ids.unsqueeze(2) - key_tokens.ids.unsqueeze(1))
+                                      .abs()
+                                      .unsqueeze(1));
     else if (shapes[n].name == "relative_queries")
       for (std::size_t i = 0; i < relative.projected.size(); ++i)
         scores = scores + met_within(relative.projected[i],
                                      at::matmul(heads_first(there(terms[n])),
                                                 there(numbers.projected[i]).transpose(-1, -2)),
                                      places);
-    else if (shapes[n].name != "angles" && lowered.product == PairProduct::dot)
+    else if (shapes[n].name != "angles" && !lowered.edges &&
+             lowered.product == PairProduct::dot)
       refuse("attend", "LibTorch's operators do not have this term of the tokens",
              shapes[n].name);
   }
   if (bias.defined()) scores = scores + bias;
-  if ((numbers.contextual.defined() || lowered.stick_breaking) &&
+  if ((numbers.contextual.defined() || lowered.stick_breaking || lowered.edges) &&
       (bias.defined() || lowered.cumulative || lowered.polar ||
        lowered.product != PairProduct::dot))
     refuse("attend",
-           "contextual vectors and stick-breaking require plain dot products without a bias",
+           "contextual vectors, edges and stick-breaking require plain dot products without a "
+           "bias",
            model::names(setting.mixture));
 
   const at::Tensor hidden = hidden_from(setting, lowered, query_tokens, key_tokens);
@@ -349,6 +376,14 @@ at::Tensor attend_by_operators(const Setting& setting,
     scores =
         scores + contextual_terms(
                      scores, at::matmul(queries, there(numbers.contextual).transpose(-1, -2)));
+  if (lowered.edges) {
+    at::Tensor of_queries;
+    for (std::size_t n = 0; n < shapes.size(); ++n)
+      if (shapes[n].name == "edge_queries")
+        of_queries = without_padding(there(terms[n]), query_tokens, window.batch);
+    scores =
+        scores + edge_sums(lowered, of_queries, term_of("edge_keys"), key_tokens.ids, hidden);
+  }
   // A row without visible keys gets weights of zero, whose derivatives are zero too.
   const at::Tensor weights =
       lowered.stick_breaking

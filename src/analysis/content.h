@@ -17,9 +17,17 @@ namespace gnomon::analysis {
 
 // The terms of the tokens, [1, H, T] or [1, T, H, size]: gates forget about a fifth, angles
 // turn by about a fifth of a radian, relative queries are normal, Householder factors have
-// lengths of about 1 and strengths of about 1.
+// lengths of about 1 and strengths of about 1, slopes of keys are about 0.2, vectors of edges
+// are normal.
 inline TermArrays terms_of(const OrderContent& content, const LayerPlan& plan) {
   TermArrays terms;
+  if (plan.key_slopes) terms.add("key_slopes", {1, content.heads, content.tokens});
+  if (plan.edges) {
+    const std::int64_t size =
+        plan.edge_rotary ? plan.edge_rotary->frequencies().rotary_dim() : 8;
+    terms.add("edge_queries", {1, content.tokens, content.heads, size});
+    terms.add("edge_keys", {1, content.tokens, content.heads, size});
+  }
   if (plan.cumulative) terms.add("log_gates", {1, content.heads, content.tokens});
   const auto& projected = plan.relative.projected;
   if (!projected.empty())
@@ -38,10 +46,12 @@ inline TermArrays terms_of(const OrderContent& content, const LayerPlan& plan) {
   internal::Normal normal(content.seed + 2);
   for (TermArrays::Array& one : terms.arrays)
     for (float& number : one.values)
-      number = static_cast<float>(one.name == "relative_queries" ? normal()
-                                  : one.name == "householder"    ? normal() / length
-                                  : one.name == "betas"          ? std::fabs(normal())
-                                                                 : -0.2 * std::fabs(normal()));
+      number = static_cast<float>(
+          one.name == "relative_queries" || one.name.starts_with("edge_") ? normal()
+          : one.name == "key_slopes"  ? 0.2 * std::fabs(normal())
+          : one.name == "householder" ? normal() / length
+          : one.name == "betas"       ? std::fabs(normal())
+                                      : -0.2 * std::fabs(normal()));
   return terms;
 }
 

@@ -158,7 +158,7 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
   const View<float, 3> keys(y.data(), rotated.extents());
   rotate_all(plan, rotated, keys);
   if (plan.polar || plan.product != PairProduct::dot || plan.relative.contextual ||
-      plan.stick_breaking)
+      plan.stick_breaking || plan.key_slopes || plan.edges)
     return fill_weights_of_units(content, plan, visibility, rotated, keys, out);
   const auto queries = rotated.slice(0, offset, count);
   const double scale = softmax_scale(size) * plan.softmax.factor;

@@ -9,6 +9,7 @@
 #include "gnomon/error.h"
 #include "src/attention/channel_gates.h"
 #include "src/attention/check.h"
+#include "src/attention/key_terms.h"
 #include "src/attention/problem.h"
 #include "src/attention/product.h"
 #include "src/attention/tile.h"
@@ -128,7 +129,7 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
   problem.softmax.cap = plan.softmax.cap;
   problem.softmax.sinks = plan.softmax.sinks;
   problem.softmax.query_sinks = internal::read_if<float, 3>(named("sinks"), input.terms.sinks);
-  problem.needs_gates = plan.gated;
+  problem.needs_gates = plan.gated, problem.needs_key_slopes = plan.key_slopes;
   if (plan.polar) problem.size = 2 * problem.head_dim;
   problem.position = {
       .query_rotary = plan.query_rotary ? &*plan.query_rotary : nullptr,
@@ -137,6 +138,7 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
       .relative = plan.relative.empty() ? nullptr : &plan.relative,
       .gates = internal::read_if<float, 3>(named("gates"), input.terms.gates),
       .log_gates = internal::read_if<float, 3>(named("log_gates"), input.terms.log_gates),
+      .key_slopes = internal::read_if<float, 3>(named("key_slopes"), input.terms.key_slopes),
       .relative_queries =
           internal::read_if<float, 4>(named("relative_queries"), input.terms.relative_queries),
       .cumulative = plan.cumulative ? &*plan.cumulative : nullptr,
@@ -149,12 +151,13 @@ void describe(const AttentionInput& input, const AttentionPlan& plan,
       plan.stick_breaking->own_key != OwnKey::included)
     refuse("attention", "own_key must be excluded or included",
            static_cast<int>(plan.stick_breaking->own_key));
+  internal::take_edges(plan, input.terms, problem);
   internal::check(problem);
   if (problem.walks() && (plan.product != PairProduct::dot || plan.polar))
-    refuse(
-        "attention",
-        "contextual vectors and stick-breaking require plain dot products of queries and keys",
-        "another product");
+    refuse("attention",
+           "contextual vectors, edges and stick-breaking require plain dot products of queries "
+           "and keys",
+           "another product");
   if (plan.mask.rate > 1 && plan.product != PairProduct::dot)
     refuse("attention", "a rate above 1 requires plain dot products of queries and keys",
            plan.mask.rate);
@@ -178,6 +181,7 @@ void prepare_position(internal::TypedProblem<A>& problem) {
   if (problem.position.cumulative)
     problem.cumulative =
         internal::cumulative_sums(problem.position.log_gates, problem.position.keys);
+  if (problem.edges.bias) problem.edge_rows.emplace(problem);
   if (problem.position.relative)  // products of packed rows are in units of ln 2
     problem.relative = internal::PreparedRelative<A>(
         *problem.position.relative, problem.softmax.scale * std::numbers::log2e);
@@ -285,18 +289,6 @@ void forward(const AttentionInput& input, const AttentionPlan& plan, const Tenso
   internal::run_forward(problem);
 }
 
-// The gradient of a term, if it is required: it has the shape of the term.
-template <std::size_t Rank>
-View<float, Rank> gradient_of(std::string_view name, const Tensor& tensor,
-                              View<const float, Rank> term) {
-  const std::string who = "the gradient of " + std::string(name);
-  const auto view = internal::write_if<float, Rank>(named(who), tensor);
-  if (!view.data()) return view;
-  check_shape(who, view, term.extents());
-  check_places_of(who, tensor);
-  return view;
-}
-
 template <typename T>
 void backward(const AttentionInput& input, const AttentionPlan& plan, const ConstTensor& out,
               const ConstTensor& lse, const ConstTensor& out_grad,
@@ -375,10 +367,10 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
     contextual_sums.emplace(each * problem.relative.contextual.numbers());
     problem.contextual_sums = contextual_sums->data();
   }
-  problem.relative_query_grad = gradient_of("relative_queries", gradient.terms.relative_queries,
-                                            problem.position.relative_queries);
+  problem.relative_query_grad = internal::term_gradient(
+      "relative_queries", gradient.terms.relative_queries, problem.position.relative_queries);
   problem.query_sink_grad =
-      gradient_of("sinks", gradient.terms.sinks, problem.softmax.query_sinks);
+      internal::term_gradient("sinks", gradient.terms.sinks, problem.softmax.query_sinks);
   std::vector<double> gate_sums;
   const auto gates_grad =
       internal::write_if<float, 3>(named("the gradient of the gates"), gradient.terms.gates);
@@ -389,19 +381,10 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
     problem.gate_sums = gate_sums.data();
   }
   internal::take_product_gradients(gradient.terms, problem);
-  const auto log_gates_grad = internal::write_if<float, 3>(named("the gradient of log_gates"),
-                                                           gradient.terms.log_gates);
-  std::vector<double> column_sums;
-  if (log_gates_grad.data()) {
-    check_shape("the gradient of log_gates", log_gates_grad,
-                {q.extent(0), q.extent(2), k.extent(1)});
-    column_sums = sums_of(problem.keys);
-    problem.column_sums = column_sums.data();
-  }
+  const internal::KeyTermSums<A> key_terms(gradient.terms, problem);
+  const internal::EdgeGradients<A> edges(gradient.terms, problem);
   internal::run_backward(problem);
-  if (log_gates_grad.data())
-    internal::cumulative_backward(column_sums, problem.parts, problem.position.keys,
-                                  log_gates_grad);
+  key_terms.finish(), edges.finish();
   if (bias_grad) bias_grad->values = added(problem, bias_sums, numbers);
   if (relative_grad) *relative_grad = relative_total(problem, view<const T, 4>(gradient.q));
   for (std::size_t n = 0; n < gate_sums.size(); ++n) {

@@ -235,12 +235,15 @@ void BackwardTile(const BackwardProblem<A>& problem, const Tile& tile, std::int6
     StickBackward(tile, columns, all, at.walk, first, at.scores, at.score_grad);
   else
     Weigh<A>(tile, columns, all, at.lse + first, at.delta + first, at.scores, at.score_grad);
+  if (problem.edges.bias)
+    EdgesBackward(problem, tile, columns, all, at.walk, first, at.score_grad);
   if (problem.contextual_positions())
     GateBackward(problem, tile, columns, at.walk, first, at.score_grad);
   AddBiasGradient(problem, tile, all, columns,
                   problem.gated() ? Ungate(problem, tile, all, columns, at) : at.score_grad,
                   at.added.bias);
   if (problem.column_sums) AddColumnSums(problem, tile, columns, at.score_grad);
+  if (problem.key_slope_sums) AddKeySlopeSums(problem, tile, columns, at.score_grad);
   if (!problem.relative.empty())
     RelativeBackward(problem, tile, first, columns, factors, at, sums);
   if (slope) TimesSlope<A>(tile, columns, slope, at.score_grad);
@@ -346,7 +349,8 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
     }
   }
 
-  if (problem.contextual_positions()) FinishWalks(problem, key_head, queries, at, tile_of);
+  if (problem.contextual_positions() || problem.edges.bias)
+    FinishWalks(problem, key_head, queries, at, tile_of);
   const A scale = static_cast<A>(problem.softmax.scale);
   for (std::int64_t g = 0; g < group; ++g)
     for (std::int64_t i = 0; i < queries; ++i) {

@@ -45,7 +45,8 @@ using SeenColumns = Columns[tile_rows / block_rows];
 // whose loads may extend one vector past the end.
 constexpr std::int64_t form_scratch_size = tile_rows * (tile_keys + 32);
 inline std::int64_t BiasScratchSize(const AttentionProblem& problem) {
-  return form_scratch_size + (problem.position.cumulative ? tile_rows * tile_keys : 0);
+  const bool by_token = problem.position.cumulative || problem.position.key_slopes.data();
+  return form_scratch_size + (by_token ? tile_rows * tile_keys : 0);
 }
 
 // Returns the length of the run of consecutive ids that starts at `first`, at most `count`.
@@ -85,6 +86,11 @@ void AddBiasGradient(const BackwardProblem<A>& problem, const Tile& tile, const 
 template <typename A>
 void AddColumnSums(const BackwardProblem<A>& problem, const Tile& tile, const SeenColumns& seen,
                    const A* grad);
+
+// Adds a tile of score gradients of one head to the gradients of the slopes of keys.
+template <typename A>
+void AddKeySlopeSums(const BackwardProblem<A>& problem, const Tile& tile,
+                     const SeenColumns& seen, const A* grad);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

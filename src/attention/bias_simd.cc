@@ -218,11 +218,48 @@ bool FillCumulative(const AttentionProblem& problem, const Tile& tile, bool add,
   return hides;
 }
 
+// Subtracts the distances times the slopes of the keys from the bias so far, if there is one.
+template <typename A>
+bool FillKeySlopes(const AttentionProblem& problem, const Tile& tile, bool add,
+                   A* HWY_RESTRICT scratch, const A** rows) {
+  const hn::ScalableTag<A> tag;
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(tag));
+  HWY_ALIGN A slopes[tile_keys], places[tile_keys];
+  const std::int64_t columns = padded(tile.keys), first = key_id(problem, tile.batch, tile.key);
+  std::fill(slopes + tile.keys, slopes + columns, A(0));
+  std::fill(places + tile.keys, places + columns, A(0));
+  for (std::int64_t j = 0; j < tile.keys; ++j)
+    places[j] = static_cast<A>(key_id(problem, tile.batch, tile.key + j) - first);
+  bool hides = false;
+  for (std::int64_t h = 0; h < tile.heads; ++h) {
+    for (std::int64_t j = 0; j < tile.keys; ++j)
+      slopes[j] = static_cast<A>(-log2_of_e) * static_cast<A>(problem.position.key_slopes(
+                                                   tile.batch, tile.head + h, tile.key + j));
+    for (std::int64_t i = 0; i < tile.queries; ++i) {
+      const std::int64_t row = i * tile.heads + h;
+      const auto own =
+          hn::Set(tag, static_cast<A>(query_id(problem, tile.batch, tile.query + i) - first));
+      A* to = scratch + row * tile_keys;
+      for (std::int64_t j = 0; j < columns; j += lanes) {
+        const auto slope = hn::Load(tag, slopes + j);
+        const auto distance = hn::Abs(hn::Sub(own, hn::Load(tag, places + j)));
+        hn::Store(add ? hn::MulAdd(slope, distance, hn::LoadU(tag, rows[row] + j))
+                      : hn::Mul(slope, distance),
+                  tag, to + j);
+      }
+      hides = Hides(to, columns) || hides;
+      rows[row] = to;
+    }
+  }
+  return hides;
+}
+
 template <typename A>
 TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A* scratch,
                   const A** rows) {
   const bool none = std::holds_alternative<NoBias>(*problem.position.bias);
-  if (none && !problem.position.cumulative) return TileBias::none;
+  const bool sloped = problem.position.key_slopes.data();
+  if (none && !problem.position.cumulative && !sloped) return TileBias::none;
   bool hides = std::visit(
       internal::Overloaded{
           [](const NoBias&) { return false; },
@@ -245,6 +282,10 @@ TileBias FillBias(const internal::TypedProblem<A>& problem, const Tile& tile, A*
       *problem.position.bias);
   if (problem.position.cumulative)
     hides = FillCumulative(problem, tile, !none, scratch + form_scratch_size, rows) || hides;
+  if (sloped)
+    hides = FillKeySlopes(problem, tile, !none || problem.position.cumulative,
+                          scratch + form_scratch_size, rows) ||
+            hides;
   return hides ? TileBias::hiding : TileBias::visible;
 }
 
@@ -349,12 +390,36 @@ void AddColumnSums(const BackwardProblem<A>& problem, const Tile& tile, const Se
   for (std::int64_t j = 0; j < tile.keys; ++j) to[j] += static_cast<double>(sums[j]);
 }
 
+template <typename A>
+void AddKeySlopeSums(const BackwardProblem<A>& problem, const Tile& tile,
+                     const SeenColumns& seen, const A* grad) {
+  HWY_ALIGN A sums[tile_keys] = {}, places[tile_keys] = {};
+  const std::int64_t first = key_id(problem, tile.batch, tile.key);
+  for (std::int64_t j = 0; j < tile.keys; ++j)
+    places[j] = static_cast<A>(key_id(problem, tile.batch, tile.key + j) - first);
+  for (std::int64_t i = 0; i < tile.queries; ++i) {
+    const Columns columns = seen[i / block_rows];
+    const A own = static_cast<A>(query_id(problem, tile.batch, tile.query + i) - first);
+    const A* HWY_RESTRICT from = grad + i * tile_keys + columns.begin;
+    ForVectors<A>(columns.end - columns.begin, [&](auto d, std::int64_t j) HWY_ATTR {
+      A* to = sums + columns.begin + j;
+      const auto place = hn::LoadU(d, places + columns.begin + j);
+      const auto distance = hn::Abs(hn::Sub(hn::Set(d, own), place));
+      hn::StoreU(hn::MulAdd(distance, hn::LoadU(d, from + j), hn::LoadU(d, to)), d, to);
+    });
+  }
+  double* to = problem.key_slope_sums + problem.sums_at(tile) * problem.keys + tile.key;
+  for (std::int64_t j = 0; j < tile.keys; ++j) to[j] -= static_cast<double>(sums[j]);
+}
+
 #define GNOMON_BIAS(A)                                                                      \
   template TileBias FillBias(const internal::TypedProblem<A>&, const Tile&, A*, const A**); \
   template void AddBiasGradient(const BackwardProblem<A>&, const Tile&, const Columns&,     \
                                 const SeenColumns&, const A*, A*);                          \
   template void AddColumnSums(const BackwardProblem<A>&, const Tile&, const SeenColumns&,   \
-                              const A*);
+                              const A*);                                                    \
+  template void AddKeySlopeSums(const BackwardProblem<A>&, const Tile&, const SeenColumns&, \
+                                const A*);
 GNOMON_BIAS(float)
 GNOMON_BIAS(double)
 #undef GNOMON_BIAS

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/attention/key_terms.h"
 #include "src/core/overloaded.h"
 #include "src/core/size.h"
 
@@ -34,7 +35,7 @@ void check_mask(const AttentionProblem& problem) {
     refuse(operation, "a rate above 1 requires a causal mask without limits", mask.rate);
   const BiasForm& bias = *problem.position.bias;
   if (problem.position.relative || problem.position.cumulative || problem.position.polar ||
-      problem.stick_breaking ||
+      problem.needs_key_slopes || problem.edges.bias || problem.stick_breaking ||
       !(std::holds_alternative<NoBias>(bias) || std::holds_alternative<DenseBias>(bias)))
     refuse(operation, "a rate above 1 requires a plan without a bias or vectors by distance",
            mask.rate);
@@ -247,9 +248,9 @@ void check_distances(const AttentionProblem& problem, const RelativeVectors& tab
 void check_ids_of_distances(const AttentionProblem& problem) {
   const auto& position = problem.position;
   const BiasForm& bias = *position.bias;
-  const bool by_distance = std::holds_alternative<SlopeBias>(bias) ||
-                           std::holds_alternative<StripBias>(bias) ||
-                           std::holds_alternative<AxesBias>(bias) || position.relative;
+  const bool by_distance =
+      std::holds_alternative<SlopeBias>(bias) || std::holds_alternative<StripBias>(bias) ||
+      std::holds_alternative<AxesBias>(bias) || position.relative || problem.needs_key_slopes;
   if (!position.queries || !by_distance) return;
   for (const Positions* positions : {position.queries, position.keys})
     for (const int64_t id : positions->ids)
@@ -266,40 +267,6 @@ void check_term(std::string_view name, View<const float, Rank> term,
            gnomon::shape_text(term.extents()));
 }
 
-void check_cumulative(const AttentionProblem& problem) {
-  const auto& position = problem.position;
-  const View<const float, 3>& gates = position.log_gates;
-  if (!position.cumulative) {
-    if (gates.data())
-      refuse(operation, "log_gates must not be given, because the plan has no cumulative bias",
-             gnomon::shape_text(gates.extents()));
-    return;
-  }
-  const double lost = position.cumulative->lost_weight;
-  if (!(lost >= 0 && lost < 1))
-    refuse(operation, "the lost weight of a cumulative bias must be at least 0 and below 1",
-           lost);
-  if (problem.mask.visibility != Visibility::causal)
-    refuse(operation, "a cumulative bias requires causal visibility", "bidirectional");
-  if (problem.mask.offset > problem.keys - problem.queries)
-    refuse(operation,
-           "a cumulative bias requires a key row for each query row, so the offset "
-           "must be at most " +
-               std::to_string(problem.keys - problem.queries),
-           problem.mask.offset);
-  if (!gates.data() && problem.keys)
-    refuse(operation, "log_gates must be given, because the plan has a cumulative bias",
-           "none");
-  if (gates.extent(0) != problem.batch || gates.extent(1) != problem.heads ||
-      gates.extent(2) != problem.keys)
-    refuse(operation,
-           "log_gates must be [B, Hq, S], " + std::to_string(problem.batch) + " x " +
-               std::to_string(problem.heads) + " x " + std::to_string(problem.keys),
-           gnomon::shape_text(gates.extents()));
-  if (problem.needs_gates || position.gates.data())
-    refuse(operation, "a cumulative bias cannot be combined with gates of the bias", "both");
-}
-
 void check_relative(const AttentionProblem& problem) {
   const auto& position = problem.position;
   if (problem.needs_gates && !position.gates.data())
@@ -313,7 +280,7 @@ void check_relative(const AttentionProblem& problem) {
                  std::to_string(problem.heads) + " x " + std::to_string(problem.queries),
              gnomon::shape_text(extents));
   }
-  check_cumulative(problem);
+  check_key_terms(problem);
   const auto& r = position.relative_queries;
   const bool projects = position.relative && !position.relative->projected.empty();
   if (projects != (r.data() != nullptr))
@@ -335,11 +302,14 @@ void check_relative(const AttentionProblem& problem) {
     refuse(operation, "a relative shift cannot be combined with query_rotary", "both");
 }
 
-// Contextual positions and stick-breaking look from a query to the left, at plain scores.
+// Contextual positions, edges and stick-breaking look from a query to the left, at plain
+// scores.
 void check_walk(const AttentionProblem& problem) {
   if (!problem.walks()) return;
-  const std::string who =
-      problem.stick_breaking ? "stick-breaking attention" : "contextual vectors";
+  const bool edges = problem.edges.bias;
+  const std::string who = problem.stick_breaking ? "stick-breaking attention"
+                          : edges                ? "edges"
+                                                 : "contextual vectors";
   const auto unless = [&](bool holds, const char* rule, std::string_view value) {
     if (!holds) refuse(operation, who + " " + rule, value);
   };
@@ -347,10 +317,15 @@ void check_walk(const AttentionProblem& problem) {
   unless(std::holds_alternative<NoBias>(*problem.position.bias),
          "cannot be combined with a bias", "both");
   unless(!problem.position.cumulative, "cannot be combined with a cumulative bias", "both");
+  unless(!problem.needs_key_slopes, "cannot be combined with slopes of keys", "both");
   unless(!problem.softmax.cap, "cannot be combined with a softmax cap", "both");
   unless(!problem.gated(), "cannot be combined with gates", "both");
   unless(problem.mask.rate == 1, "cannot be combined with a rate above 1", "both");
-  if (problem.stick_breaking) {
+  if (edges && problem.stick_breaking)
+    refuse(operation, "edges cannot be combined with stick-breaking", "both");
+  if (edges) {
+    unless(!problem.position.relative, "cannot be combined with relative vectors", "both");
+  } else if (problem.stick_breaking) {
     unless(!problem.has_sinks(), "cannot be combined with sinks", "both");
     unless(!problem.position.relative, "cannot be combined with relative vectors", "both");
   } else {

@@ -41,7 +41,9 @@ void check_plan(const AttentionPlan& plan) {
   const std::pair<bool, const char*> terms[] = {
       {plan.product != PairProduct::dot || plan.polar, "another product"},
       {plan.query_rotary || plan.key_rotary || plan.token_rotation, "a rotation"},
-      {!std::holds_alternative<NoBias>(plan.bias) || plan.cumulative || plan.gated, "a bias"},
+      {!std::holds_alternative<NoBias>(plan.bias) || plan.cumulative || plan.gated ||
+           plan.key_slopes || plan.edges,
+       "a bias"},
       {!plan.relative.empty(), "relative vectors"},
       {plan.stick_breaking.has_value(), "stick-breaking"}};
   for (const auto& [has, name] : terms)

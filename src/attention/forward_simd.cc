@@ -63,13 +63,12 @@ struct ForwardScratch {
 };
 
 // Calls body(first head, heads, first row) for groups of at most tile_rows heads of a piece
-// (one head if heads have relative vectors or gates of channels). Within a group, rows are
+// (one head if a tile contains a single head). Within a group, rows are
 // ordered by query.
 template <typename Body>
 void ForHeads(const AttentionProblem& problem, const ForwardPiece& piece, const Body& body) {
   const std::int64_t group = problem.group();
-  const std::int64_t most =
-      problem.relative_vectors() || problem.product != PairProduct::dot ? 1 : tile_rows;
+  const std::int64_t most = problem.single_heads() ? 1 : tile_rows;
   for (std::int64_t g = 0; g < group; g += most)
     body(piece.key_head * group + g, std::min(most, group - g), g * piece.queries);
 }
@@ -101,8 +100,8 @@ template <typename A>
 void StartWalks(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                 const ForwardScratch<A>& at) {
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
-    StartWalk(problem, head, heads, piece.queries, at.q + row * row_stride(problem.size),
-              at.walk, row);
+    StartWalk(problem, Tile{piece.batch, head, heads, piece.query, piece.queries, 0, 0},
+              at.q + row * row_stride(problem.size), at.walk, row);
   });
 }
 

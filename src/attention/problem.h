@@ -11,6 +11,7 @@
 
 #include "gnomon/attention/attention.h"
 #include "src/attention/cumulative.h"
+#include "src/attention/edges.h"
 #include "src/attention/householder.h"
 #include "src/attention/relative.h"
 #include "src/bias/tile.h"
@@ -50,16 +51,17 @@ struct AttentionProblem {
     const RotaryTable *query_rotary = nullptr, *key_rotary = nullptr;
     const BiasForm* bias = nullptr;
     const RelativeForm* relative = nullptr;  // null if the form is empty
-    View<const float, 3> gates, log_gates;
+    View<const float, 3> gates, log_gates, key_slopes;
     View<const float, 4> relative_queries;
     const CumulativeBias* cumulative = nullptr;
     const PolarForm* polar = nullptr;
     const Positions *queries = nullptr, *keys = nullptr;
   } position;
-  bool needs_gates = false, stick_breaking = false;
+  bool needs_gates = false, needs_key_slopes = false, stick_breaking = false;
   PairProduct product = PairProduct::dot;
   View<const float, 4> channel_gates;  // [B, S, Hq, D]; without data if there are none
   HouseholderTerms householder;
+  EdgeTerms edges;
   Operand q, k, v;
   // [B, Hq]: the greatest distance, in rows, at which a weight is not 0. Empty: no limit.
   std::vector<std::int64_t> reach;
@@ -67,7 +69,10 @@ struct AttentionProblem {
   CumulativeSums cumulative;
 
   std::int64_t group() const { return heads / key_heads; }
-  // Whether heads have relative vectors, so that a tile contains a single head.
+  // Whether a tile contains a single head: heads have vectors or products of their own.
+  bool single_heads() const {
+    return relative_vectors() || product != PairProduct::dot || edges.bias;
+  }
   bool relative_vectors() const {
     const RelativeForm* form = position.relative;
     return form && !(form->keys.empty() && form->queries.empty() && form->values.empty() &&
@@ -84,7 +89,7 @@ struct AttentionProblem {
     return form && form->contextual ? form->contextual->positions() : 0;
   }
   // Whether scores depend on the keys between a key and the query: src/attention/walk-inl.h.
-  bool walks() const { return stick_breaking || contextual_positions(); }
+  bool walks() const { return stick_breaking || contextual_positions() || edges.bias; }
   // The number of elements that are loaded and then expanded to polar form; 0: none.
   std::int64_t polar_dim() const { return position.polar ? head_dim : 0; }
   float gate(std::int64_t b, std::int64_t head, std::int64_t query) const {
@@ -102,6 +107,7 @@ struct TypedProblem : AttentionProblem {
   std::vector<double> gate_tiles;       // sums_of_tiles, if there are channel_gates
   std::vector<A> phase_cos, phase_sin;  // [Hq, D], of the polar form
   std::optional<HouseholderRows<A>> householder_rows;
+  std::optional<EdgeRows<A>> edge_rows;
   // Positions of all rows, [T] and [S], for forms that need them if the plan has none.
   std::vector<std::int64_t> query_ids, key_ids;
 };
@@ -136,11 +142,14 @@ struct BackwardProblem : TypedProblem<A> {
   RelativeSums<A> key_vectors, query_vectors, value_vectors, projected_vectors;
   A* contextual_sums = nullptr;  // [B, Hq, parts, P, row_stride(D)], initially zero, or null
   double* gate_sums = nullptr;   // [B, Hq, T], initially zero
-  View<float, 4> relative_query_grad;
+  View<float, 4> relative_query_grad, edge_query_grad;
+  A* edge_key_sums = nullptr;  // [B, Hq, parts, S, row_stride(P)], initially zero, or null
   View<float, 3> query_sink_grad;
   // Sums of the gradients of scores by key, less the sums by query: [B, Hq, parts, S],
   // initially zero, or null.
   double* column_sums = nullptr;
+  // Sums of the gradients of the slopes of keys: [B, Hq, parts, S], initially zero, or null.
+  double* key_slope_sums = nullptr;
 };
 
 // Key rows [begin, end).

@@ -83,7 +83,7 @@ void FindReach(internal::TypedProblem<A>& problem) {
   if (!one || problem.queries < fewest || problem.keys < shortest ||
       problem.position.query_rotary || !problem.relative.empty() ||
       !problem.relative.shift.empty() || problem.gated() || problem.position.key_rotary ||
-      problem.softmax.cap || problem.position.polar ||
+      problem.position.key_slopes.data() || problem.softmax.cap || problem.position.polar ||
       problem.mask.offset > problem.keys - problem.queries || !SeesOwnKey(problem))
     return;
   const auto q =

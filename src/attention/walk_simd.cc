@@ -7,6 +7,7 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
+#include "src/attention/lane_shifts-inl.h"
 #include "src/attention/walk-inl.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -18,55 +19,6 @@ template <typename A>
 constexpr double ShortestStick() {
   return sizeof(A) == 4 ? 0x1p-100 : 0x1p-960;
 }
-
-// Moves lanes of a vector by 1, 2, 4, ... lanes, towards the first lane or the last one.
-template <typename A>
-struct LaneShifts {
-  using Tag = hn::ScalableTag<A>;
-  using V = hn::Vec<Tag>;
-  static constexpr int lanes = static_cast<int>(hn::MaxLanes(Tag()));
-  static constexpr int steps = lanes >= 16 ? 4 : lanes >= 8 ? 3 : lanes >= 4 ? 2 : lanes >= 2;
-  using Index = hn::TFromD<hn::RebindToSigned<Tag>>;
-  HWY_ALIGN Index down[steps + 1][lanes], up[steps + 1][lanes];
-
-  LaneShifts() {
-    for (int s = 0; s <= steps; ++s)
-      for (int i = 0; i < lanes; ++i) {
-        down[s][i] = static_cast<Index>(std::min(i + (1 << s), lanes - 1));
-        up[s][i] = static_cast<Index>(std::max(i - (1 << s), 0));
-      }
-  }
-  // Lane i becomes lane i + 2^s; `fill` past the end.
-  HWY_INLINE V Down(V v, int s, V fill) const {
-    const Tag tag;
-    const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(tag, down[s]));
-    return hn::IfThenElse(hn::FirstN(tag, static_cast<std::size_t>(lanes - (1 << s))), moved,
-                          fill);
-  }
-  // Lane i becomes lane i - 2^s; 0 before the start.
-  HWY_INLINE V Up(V v, int s) const {
-    const Tag tag;
-    const auto moved = hn::TableLookupLanes(v, hn::SetTableIndices(tag, up[s]));
-    return hn::IfThenZeroElse(hn::FirstN(tag, std::size_t{1} << s), moved);
-  }
-  HWY_INLINE V SumsFromRight(V v) const {
-#pragma GCC unroll 4
-    for (int s = 0; s < steps; ++s) v = hn::Add(v, Down(v, s, hn::Zero(Tag())));
-    return v;
-  }
-  HWY_INLINE V ProductsFromRight(V v) const {
-#pragma GCC unroll 4
-    for (int s = 0; s < steps; ++s) v = hn::Mul(v, Down(v, s, hn::Set(Tag(), A(1))));
-    return v;
-  }
-  HWY_INLINE V SumsFromLeft(V v) const {
-#pragma GCC unroll 4
-    for (int s = 0; s < steps; ++s) v = hn::Add(v, Up(v, s));
-    return v;
-  }
-  // The last lane as a number.
-  static HWY_INLINE A Last(V v) { return hn::GetLane(hn::Reverse(Tag(), v)); }
-};
 
 // sigmoid(s ln 2), and the rest 1 - sigmoid, both with a small relative error. -infinity gives
 // exactly 0 and 1.
@@ -113,9 +65,6 @@ HWY_INLINE std::int64_t CommonFloor(A greatest, A least, A limit) {
   const auto floor = static_cast<std::int64_t>(greatest);
   return least >= static_cast<A>(floor) ? floor : -1;
 }
-
-// What a walk along a row stores.
-enum class Stores { scores = 1, scores_and_gates, nothing };
 
 template <Stores stores, typename A>
 HWY_INLINE double ContextualRow(const LaneShifts<A>& shifts, const Columns& seen,
@@ -205,6 +154,8 @@ HWY_INLINE void WalkTile(const TypedProblem<A>& problem, const Tile& tile,
                          const SeenColumns& columns, const WalkRows<A>& walk,
                          const double* starts, std::int64_t first, A* HWY_RESTRICT scores,
                          A* HWY_RESTRICT gates, A* HWY_RESTRICT positions) {
+  if (problem.edges.bias)
+    return WalkEdges(problem, tile, columns, walk, starts, first, stores, scores, gates);
   const LaneShifts<A> shifts;
   const bool sticks = problem.stick_breaking;
   const std::int64_t last = problem.relative.contextual.positions() - 1;
@@ -223,10 +174,12 @@ HWY_INLINE void WalkTile(const TypedProblem<A>& problem, const Tile& tile,
 }
 
 template <typename A>
-void StartWalk(const TypedProblem<A>& problem, std::int64_t head, std::int64_t heads,
-               std::int64_t queries, const A* q, const WalkRows<A>& walk, std::int64_t first) {
+void StartWalk(const TypedProblem<A>& problem, const Tile& rows, const A* q,
+               const WalkRows<A>& walk, std::int64_t first) {
   const internal::ContextualTable<A>& table = problem.relative.contextual;
+  const std::int64_t head = rows.head, heads = rows.heads, queries = rows.queries;
   std::fill_n(walk.running + first, queries * heads, problem.stick_breaking ? 1.0 : 0.0);
+  if (problem.edges.bias) return PackEdgeQueries(problem, rows, walk, first);
   if (table.empty()) return;
   const std::int64_t stride = row_stride(problem.size);
   for (std::int64_t h = 0; h < heads; ++h) {
@@ -246,6 +199,7 @@ void StartWalk(const TypedProblem<A>& problem, std::int64_t head, std::int64_t h
 }
 
 bool WalkEnded(const AttentionProblem& problem, const double* running, std::int64_t rows) {
+  if (problem.edges.bias) return false;
   const auto most = static_cast<double>(problem.contextual_positions() - 1);
   return std::all_of(running, running + rows, [&](double one) {
     return problem.stick_breaking ? one == 0 : one >= most;
@@ -384,20 +338,20 @@ void FinishWalk(const TypedProblem<A>& problem, std::int64_t head, std::int64_t 
   Multiply<Left::by_column, Into::add>(product, table.positions(), size);
 }
 
-#define GNOMON_WALK(A)                                                                      \
-  template void StartWalk(const TypedProblem<A>&, std::int64_t, std::int64_t, std::int64_t, \
-                          const A*, const WalkRows<A>&, std::int64_t);                      \
-  template void Walk(const TypedProblem<A>&, const Tile&, const SeenColumns&,               \
-                     const WalkRows<A>&, std::int64_t, A*);                                 \
-  template void WalkBackward(const TypedProblem<A>&, const Tile&, const SeenColumns&,       \
-                             const BackwardWalk<A>&, const double*, std::int64_t, A*);      \
-  template void WalkPast(const TypedProblem<A>&, const Tile&, const SeenColumns&,           \
-                         const BackwardWalk<A>&, std::int64_t, A*);                         \
-  template void GateBackward(const TypedProblem<A>&, const Tile&, const SeenColumns&,       \
-                             const BackwardWalk<A>&, std::int64_t, A*);                     \
-  template void StickBackward(const Tile&, const SeenColumns&, const Columns&,              \
-                              const BackwardWalk<A>&, std::int64_t, A*, A*);                \
-  template void FinishWalk(const TypedProblem<A>&, std::int64_t, std::int64_t,              \
+#define GNOMON_WALK(A)                                                                       \
+  template void StartWalk(const TypedProblem<A>&, const Tile&, const A*, const WalkRows<A>&, \
+                          std::int64_t);                                                     \
+  template void Walk(const TypedProblem<A>&, const Tile&, const SeenColumns&,                \
+                     const WalkRows<A>&, std::int64_t, A*);                                  \
+  template void WalkBackward(const TypedProblem<A>&, const Tile&, const SeenColumns&,        \
+                             const BackwardWalk<A>&, const double*, std::int64_t, A*);       \
+  template void WalkPast(const TypedProblem<A>&, const Tile&, const SeenColumns&,            \
+                         const BackwardWalk<A>&, std::int64_t, A*);                          \
+  template void GateBackward(const TypedProblem<A>&, const Tile&, const SeenColumns&,        \
+                             const BackwardWalk<A>&, std::int64_t, A*);                      \
+  template void StickBackward(const Tile&, const SeenColumns&, const Columns&,               \
+                              const BackwardWalk<A>&, std::int64_t, A*, A*);                 \
+  template void FinishWalk(const TypedProblem<A>&, std::int64_t, std::int64_t,               \
                            const BackwardWalk<A>&, std::int64_t, const A*, A*, A*);
 GNOMON_WALK(float)
 GNOMON_WALK(double)

@@ -18,7 +18,8 @@ namespace gnomon::testing {
 struct AttentionCase {
   std::int64_t batch = 1, queries = 1, keys = 1, heads = 1, key_heads = 1, size = 1, values = 1;
   AttentionPlan plan = {.mask = {.visibility = Visibility::causal}, .softmax = {.scale = 1}};
-  View<const float, 3> gates = {}, log_gates = {};
+  View<const float, 3> gates = {}, log_gates = {}, key_slopes = {};
+  View<const float, 4> edge_queries = {}, edge_keys = {};
   View<const float, 3> sinks = {};  // of queries, in place of those of the plan
   View<const float, 4> relative_queries = {};
   // Adds to the score of a pair (b, h, i, j).
@@ -27,6 +28,9 @@ struct AttentionCase {
   TokenTerms terms() const {
     return {.gates = gates,
             .log_gates = log_gates,
+            .key_slopes = key_slopes,
+            .edge_queries = edge_queries,
+            .edge_keys = edge_keys,
             .relative_queries = relative_queries,
             .sinks = sinks};
   }

@@ -368,8 +368,8 @@ TEST(AttentionWalk, RefusesWhatItCannotCombine) {
   for (const Kind kind : kinds)
     EXPECT_EQ(
         message(kind, [](AttentionPlan& plan) { plan.product = PairProduct::channel_gates; }),
-        "[attention] contextual vectors and stick-breaking require plain dot products of "
-        "queries and keys, got another product");
+        "[attention] contextual vectors, edges and stick-breaking require plain dot products "
+        "of queries and keys, got another product");
   EXPECT_EQ(message(Kind::stick, [](AttentionPlan& plan) { plan.softmax.sinks = {1, 1}; }),
             "[attention] stick-breaking attention cannot be combined with sinks, got both");
   EXPECT_EQ(

@@ -100,6 +100,10 @@ struct AttentionPlan {
   // their sums with the weights to the output.
   RelativeForm relative = {};
   std::optional<CumulativeBias> cumulative = {};
+  std::optional<EdgeBias> edges = {};
+  // Rotates TokenTerms::edge_keys back, by minus its angles; S tokens, all P elements. nullopt:
+  // they are not rotated.
+  std::optional<RotaryTable> edge_rotary = {};
   // Positions (used by the bias) and sequences (packing, padding) of the rows; their batch is B
   // or 1. Null: key row j is at position j, query row i is at position i + offset, and all rows
   // are in one sequence. Give both or none.
@@ -107,15 +111,19 @@ struct AttentionPlan {
   std::shared_ptr<const Positions> keys = {};     // S tokens
   // True if the bias requires gates, which depend on the tokens (WavLM): TokenTerms::gates.
   bool gated = false;
+  // True if each key has a slope of its own for the bias by distance (GRAPE-A):
+  //
+  //   score[h, i, j] -= slope[h, j] |position(i) - position(j)|   slope: TokenTerms::key_slopes
+  bool key_slopes = false;
   // If set, weights are made by stick-breaking instead of a softmax.
   std::optional<StickBreaking> stick_breaking = {};
 };
 
 // Returns whether the plan is defined for causal visibility only: a cumulative bias, gates of
-// channels, contextual positions, stick-breaking.
+// channels, contextual positions, sums of edges, stick-breaking.
 inline bool causal_only(const AttentionPlan& plan) noexcept {
   return plan.cumulative || plan.product != PairProduct::dot || plan.relative.contextual ||
-         plan.stick_breaking;
+         plan.edges || plan.stick_breaking;
 }
 
 // Returns a shared pointer to positions without ownership: the caller keeps them alive.
@@ -179,6 +187,7 @@ struct AttentionInput {
 //   twice the elements of the relative vectors
 //   D / 256 doubles for each key and query head, with gates of channels
 //   four rows [D] for each key and key head, with Householder factors
+//   a row [P] for each key and query head, with edges
 //
 // Throws std::invalid_argument if element types, devices or shapes do not match, the mask is
 // invalid, or a strip bias does not contain a distance that occurs.
@@ -211,9 +220,12 @@ struct AttentionGradient {
 //   bias:   e G times the sum of the softmax weights (slope: weight x distance) of the entry
 //   sinks:  e G times the sum of the sink's weights over queries
 //   gates:  e G times the greatest |bias| of the row
+//   slopes of keys: e G times the sum of the softmax weight x distance of the key
 //   relative vectors: of keys e scale G |q|, of queries e scale G |k|, of values e |out_grad|,
 //           projected e G |r|, times the sum of the softmax weights at the distances of the
 //           vector
+//   edges:  of queries e slope G times the sum of |b| over the keys that the query sees; of
+//           keys likewise with |a| over the queries
 //   relative queries r: e G times the greatest length of the vectors of each projected table
 //   shift:  the sum of the errors of q_grad
 //

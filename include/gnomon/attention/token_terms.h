@@ -24,8 +24,15 @@ struct TokenTermsOf {
   TensorType gates = {};
   // Logarithms of forget gates, of all keys (FoX, CABLE). [B, Hq, S]
   TensorType log_gates = {};
+  // Slopes of the bias by distance, of all keys: score -= slope |distance| (GRAPE-A).
+  // [B, Hq, S]
+  TensorType key_slopes = {};
   // Logarithms of forget gates of each channel, of all keys (Wall). [B, S, Hq, D]
   TensorType channel_gates = {};
+  // Vectors of the edges between keys and queries (GRAPE-AP: EdgeBias). [B, T, Hq, P] and
+  // [B, S, Hq, P]
+  TensorType edge_queries = {};
+  TensorType edge_keys = {};
   // Vectors whose products with a table by distance are added to the scores (Inkling).
   // [B, T, Hq, K]
   TensorType relative_queries = {};
@@ -59,7 +66,10 @@ template <typename TensorType>
 inline constexpr NamedTerm<TensorType> named_terms[] = {
     {"gates", &TokenTermsOf<TensorType>::gates, TermTokens::queries, 3},
     {"log_gates", &TokenTermsOf<TensorType>::log_gates, TermTokens::keys, 3},
+    {"key_slopes", &TokenTermsOf<TensorType>::key_slopes, TermTokens::keys, 3},
     {"channel_gates", &TokenTermsOf<TensorType>::channel_gates, TermTokens::keys, 4},
+    {"edge_queries", &TokenTermsOf<TensorType>::edge_queries, TermTokens::queries, 4},
+    {"edge_keys", &TokenTermsOf<TensorType>::edge_keys, TermTokens::keys, 4},
     {"relative_queries", &TokenTermsOf<TensorType>::relative_queries, TermTokens::queries, 4},
     {"sinks", &TokenTermsOf<TensorType>::sinks, TermTokens::queries, 3},
     {"householder", &TokenTermsOf<TensorType>::householder, TermTokens::keys, 4},

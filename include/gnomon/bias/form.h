@@ -145,6 +145,17 @@ struct CumulativeBias {
   bool operator==(const CumulativeBias&) const = default;
 };
 
+// A bias beside the form, of sums of edges between key and query (GRAPE-AP), causal only:
+//
+//   score[h, i, j] += slopes[h] (e(i, j+1) + ... + e(i, i))
+//   e(i, l) = ln sigmoid(a_i . b_l)
+//
+// a, b: TokenTerms::edge_queries and edge_keys. Keys that the query does not see have no edge.
+struct EdgeBias {
+  std::vector<double> slopes;  // [H]; finite and not negative
+  bool operator==(const EdgeBias&) const = default;
+};
+
 // The gradient with respect to the values of a form, summed over the batch. Shape of `values`:
 //
 //   NoBias, DenseBias     empty

@@ -30,6 +30,7 @@
 #include "gnomon/bias/fire.h"
 #include "gnomon/bias/form.h"
 #include "gnomon/bias/fox.h"
+#include "gnomon/bias/grape.h"
 #include "gnomon/bias/graphormer.h"
 #include "gnomon/bias/kerple.h"
 #include "gnomon/bias/layout.h"
@@ -90,8 +91,8 @@ using Encoding =
                  AxialRotary, MRope, Vjepa2, XPos, RotaryPlusPlus, Pope, RotaryLearned,
                  RotaryMixed, ComRope, SelectiveRotary, RotaryContextual, RotaryMamba3, Alibi,
                  T5Bias, ClippedBias, Kerple, Sandwich, DynamicBias, Fire, Swin, SwinV2, WavLm,
-                 Fox, Wall, PathAttention, StickBreaking, LayoutBias, Graphormer, Shaw,
-                 TransformerXl, Deberta, Cope, Decomposed, RelativeLogits>;
+                 Fox, GrapeAdditive, GrapePath, Wall, PathAttention, StickBreaking, LayoutBias,
+                 Graphormer, Shaw, TransformerXl, Deberta, Cope, Decomposed, RelativeLogits>;
 
 // Sizes of a Transformer that an encoding may depend on.
 struct Shape {

@@ -16,6 +16,7 @@
 #include "src/model/encodings/fire.h"
 #include "src/model/encodings/fourier.h"
 #include "src/model/encodings/fox.h"
+#include "src/model/encodings/grape.h"
 #include "src/model/encodings/graphormer.h"
 #include "src/model/encodings/grid.h"
 #include "src/model/encodings/index.h"

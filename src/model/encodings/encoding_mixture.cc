@@ -44,6 +44,10 @@ class Merger {
          [&] { to_.bias = std::move(from.bias), to_.dense = std::move(from.dense); });
     take("have a cumulative bias", from.cumulative.has_value(), name, cumulative_,
          [&] { to_.cumulative = from.cumulative; });
+    take("have a bias of edges", from.edges.has_value(), name, edges_, [&] {
+      to_.edges = std::move(from.edges);
+      to_.edge_rotary = std::move(from.edge_rotary);
+    });
     take("have relative vectors", !from.relative.empty(), name, relative_,
          [&] { to_.relative = std::move(from.relative); });
     take("make the weights by stick-breaking", from.stick_breaking.has_value(), name, sticks_,
@@ -117,7 +121,8 @@ class Merger {
 
   LayerPlan& to_;
   // Name of the encoding with that part.
-  std::string table_, bias_, cumulative_, relative_, sticks_, token_angles_, cosine_, product_;
+  std::string table_, bias_, cumulative_, edges_, relative_, sticks_, token_angles_, cosine_,
+      product_;
   struct Rotated {
     std::string holder;
     std::int64_t begin, end;  // elements of the head
@@ -262,6 +267,7 @@ LayerPlan internal::lower_call(const Mixture& mixture, Call call, Values values,
   });
   set_scale(lowered, call.softmax_scale);
   lowered.gated = has_term(mixture, "gates");
+  lowered.key_slopes = has_term(mixture, "key_slopes");
   return lowered;
 }
 
@@ -292,6 +298,7 @@ LayerPlan lower(const Encoding& encoding, const Window& window, Values values) {
   internal::lower_into(encoding, call, values, lowered);
   internal::set_scale(lowered, call.softmax_scale);
   lowered.gated = has_term({encoding}, "gates");
+  lowered.key_slopes = has_term({encoding}, "key_slopes");
   return lowered;
 }
 

@@ -151,6 +151,48 @@ def test_the_rotation_of_mamba3_is_that_of_the_released_code() -> None:
         torch.testing.assert_close(got.double(), want, atol=2e-6, rtol=0)
 
 
+def grape_bias(module: gt.PositionEncoding, x: torch.Tensor) -> torch.Tensor:
+    """The bias [B, H, T, T] of the classes of arXiv:2512.07805's code, in double: a matrix of
+    distances times gates (of x, in place of keys), or differences of cumulative sums."""
+    slopes = torch.tensor([2.0 ** (-8 * (h + 1) / H) for h in range(H)], dtype=torch.float64)
+    slopes = slopes.view(1, H, 1, 1)
+    ids = torch.arange(T)
+    after = ids[None] > ids[:, None]
+    if module.mixture[0].kind == "grape-additive":
+        u, omega = (one.detach().double() for one in module.parameters())
+        u = torch.nn.functional.normalize(u, dim=-1, eps=1e-6)
+        gate = torch.nn.functional.softplus(x.double() @ u.T / C**0.5).transpose(1, 2)
+        away = (ids[:, None] - ids[None]).clamp_min(0).double()
+        return -away * torch.nn.functional.softplus(omega).view(1, H, 1, 1) * slopes \
+            * gate[:, :, None]
+    weight, = (one.detach().double() for one in module.parameters())
+    p = (x.double() @ weight.T).unflatten(-1, (H, -1)).transpose(1, 2)
+    size = p.shape[-1]
+    a, b = torch.nn.functional.rms_norm(p, (size,), eps=2 ** -23).chunk(2, -1)
+    cos, sin = (one.view(T, 1) for one in (ids.double().cos(), ids.double().sin()))
+    turned = torch.cat((a * cos + b * sin, b * cos - a * sin), -1)
+    edges = torch.nn.functional.logsigmoid(p @ turned.transpose(-2, -1) / size) * slopes
+    edges = edges.masked_fill(after, 0)
+    return edges.sum(-1, keepdim=True) - edges.cumsum(-1)
+
+
+@pytest.mark.parametrize("kind", ["grape-additive", "grape-path"])
+def test_grape_is_that_of_the_released_code(kind: str) -> None:
+    module, x = module_of(kind), torch.randn(B, T, C)
+    q, k, v = heads()
+    bias = grape_bias(module, x)
+    assert bias.abs().max() > 0.1
+    after = torch.ones(T, T, dtype=torch.bool).triu(1)
+    want = torch.nn.functional.scaled_dot_product_attention(
+        q.double(), k.double(), v.double(), attn_mask=bias.masked_fill(after, -torch.inf))
+    got = module.attend(q, k, v, visibility="causal", hidden=x)
+    torch.testing.assert_close(got.double(), want, atol=2e-6, rtol=0)
+    # By operators of PyTorch: parameters in double.
+    got = module.double().attend(q.double(), k.double(), v.double(), visibility="causal",
+                                 hidden=x.double())
+    torch.testing.assert_close(got, want, atol=1e-6, rtol=0)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_decoding_equals_the_full_pass(kind: str) -> None:
     """Each query in a call of its own, with the hidden rows of all keys so far."""
@@ -198,7 +240,7 @@ def test_packed_and_padded_sequences_are_separate(kind: str) -> None:
     packed = module.attend(q, k, v, visibility="causal", hidden=x, sequences=sequences)
     for begin, end in ((2, 6), (6, 12)):
         alone = module.attend(*(one[:, :, begin:end] for one in (q, k, v)), visibility="causal",
-                              hidden=x[:, begin:end])
+                              hidden=x[:, begin:end], positions=torch.arange(begin, end))
         torch.testing.assert_close(packed[:, :, begin:end], alone, atol=2e-6, rtol=0)
 
 

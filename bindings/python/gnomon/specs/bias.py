@@ -16,6 +16,8 @@ __all__ = [
     "DynamicBias",
     "Fire",
     "Fox",
+    "GrapeAdditive",
+    "GrapePath",
     "Graphormer",
     "Kerple",
     "LayoutBias",
@@ -244,6 +246,40 @@ class Fox(Encoding):
     recipe: Literal["fox", "cable"] = "fox"
     head_dim: int = 0
     lost_weight: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class GrapeAdditive(Encoding):
+    """GRAPE-A (key-gated): a penalty proportional to the distance, with a slope of each key
+    computed from it.
+
+    Source: Zhang et al. 2025, arXiv:2512.07805.
+
+    heads: H; at least 1
+    width: C; at least 1
+    """
+
+    kind = "grape-additive"
+    heads: int = 0
+    width: int = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class GrapePath(Encoding):
+    """GRAPE-AP (path sums): a penalty that sums edges between key and query, each computed
+    from the query and a token between them.
+
+    Source: Zhang et al. 2025, arXiv:2512.07805.
+
+    heads: H; at least 1
+    width: C; at least 1
+    size: P; even, at least 2
+    """
+
+    kind = "grape-path"
+    heads: int
+    width: int
+    size: int = 8
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -20,7 +20,7 @@ from . import _kernels, _plans, _walk
 from ._lowering import bias_form, dense, frozen
 from ._registry import call
 from ._rotation import HEADS, SUMS, axes_of, by_angles, rotary_plan, rotated, rotations
-from ._terms import has_form, scale_factor
+from ._terms import has_form, scale_factor, slopes_of
 
 _compiling = torch.compiler.is_dynamo_compiling
 
@@ -292,14 +292,16 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
     queries, keys = q.shape[2], k.shape[2]
     query_at, at, query_of, of, plain = _positions(a, queries, keys, q.device)
     named = a.named(terms)
-    unknown = set(named) - {"gates", "log_gates", "angles"}
+    unknown = set(named) - {"gates", "log_gates", "key_slopes", "edge_queries", "edge_keys",
+                            "angles"}
     if unknown:
         raise ValueError("[attention] these terms of the tokens have no dropout, no float64 "
                          f"parameters and no export to ONNX: {', '.join(unknown)}")
     if bias is None or not replaces:
         own = bias_of(mixture, parameters, query_at, at, named.get("gates"), plain, kind)
         bias = own if bias is None else bias if own is None else own + bias
-    _walk.check(a, mixture, sinks, bias is not None or "log_gates" in named)
+    biased = bias is not None or "log_gates" in named or "key_slopes" in named
+    _walk.check(a, mixture, sinks, biased)
     q, k, scale = prepared(q, k, mixture, parameters, query_at, at, a.softmax_scale, a.length,
                             named.get("angles"))
     group = q.shape[1] // k.shape[1]
@@ -312,9 +314,14 @@ def attention(q: Tensor, k: Tensor, v: Tensor, parameters: Sequence[Tensor],
         scores = scores + bias.to(kind)
     if "log_gates" in named:
         scores = scores + _walk.cumulative_bias(named["log_gates"].to(kind), queries)
+    if "key_slopes" in named:
+        scores = scores + _walk.slopes_of_keys(named["key_slopes"].to(kind), query_at, at)
     seen = visible(queries, keys, a.visibility, a.left, a.right, query_of, of, q.device)
     if seen is not None:
         scores = scores.masked_fill(~seen, -math.inf)
+    for one in mixture:
+        if isinstance(one, specs.GrapePath):
+            scores = _walk.edge_sums(named, at, scores, slopes_of(one.heads))
     sticks = _walk.sticks_of(mixture)
     if sticks:
         out, lse = _walk.attend(sticks, scores, v.to(kind), dropout)

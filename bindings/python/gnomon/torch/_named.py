@@ -196,6 +196,14 @@ class Fox(Named):
     spec_type = specs.Fox
 
 
+class GrapeAdditive(Named):
+    spec_type = specs.GrapeAdditive
+
+
+class GrapePath(Named):
+    spec_type = specs.GrapePath
+
+
 class Wall(Named):
     spec_type = specs.Wall
 
@@ -251,6 +259,8 @@ __all__ = [
     "Fire",
     "FourierLine",
     "Fox",
+    "GrapeAdditive",
+    "GrapePath",
     "Graphormer",
     "Index",
     "Kerple",

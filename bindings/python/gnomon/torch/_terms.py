@@ -133,14 +133,42 @@ def _path(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
     return {"householder": w, "betas": b.transpose(1, 2)}
 
 
+def _grape_additive(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
+                    sequences: Tensor | None) -> dict[str, Tensor]:
+    """Slopes of keys. Source: arXiv:2512.07805 and its released code, of x in place of keys."""
+    direction, omega = parameters
+    softplus = torch.nn.functional.softplus
+    unit = torch.nn.functional.normalize(direction, dim=-1, eps=1e-6)
+    z = torch.nn.functional.linear(hidden.to(unit.dtype), unit) / math.sqrt(spec.width)
+    scale = softplus(omega[:, 0]) * slopes_of(spec.heads).to(omega)
+    return {"key_slopes": (softplus(z) * scale).transpose(1, 2)}
+
+
+def _grape_path(spec: Any, parameters: Sequence[Tensor], hidden: Tensor,
+                sequences: Tensor | None) -> dict[str, Tensor]:
+    """Vectors of edges. Source: arXiv:2512.07805 and its released code."""
+    p = torch.nn.functional.linear(hidden.to(parameters[0].dtype), parameters[0])
+    p = p.unflatten(-1, (spec.heads, spec.size))
+    factor = (p.square().mean(-1, keepdim=True) + 2 ** -23).rsqrt()
+    return {"edge_queries": p / spec.size, "edge_keys": p * factor}
+
+
+def slopes_of(heads: int) -> Tensor:
+    """Returns the slopes of ALiBi, [H]."""
+    form = _core.lower(specs.Alibi(heads=heads), 1, visibility="causal").bias_form
+    return torch.as_tensor(form["slopes"])
+
+
 _FORMULAS: dict[type[Encoding], Callable[..., dict[str, Tensor]]] = {
     specs.WavLm: _wavlm, specs.Fox: _fox, specs.SelectiveRotary: _selective,
     specs.RotaryContextual: _contextual, specs.RotaryMamba3: _mamba3,
-    specs.RelativeLogits: _relative_logits, specs.Wall: _wall, specs.PathAttention: _path}
+    specs.RelativeLogits: _relative_logits, specs.Wall: _wall, specs.PathAttention: _path,
+    specs.GrapeAdditive: _grape_additive, specs.GrapePath: _grape_path}
 
 
 # Encodings that enter at the scores, but have no bias by position.
-FORMLESS = specs.Fox, specs.Wall, specs.PathAttention, specs.Pope
+FORMLESS = (specs.Fox, specs.GrapeAdditive, specs.GrapePath, specs.Wall, specs.PathAttention,
+            specs.Pope)
 
 
 @_plans.constant

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
@@ -17,7 +17,7 @@ def check(a: _kernels.AttentionArguments, mixture: Sequence[Encoding],
           sinks: Tensor | None, biased: bool) -> None:
     """Refuses what the kernels refuse beside contextual positions and stick-breaking."""
     for one in mixture:
-        if not isinstance(one, (specs.Cope, specs.StickBreaking)):
+        if not isinstance(one, (specs.Cope, specs.GrapePath, specs.StickBreaking)):
             continue
         given = [name for name, there in (
             ("bidirectional", a.visibility != "causal"), ("a bias", biased),
@@ -85,6 +85,28 @@ def cumulative_bias(log_gates: Tensor, queries: int) -> Tensor:
     """
     sums = log_gates.clamp_min(-32768).cumsum(-1)
     return sums[..., sums.shape[-1] - queries:, None] - sums[..., None, :]
+
+
+def slopes_of_keys(slopes: Tensor, query_at: Tensor, at: Tensor) -> Tensor:
+    """Returns the bias of slopes of keys [B, H, S]: [B, H, T, S]. Positions: [T] or [B, T]."""
+    away = (query_at[..., :, None] - at[..., None, :]).abs().to(slopes.dtype)
+    return -slopes[:, :, None] * (away[:, None] if away.dim() == 3 else away)
+
+
+def edge_sums(named: Mapping[str, Tensor], at: Tensor, scores: Tensor, slopes: Tensor) -> Tensor:
+    """Returns scores, -inf if hidden, plus sums of edges (gnomon/bias/form.h, EdgeBias).
+
+    at: positions of the keys, [S] or [B, S]. slopes: [H].
+    """
+    keys = named["edge_keys"].to(scores.dtype)
+    angle = at.to(torch.float64)[..., None, None]  # [S, 1, 1] or [B, S, 1, 1]
+    cos, sin = angle.cos().to(keys.dtype), angle.sin().to(keys.dtype)
+    one, two = keys.chunk(2, -1)
+    keys = torch.cat((one * cos + two * sin, two * cos - one * sin), -1)
+    queries = named["edge_queries"].to(scores.dtype)
+    products = queries.transpose(1, 2) @ keys.permute(0, 2, 3, 1)
+    edges = torch.nn.functional.logsigmoid(products).masked_fill(scores == -math.inf, 0)
+    return scores + slopes.to(scores).view(-1, 1, 1) * (_from_right(edges) - edges)
 
 
 def softmax(scores: Tensor, v: Tensor, sinks: Tensor | None,

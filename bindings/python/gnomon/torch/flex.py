@@ -132,6 +132,9 @@ def _refuse_products(mixture: Sequence[Any]) -> None:
         if isinstance(one, (specs.Wall, specs.PathAttention, specs.Pope)):
             raise ValueError("[flex] the encoding must leave the products of q and k as they are, "
                              f"which a score_mod cannot change, got {one.kind}")
+        if isinstance(one, (specs.GrapeAdditive, specs.GrapePath)):
+            raise ValueError("[flex] the encoding must have no slopes of keys and no sums of "
+                             f"edges, got {one.kind}; use gnomon.torch.attention")
 
 
 def _score_mod(encoding: Any, queries: Any, keys: Any, *, parameters: Sequence[Tensor],
