@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string_view>
 
 namespace gnomon::cli {
 namespace {
@@ -32,16 +33,25 @@ bool by_position(const Findings& f) {
   return model::includes(f.matrices->info->enters, model::Place::embeddings);
 }
 
-// Whether scores depend on what the tokens hold, and on positions only through the order.
+bool has_term(const Findings& f, std::string_view name) {
+  const auto terms = model::token_terms({f.matrices->encoding});
+  return std::any_of(terms.begin(), terms.end(),
+                     [&](const model::TermShape& one) { return one.name == name; });
+}
+
+// Whether scores for equal contents say nothing, because terms of the tokens differ.
 bool by_content(const Findings& f) {
-  const model::Encoding& encoding = f.matrices->encoding;
-  const auto terms = model::token_terms({encoding});
-  return model::properties(encoding).causal ||
-         std::any_of(terms.begin(), terms.end(),
-                     [](const model::TermShape& one) { return one.name == "angles"; });
+  return model::properties(f.matrices->encoding).causal || has_term(f, "angles") ||
+         has_term(f, "key_slopes");
 }
 
 Verdict unique(const Findings& f) {
+  if (has_term(f, "key_slopes"))
+    return {"tokens", "", "A score depends on the distance and on what the key holds."};
+  if (has_term(f, "edge_keys"))
+    return {"tokens", "",
+            "Scores depend on what the tokens between query and key hold, and on their "
+            "positions."};
   if (by_content(f))
     return {
         "tokens", "",
@@ -103,6 +113,10 @@ Verdict past(const Findings& f) {
             fmt::format("There is no position {} or later.", f.matrices->positions)};
   if (!f.beyond) return {"-", "", "No position beyond the training length was measured."};
   const analysis::Beyond& b = *f.beyond;
+  if (has_term(f, "key_slopes"))
+    return {"trained", "",
+            "Penalties grow in proportion to the distance, so those of far keys are new. How "
+            "much attention they get depends on the tokens."};
   if (by_content(f))
     return {"trained", "",
             "No position has values, so none are new. How much attention far keys get depends "

@@ -15,7 +15,7 @@
 //
 // Letters: B batch, T tokens, H query heads, C width of the layer's input, P elements of p.
 //
-// Naive version: tests/bias/grape_test.cc, `naive_slope` and `naive_vectors`.
+// Naive version: tests/bias/grape_test.cc, `naive_slope`.
 #pragma once
 
 #include <cstdint>
