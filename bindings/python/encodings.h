@@ -91,6 +91,7 @@ void bind_graph(nb::module_& module);
 void bind_resize(nb::module_& module);
 void bind_compression(nb::module_& module);
 void bind_convolution(nb::module_& module);
+void bind_dape(nb::module_& module);
 void bind_jax(nb::module_& module);
 void bind_wrong_calls(nb::module_& module);  // after all others
 

@@ -44,6 +44,7 @@ NB_MODULE(_core, module) {
   python::bind_resize(module);
   python::bind_compression(module);
   python::bind_convolution(module);
+  python::bind_dape(module);
   python::bind_jax(module);
   // Stubs (nanobind.stubgen) list the signatures without it.
   if (!std::getenv("NB_STUBGEN")) python::bind_wrong_calls(module);

@@ -792,4 +792,27 @@ def convolve(x: Array, weight: Array, *, order: Literal['oldest_first', 'newest_
     Raises ValueError if shapes do not match.
     """
 
+def dape_attention(q: Array, k: Array, v: Array, plan: Plan, network: Sequence[Array], *, negative_slope: float = 0.01, out: Array | None = None, lse: Array | None = None) -> Array:
+    """
+    Attention whose scores are adapted by a network over all heads (DAPE).
+
+    score = s + b + W2 leaky(W1 [s; b] + c1) + c2 for each pair, with the scores s and the biases b of
+    all heads.
+
+    q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv]; float32, float16 or bfloat16.
+    plan: with a bias by position or none; rotate q and k before.
+    network: float32 W1 [M, 2 Hq], c1 [M], W2 [Hq, M], c2 [Hq].
+    lse: receives the log-sum-exp of the scores, float32 [B, Hq, T].
+
+    Memory grows with T + S. The same bits for any number of threads. Releases the GIL.
+    """
+
+def dape_attention_backward(q: Array, k: Array, v: Array, plan: Plan, network: Sequence[Array], out: Array, lse: Array, out_grad: Array, *, q_grad: Array, k_grad: Array, v_grad: Array, network_grads: Sequence[Array] | None = None, parameter_grads: Sequence[Array] = (), negative_slope: float = 0.01) -> None:
+    """
+    Writes the gradients of `dape_attention`. out and lse are its results.
+
+    q_grad, k_grad, v_grad: shapes and types of q, k, v. network_grads: shapes of network; overwritten.
+    parameter_grads: float32, one for each parameter of the encoding of the plan; gradients are added.
+    """
+
 def jax_targets() -> dict[str, object]: ...

@@ -19,6 +19,7 @@ from typing import Any
 from . import _operators as _operators
 from ._append import rotate_append
 from ._attention import attention
+from ._dape import Dape
 from ._drop_ins import apply_rotary_emb, apply_rotary_pos_emb, rope_init
 from ._functions import add_position, rotate
 from ._learned import LearnedRotary, rotate_by_frequencies
@@ -29,6 +30,7 @@ from ._registry import decompositions
 from .patch import PatchReport, patch, register_attention, unpatch
 
 __all__ = [
+    "Dape",
     "LearnedRotary",
     "PatchReport",
     "PositionEncoding",

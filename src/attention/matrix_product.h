@@ -1,0 +1,29 @@
+// Products of small matrices of floats, for code without SIMD of its own.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace gnomon::internal {
+
+// c [i, j] (+)= sum over l of a [i, l] b [l, j]. b, c and their strides are whole vectors: 16
+// floats. Sums are in the order of l.
+struct MatrixProduct {
+  std::int64_t rows = 0, depth = 0, columns = 0;
+  const float* a = nullptr;
+  std::ptrdiff_t a_stride = 0;
+  const float* b = nullptr;
+  std::ptrdiff_t b_row = 0;
+  float* c = nullptr;
+  std::ptrdiff_t c_row = 0;
+  bool finite = true;  // false: factors of 0 in a are skipped, because b may contain NaN
+};
+
+// c = a b, with a [i, l] at i a_stride + l.
+void store_product(const MatrixProduct& product);
+// c += a b, likewise. `finite` may be false.
+void add_product(const MatrixProduct& product);
+// c += a b, with a [i, l] at i + l a_stride. `finite` may be false.
+void add_transposed_product(const MatrixProduct& product);
+
+}  // namespace gnomon::internal
