@@ -44,7 +44,11 @@ struct NetworkArrays {
 };
 
 Dape spec_of(const NetworkArrays& arrays, double negative_slope) {
-  return {.hidden = arrays.network.first.extent(0), .negative_slope = negative_slope};
+  // W2 has rows [M, K].
+  const std::int64_t hidden = arrays.network.first.extent(0);
+  return {.hidden = hidden,
+          .negative_slope = negative_slope,
+          .kernel = hidden ? arrays.network.second.extent(1) / hidden : 1};
 }
 
 const AttentionPlan& plan_of(const char* operation, const Plan& plan) {
@@ -135,12 +139,13 @@ void bind_dape(nb::module_& module) {
           "Array | None = None) -> Array"),
       R"(Attention whose scores are adapted by a network over all heads (DAPE).
 
-score = s + b + W2 leaky(W1 [s; b] + c1) + c2 for each pair, with the scores s and the biases b of
-all heads.
+score = s + b + W2 leaky(W1 [s; b] + c1) + c2 for each pair, with the scores s and the biases b
+of all heads.
 
 q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv]; float32, float16 or bfloat16.
 plan: with a bias by position or none; rotate q and k before.
-network: float32 W1 [M, 2 Hq], c1 [M], W2 [Hq, M], c2 [Hq].
+network: float32 W1 [M, 2 Hq], c1 [M], W2 [Hq, M], c2 [Hq]. DAPE V2: W1 [M, 2 Hq K] and
+    W2 [Hq, M K], convolutions over K keys, K odd; causal.
 lse: receives the log-sum-exp of the scores, float32 [B, Hq, T].
 
 Memory grows with T + S. The same bits for any number of threads. Releases the GIL.)");
@@ -156,8 +161,9 @@ Memory grows with T + S. The same bits for any number of threads. Releases the G
               "parameter_grads: Sequence[Array] = (), negative_slope: float = 0.01) -> None"),
       R"(Writes the gradients of `dape_attention`. out and lse are its results.
 
-q_grad, k_grad, v_grad: shapes and types of q, k, v. network_grads: shapes of network; overwritten.
-parameter_grads: float32, one for each parameter of the encoding of the plan; gradients are added.)");
+q_grad, k_grad, v_grad: shapes and types of q, k, v. network_grads: shapes of network; both are
+overwritten. parameter_grads: float32, one for each parameter of the encoding of the plan;
+gradients are added.)");
 }
 
 }  // namespace gnomon::python

@@ -116,16 +116,25 @@ void check_plan(const AttentionPlan& plan, const AttentionInput& input) {
       refuse(dape_operation, "terms of the tokens must not be given", term.name);
 }
 
-void check_network(const Dape& dape, const DapeNetwork<const float>& network, int64_t heads) {
+void check_network(const Dape& dape, const DapeNetwork<const float>& network,
+                   const internal::AttentionProblem& problem) {
+  const int64_t heads = problem.heads;
   if (dape.hidden < 1) refuse(dape_operation, "hidden must be at least 1", dape.hidden);
   if (!std::isfinite(dape.negative_slope))
     refuse(dape_operation, "negative_slope must be finite", dape.negative_slope);
-  internal::check_shape<2>(dape_operation, "first", network.first.extents(),
-                           {dape.hidden, 2 * heads});
+  if (dape.kernel < 1 || dape.kernel % 2 == 0)
+    refuse(dape_operation, "kernel must be odd and at least 1", dape.kernel);
+  if (dape.kernel > 1 && problem.mask.visibility != Visibility::causal)
+    refuse(dape_operation, "a kernel above 1 requires causal visibility", "bidirectional");
+  internal::check_shape<2>(
+      dape_operation, "first", network.first.extents(),
+      {dape.hidden, internal::checked_product(dape_operation, "2 x heads x kernel",
+                                              {2, heads, dape.kernel})});
   internal::check_shape<1>(dape_operation, "first_bias", network.first_bias.extents(),
                            {dape.hidden});
   internal::check_shape<2>(dape_operation, "second", network.second.extents(),
-                           {heads, dape.hidden});
+                           {heads, internal::checked_product(dape_operation, "hidden x kernel",
+                                                             {dape.hidden, dape.kernel})});
   internal::check_shape<1>(dape_operation, "second_bias", network.second_bias.extents(),
                            {heads});
 }
@@ -202,7 +211,7 @@ void attend(const AttentionInput& input, const AttentionPlan& plan, const Dape& 
             const Tensor& lse_tensor) {
   const Setting setting = Setting::of<T>(input, plan);
   const internal::AttentionProblem& problem = setting.problem;
-  check_network(dape, network, problem.heads);
+  check_network(dape, network, problem);
   const FloatResult<T> out("out", out_tensor,
                            {problem.batch, problem.queries, problem.heads, problem.value_dim});
   const auto lse = internal::write_if<float, 3>(dape_argument("lse"), lse_tensor);
@@ -250,12 +259,12 @@ void attend_backward(const AttentionInput& input, const AttentionPlan& plan, con
                      const DapeGradient& gradient) {
   const Setting setting = Setting::of<T>(input, plan);
   const internal::AttentionProblem& problem = setting.problem;
-  check_network(dape, network, problem.heads);
+  check_network(dape, network, problem);
   if (gradient.network.first.data())
     check_network(dape,
                   {gradient.network.first, gradient.network.first_bias, gradient.network.second,
                    gradient.network.second_bias},
-                  problem.heads);
+                  problem);
   const auto &q = setting.q.view, &k = setting.k.view, &v = setting.v.view;
   const std::array<std::ptrdiff_t, 4> of_out{problem.batch, problem.queries, problem.heads,
                                              problem.value_dim};

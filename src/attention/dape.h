@@ -29,29 +29,51 @@ constexpr std::int64_t dape_tile = 16, dape_chunk = 128;  // queries, keys
 
 enum class DapePass { forward = 1, backward, backward_with_bias };
 
-// Buffers of one piece of work.
+// Sizes of the network and of a chunk of keys. The first convolution reads `half` columns on
+// both sides of a hidden unit, and the second the hidden units on both sides of a result.
+struct DapeSizes {
+  std::int64_t heads, inputs, hidden, kernel;  // Hq, 2 Hq, M, K
+
+  std::int64_t half() const { return kernel / 2; }
+  // Columns of hidden units: from `half` before the chunk.
+  std::int64_t hidden_columns() const { return padded(dape_chunk + 2 * half()); }
+  // Columns of inputs: from 2 `half` before the chunk.
+  std::int64_t input_columns() const { return padded(hidden_columns() + 2 * half()); }
+};
+
+// Buffers of one piece of work. `taps`: copies for each of the K columns that are read, one
+// after another; null if K is 1.
 struct DapeScratch {
   Carve<float> carve;
-  float *columns, *x, *u, *v, *y, *u_grad, *x_grad, *x_rows, *v_rows, *first, *second;
-  bool* seen;  // [dape_tile][dape_chunk]
+  float *columns, *x, *x_taps, *u, *v, *v_taps, *y;
+  float *grad, *grad_taps, *u_grad, *u_grad_taps, *x_grad, *x_rows, *v_rows, *first, *second;
+  bool* seen;  // [dape_tile][input_columns]
 
-  DapeScratch(const AttentionProblem& problem, std::int64_t hidden, bool backward, float* block)
+  DapeScratch(const AttentionProblem& problem, const DapeSizes& of, bool backward, float* block)
       : carve(block) {
-    const std::int64_t inputs = 2 * problem.heads;
-    columns = carve.take(problem.key_heads * problem.size * dape_chunk);
-    x = carve.take(inputs * dape_tile * dape_chunk);
-    u = carve.take(hidden * dape_chunk), v = carve.take(hidden * dape_chunk);
-    y = carve.take(problem.heads * dape_chunk);
-    u_grad = carve.take(backward ? hidden * dape_chunk : 0);
-    x_grad = carve.take(backward ? inputs * dape_chunk : 0);
-    x_rows = carve.take(backward ? dape_chunk * padded(inputs) : 0);
-    v_rows = carve.take(backward ? dape_chunk * padded(hidden) : 0);
-    first = carve.take(backward ? hidden * padded(inputs) : 0);
-    second = carve.take(backward ? problem.heads * padded(hidden) : 0);
-    seen = reinterpret_cast<bool*>(carve.take(dape_tile * dape_chunk / 4));
+    const std::int64_t taps = of.kernel > 1 ? of.kernel : 0, taken = backward ? 1 : 0;
+    const std::int64_t wide = of.input_columns(), middle = of.hidden_columns();
+    columns = carve.take(problem.key_heads * problem.size * wide);
+    x = carve.take(of.inputs * dape_tile * wide);
+    x_taps = carve.take(taps * of.inputs * middle);
+    u = carve.take(of.hidden * middle), v = carve.take(of.hidden * middle);
+    v_taps = carve.take(taps * of.hidden * dape_chunk);
+    y = carve.take(of.heads * dape_chunk);
+    seen = reinterpret_cast<bool*>(carve.take(dape_tile * wide / 4));
+    grad = carve.take(taken * of.heads * wide);
+    grad_taps = carve.take(taken * taps * of.heads * middle);
+    u_grad = carve.take(taken * of.hidden * middle);
+    u_grad_taps = carve.take(taken * taps * of.hidden * dape_chunk);
+    x_grad = carve.take(taken * of.inputs * dape_chunk);
+    const std::int64_t x_width = padded(of.kernel * of.inputs);
+    const std::int64_t v_width = padded(of.kernel * of.hidden);
+    x_rows = carve.take(taken * dape_chunk * x_width);
+    v_rows = carve.take(taken * dape_chunk * v_width);
+    first = carve.take(taken * of.hidden * x_width);
+    second = carve.take(taken * of.heads * v_width);
     if (!block || !backward) return;
-    std::fill_n(x_rows, dape_chunk * padded(inputs), 0.0F);
-    std::fill_n(v_rows, dape_chunk * padded(hidden), 0.0F);
+    std::fill_n(x_rows, dape_chunk * x_width, 0.0F);
+    std::fill_n(v_rows, dape_chunk * v_width, 0.0F);
   }
 };
 
@@ -83,8 +105,14 @@ class DapeCall {
 
  private:
   using Scratch = DapeScratch;
+  // `count` queries and a chunk from `key` on, of `keys` keys.
   struct Piece {
     std::int64_t b, query, count, key, keys;
+  };
+  // Rows of floats, `stride` apart.
+  struct Taps {
+    const float* rows;
+    std::ptrdiff_t stride;
   };
 
   View<float, 4> matrix(const Numbers<float>& numbers, std::int64_t count,
@@ -103,24 +131,26 @@ class DapeCall {
     return finite_[static_cast<std::size_t>(b * problem_.key_heads + head)] != 0;
   }
   std::int64_t adapted_size() const;
+  // Chunks of the keys, and of the hidden units after the last key.
+  std::int64_t chunks_of(std::int64_t keys) const {
+    return keys ? (keys + sizes_.half() + dape_chunk - 1) / dape_chunk : 0;
+  }
   // Whether a query and a key are in one sequence.
   bool meets(std::int64_t b, std::int64_t query, std::int64_t key) const;
   // Calls body(piece, scratch, n) for chunks of keys.
   template <typename Body>
   void for_pieces(std::int64_t query, std::int64_t count, std::int64_t keys,
                   const Body& body) const {
-    const std::int64_t chunks = (keys + dape_chunk - 1) / dape_chunk,
-                       pieces = problem_.batch * chunks;
+    const std::int64_t chunks = chunks_of(keys), pieces = problem_.batch * chunks;
     if (!pieces) return;
     const bool backward = pass_ != DapePass::forward;
     ScratchPool<float> pool(at_once(pieces, 1),
-                            Scratch(problem_, hidden_, backward, nullptr).carve.used());
+                            Scratch(problem_, sizes_, backward, nullptr).carve.used());
     parallel_for(pieces, 1, [&](std::int64_t begin, std::int64_t end) {
       float* block = pool.take();
-      const Scratch at(problem_, hidden_, backward, block);
+      const Scratch at(problem_, sizes_, backward, block);
       for (std::int64_t n = begin; n < end; ++n) {
-        const std::int64_t key = n % chunks * dape_chunk;
-        body(Piece{n / chunks, query, count, key, std::min(dape_chunk, keys - key)}, at, n);
+        body(Piece{n / chunks, query, count, n % chunks * dape_chunk, keys}, at, n);
       }
       pool.give(block);
     });
@@ -128,7 +158,14 @@ class DapeCall {
   void pack_columns(const Piece& piece, const Scratch& at) const;
   bool make_inputs(const Piece& piece, std::int64_t row, std::int64_t rows,
                    const Scratch& at) const;
-  void hidden_layer(std::int64_t row, const Scratch& at) const;
+  Taps input_taps(std::int64_t row, const Scratch& at) const;
+  Taps hidden_taps(const Scratch& at) const;
+  std::int64_t columns_before(const Piece& piece, std::int64_t row) const;
+  void hidden_layer(const Piece& piece, std::int64_t row, std::int64_t r,
+                    const Scratch& at) const;
+  void input_gradient(const Piece& piece, std::int64_t row, std::int64_t r,
+                      const Scratch& at) const;
+  void add_weight_gradient(std::int64_t r, const Scratch& at, double* constants) const;
   void backward_piece(const Piece& piece, const Scratch& at, bool of_bias,
                       double* network) const;
   void add_query_grad(std::int64_t query, std::int64_t count, std::int64_t keys,
@@ -138,10 +175,13 @@ class DapeCall {
 
   const AttentionProblem& problem_;
   DapePass pass_;
-  std::int64_t hidden_, inputs_;  // M, 2 Hq
+  DapeSizes sizes_;
   float slope_;
   BiasRows bias_;
-  std::vector<float> first_, first_bias_, second_, second_bias_;
+  // W1 [M, K, 2 Hq] and [2 Hq, K, M], W2 [Hq, K, M] and [M, K, Hq].
+  std::vector<float> first_, first_back_, second_, second_back_;
+  std::vector<float> first_bias_, second_bias_;
+  std::vector<std::int64_t> begins_;  // [B, T]: the first key of the sequence; empty: 0
   std::int64_t stride_, columns_, block_;
   Numbers<float> q_, k_;      // [B, Hq, T, stride], [B, Hk, S, stride]
   std::vector<char> finite_;  // [B, Hk], of packed keys

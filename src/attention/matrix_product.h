@@ -1,4 +1,5 @@
-// Products of small matrices of floats, for code without SIMD of its own.
+// Products of small matrices of floats and a layer of a network, for code without SIMD of its
+// own.
 #pragma once
 
 #include <cstddef>
@@ -25,5 +26,11 @@ void store_product(const MatrixProduct& product);
 void add_product(const MatrixProduct& product);
 // c += a b, with a [i, l] at i + l a_stride. `finite` may be false.
 void add_transposed_product(const MatrixProduct& product);
+
+// u [i, j] += constants [i], and v = u, or slope u if u < 0. columns: whole vectors.
+void add_leaky(std::int64_t rows, std::int64_t columns, const float* constants, float slope,
+               float* u, float* v);
+// grad [i] *= slope if u [i] < 0. count: whole vectors.
+void leaky_backward(std::int64_t count, const float* u, float slope, float* grad);
 
 }  // namespace gnomon::internal

@@ -32,6 +32,32 @@ void AddTransposedProduct(const internal::MatrixProduct& product) {
   MultiplyMatrices<Left::by_column, Into::add>(product);
 }
 
+void AddLeaky(std::int64_t rows, std::int64_t columns, const float* HWY_RESTRICT constants,
+              float slope, float* HWY_RESTRICT u, float* HWY_RESTRICT v) {
+  const hn::ScalableTag<float> tag;
+  const auto factor = hn::Set(tag, slope), zero = hn::Zero(tag);
+  for (std::int64_t i = 0; i < rows; ++i) {
+    const auto constant = hn::Set(tag, constants[i]);
+    for (std::int64_t j = 0; j < columns; j += static_cast<std::int64_t>(hn::Lanes(tag))) {
+      const std::int64_t at = i * columns + j;
+      const auto sum = hn::Add(hn::Load(tag, u + at), constant);
+      hn::Store(sum, tag, u + at);
+      hn::Store(hn::IfThenElse(hn::Lt(sum, zero), hn::Mul(factor, sum), sum), tag, v + at);
+    }
+  }
+}
+
+void LeakyBackward(std::int64_t count, const float* HWY_RESTRICT u, float slope,
+                   float* HWY_RESTRICT grad) {
+  const hn::ScalableTag<float> tag;
+  const auto factor = hn::Set(tag, slope), zero = hn::Zero(tag);
+  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(hn::Lanes(tag))) {
+    const auto own = hn::Load(tag, grad + i);
+    const auto negative = hn::Lt(hn::Load(tag, u + i), zero);
+    hn::Store(hn::IfThenElse(negative, hn::Mul(factor, own), own), tag, grad + i);
+  }
+}
+
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
 HWY_AFTER_NAMESPACE();
@@ -42,6 +68,8 @@ namespace gnomon {
 HWY_EXPORT(StoreProduct);
 HWY_EXPORT(AddProduct);
 HWY_EXPORT(AddTransposedProduct);
+HWY_EXPORT(AddLeaky);
+HWY_EXPORT(LeakyBackward);
 
 void internal::store_product(const MatrixProduct& product) {
   GNOMON_DISPATCH(StoreProduct)(product);
@@ -51,6 +79,13 @@ void internal::add_product(const MatrixProduct& product) {
 }
 void internal::add_transposed_product(const MatrixProduct& product) {
   GNOMON_DISPATCH(AddTransposedProduct)(product);
+}
+void internal::add_leaky(std::int64_t rows, std::int64_t columns, const float* constants,
+                         float slope, float* u, float* v) {
+  GNOMON_DISPATCH(AddLeaky)(rows, columns, constants, slope, u, v);
+}
+void internal::leaky_backward(std::int64_t count, const float* u, float slope, float* grad) {
+  GNOMON_DISPATCH(LeakyBackward)(count, u, slope, grad);
 }
 
 }  // namespace gnomon

@@ -31,14 +31,14 @@ struct Network {
   Tensor<float, 2> first{{}}, second{{}};
   Tensor<float, 1> first_bias{{}}, second_bias{{}};
 
-  Network(int64_t heads, int64_t hidden)
-      : dape{.hidden = hidden, .negative_slope = 0.1},
-        first(random_tensor<float, 2>({hidden, 2 * heads}, 11)),
-        second(random_tensor<float, 2>({heads, hidden}, 12)),
+  Network(int64_t heads, int64_t hidden, int64_t kernel)
+      : dape{.hidden = hidden, .negative_slope = 0.1, .kernel = kernel},
+        first(random_tensor<float, 2>({hidden, 2 * heads * kernel}, 11)),
+        second(random_tensor<float, 2>({heads, hidden * kernel}, 12)),
         first_bias(random_tensor<float, 1>({hidden}, 13)),
         second_bias(random_tensor<float, 1>({heads}, 14)) {
     for (auto* one : {&first.values, &second.values})
-      for (float& number : *one) number *= 0.4F;
+      for (float& number : *one) number *= kernel > 1 ? 0.25F : 0.4F;
   }
   DapeNetwork<const float> views() const {
     return {first.view(), first_bias.view(), second.view(), second_bias.view()};
@@ -55,7 +55,7 @@ struct Case {
   AttentionCase c;
   Network network;
 
-  explicit Case(int64_t queries, int64_t keys, int64_t hidden = 5) : network(4, hidden) {
+  explicit Case(int64_t queries, int64_t keys, int64_t kernel = 1) : network(4, 5, kernel) {
     c.batch = 2, c.queries = queries, c.keys = keys, c.heads = 4, c.key_heads = 2;
     c.size = 8, c.values = 6;
     c.plan = {.mask = {.visibility = Visibility::causal, .offset = keys - queries},
@@ -75,6 +75,68 @@ struct Naive {
   Tensor<long double, 3> lse;
 };
 
+// The inputs and hidden units of one query, with any number of any key.
+template <typename T>
+class Pairs {
+ public:
+  Pairs(const AttentionCase& c, const Network& n, const Rows<T>& x, int64_t b, int64_t i)
+      : c_(c), n_(n), x_(x), b_(b), i_(i) {
+    int64_t first = 0;  // of the sequence
+    while (c.plan.keys && first < c.keys &&
+           c.plan.keys->sequences[static_cast<std::size_t>(first)] !=
+               c.plan.queries->sequences[static_cast<std::size_t>(i)])
+      ++first;
+    for (int64_t j = 0; j < c.keys; ++j) inputs_.push_back(inputs_of(j));
+    for (int64_t j = -(n.dape.kernel / 2); j < c.keys + n.dape.kernel / 2; ++j)
+      units_.push_back(units_of(j, first));
+  }
+  std::vector<long double> inputs(int64_t j) const {
+    if (j < 0 || j >= c_.keys)
+      return std::vector<long double>(static_cast<std::size_t>(2 * c_.heads));
+    return inputs_[static_cast<std::size_t>(j)];
+  }
+  std::vector<long double> units(int64_t j) const {
+    return units_[static_cast<std::size_t>(j + n_.dape.kernel / 2)];
+  }
+
+ private:
+  std::vector<long double> inputs_of(int64_t j) const {
+    const auto heads = static_cast<std::size_t>(c_.heads);
+    std::vector<long double> all(2 * heads);
+    if (!testing::sees(c_, b_, i_, j)) return all;
+    for (int64_t h = 0; h < c_.heads; ++h) {
+      long double product = 0;
+      for (int64_t d = 0; d < c_.size; ++d)
+        product += static_cast<long double>(as_double(x_.q.view()(b_, i_, h, d))) *
+                   as_double(x_.k.view()(b_, j, h / (c_.heads / c_.key_heads), d));
+      all[static_cast<std::size_t>(h)] = product * *c_.plan.softmax.scale;
+      all[heads + static_cast<std::size_t>(h)] = testing::bias(c_, b_, h, i_, j);
+    }
+    return all;
+  }
+  std::vector<long double> units_of(int64_t j, int64_t first) const {
+    std::vector<long double> all(static_cast<std::size_t>(n_.dape.hidden));
+    if (j < first) return all;
+    for (int64_t m = 0; m < n_.dape.hidden; ++m)
+      all[static_cast<std::size_t>(m)] = n_.first_bias.view()(m);
+    for (int64_t t = 0; t < n_.dape.kernel; ++t) {
+      const std::vector<long double> of = inputs(j + t - n_.dape.kernel / 2);
+      for (int64_t m = 0; m < n_.dape.hidden; ++m)
+        for (int64_t r = 0; r < 2 * c_.heads; ++r)
+          all[static_cast<std::size_t>(m)] +=
+              n_.first.view()(m, r * n_.dape.kernel + t) * of[static_cast<std::size_t>(r)];
+    }
+    for (long double& u : all) u = u < 0 ? n_.dape.negative_slope * u : u;
+    return all;
+  }
+
+  const AttentionCase& c_;
+  const Network& n_;
+  const Rows<T>& x_;
+  int64_t b_, i_;
+  std::vector<std::vector<long double>> inputs_, units_;
+};
+
 // The formula. No tile, no block, no float.
 template <typename T>
 Naive naive_dape(const AttentionCase& c, const Network& n, const Rows<T>& x) {
@@ -88,24 +150,17 @@ Naive naive_dape(const AttentionCase& c, const Network& n, const Rows<T>& x) {
       std::vector<long double> total(heads);
       for (std::size_t h = 0; h < heads && !c.plan.softmax.sinks.empty(); ++h)
         total[h] = std::exp(static_cast<long double>(c.plan.softmax.sinks[h]));
+      const Pairs pairs(c, n, x, b, i);
       for (int64_t j = 0; j < c.keys; ++j) {
         if (!testing::sees(c, b, i, j)) continue;
-        std::vector<long double> inputs(2 * heads), outputs(heads);
-        for (int64_t h = 0; h < c.heads; ++h) {
-          long double product = 0;
-          for (int64_t d = 0; d < c.size; ++d)
-            product += static_cast<long double>(as_double(x.q.view()(b, i, h, d))) *
-                       as_double(x.k.view()(b, j, h / (c.heads / c.key_heads), d));
-          inputs[static_cast<std::size_t>(h)] = product * *c.plan.softmax.scale;
-          inputs[heads + static_cast<std::size_t>(h)] = testing::bias(c, b, h, i, j);
-        }
-        for (int64_t m = 0; m < n.dape.hidden; ++m) {
-          long double u = n.first_bias.view()(m);
-          for (std::size_t r = 0; r < inputs.size(); ++r)
-            u += n.first.view()(m, static_cast<int64_t>(r)) * inputs[r];
-          const long double v = u < 0 ? n.dape.negative_slope * u : u;
+        const std::vector<long double> inputs = pairs.inputs(j);
+        std::vector<long double> outputs(heads);
+        for (int64_t t = 0; t < n.dape.kernel; ++t) {
+          const std::vector<long double> units = pairs.units(j + t - n.dape.kernel / 2);
           for (std::size_t h = 0; h < heads; ++h)
-            outputs[h] += n.second.view()(static_cast<int64_t>(h), m) * v;
+            for (int64_t m = 0; m < n.dape.hidden; ++m)
+              outputs[h] += n.second.view()(static_cast<int64_t>(h), m * n.dape.kernel + t) *
+                            units[static_cast<std::size_t>(m)];
         }
         for (std::size_t h = 0; h < heads; ++h) {
           const auto head = static_cast<int64_t>(h);
@@ -153,7 +208,7 @@ struct Pass {
         k_grad(x.k.extents, T(9.0F)),
         v_grad(x.v.extents, T(9.0F)),
         lse({of.c.batch, of.c.heads, of.c.queries}),
-        grads(of.c.heads, of.network.dape.hidden),
+        grads(of.c.heads, of.network.dape.hidden, of.network.dape.kernel),
         sinks(of.c.plan.softmax.sinks.size(), 5.0) {
     const auto q = x.q.view(), k = x.k.view(), v = x.v.view();
     const AttentionInput input{.q = q, .k = k, .v = v};
@@ -207,9 +262,18 @@ std::vector<Case> cases() {
                                             testing::random_numbers(8, 22),
                                             testing::random_numbers(8, 23)};
   all.emplace_back(160, 160);
-  const std::vector<int64_t> lengths = {50, 3, 100};
+  const std::vector<int64_t> lengths = {50, 3, 100}, lengths_of_v2 = {65, 2, 80};
   const Positions positions = packed(lengths, 160);
   all.back().c.plan.queries = all.back().c.plan.keys = std::make_shared<Positions>(positions);
+  all.back().c.plan.bias = strip;
+  // DAPE V2: with halos over the ends of chunks, windows and sequences.
+  all.emplace_back(70, 140, 3);
+  all.back().c.plan.bias = SlopeBias{{0.5, 0.25, 0.1, 0.02}};
+  all.emplace_back(128, 128, 5);
+  all.back().c.plan.mask.left = 30;
+  all.emplace_back(150, 150, 5);
+  all.back().c.plan.queries = all.back().c.plan.keys =
+      std::make_shared<Positions>(packed(lengths_of_v2, 150));
   all.back().c.plan.bias = strip;
   return all;
 }
@@ -329,29 +393,32 @@ TEST(Dape, BitsDoNotDependOnThreads) {
 }
 
 TEST(Dape, DecodesAsTheFullPass) {
-  Case whole(150, 150);
-  whole.c.plan.bias = SlopeBias{{0.5, 0.25, 0.1, 0.02}};
-  const auto x = whole.rows<float>();
-  const Pass<float> full(whole, x);
-  for (const auto& [begin, count] :
-       {std::pair<int64_t, int64_t>{0, 1}, {149, 1}, {100, 1}, {60, 20}}) {
-    Case part(count, begin + count);
-    part.c.plan.bias = whole.c.plan.bias;
-    auto some = part.rows<float>();
-    const auto copy = [](Tensor<float, 4>& to, const Tensor<float, 4>& from, int64_t first) {
-      for (int64_t b = 0; b < to.extents[0]; ++b)
-        for (int64_t t = 0; t < to.extents[1]; ++t)
-          for (int64_t h = 0; h < to.extents[2]; ++h)
-            for (int64_t d = 0; d < to.extents[3]; ++d)
-              to.view()(b, t, h, d) = from.view()(b, first + t, h, d);
-    };
-    copy(some.q, x.q, begin), copy(some.k, x.k, 0), copy(some.v, x.v, 0);
-    const Pass<float> run(part, some);
-    for (int64_t b = 0; b < 2; ++b)
-      for (int64_t i = 0; i < count; ++i)
-        for (int64_t h = 0; h < 4; ++h)
-          for (int64_t d = 0; d < 6; ++d)
-            ASSERT_NEAR(run.out.view()(b, i, h, d), full.out.view()(b, begin + i, h, d), 1e-6);
+  for (const int64_t kernel : {1, 3}) {
+    Case whole(150, 150, kernel);
+    whole.c.plan.bias = SlopeBias{{0.5, 0.25, 0.1, 0.02}};
+    const auto x = whole.rows<float>();
+    const Pass<float> full(whole, x);
+    for (const auto& [begin, count] :
+         {std::pair<int64_t, int64_t>{0, 1}, {149, 1}, {100, 1}, {60, 20}}) {
+      Case part(count, begin + count, kernel);
+      part.c.plan.bias = whole.c.plan.bias;
+      auto some = part.rows<float>();
+      const auto copy = [](Tensor<float, 4>& to, const Tensor<float, 4>& from, int64_t first) {
+        for (int64_t b = 0; b < to.extents[0]; ++b)
+          for (int64_t t = 0; t < to.extents[1]; ++t)
+            for (int64_t h = 0; h < to.extents[2]; ++h)
+              for (int64_t d = 0; d < to.extents[3]; ++d)
+                to.view()(b, t, h, d) = from.view()(b, first + t, h, d);
+      };
+      copy(some.q, x.q, begin), copy(some.k, x.k, 0), copy(some.v, x.v, 0);
+      const Pass<float> run(part, some);
+      for (int64_t b = 0; b < 2; ++b)
+        for (int64_t i = 0; i < count; ++i)
+          for (int64_t h = 0; h < 4; ++h)
+            for (int64_t d = 0; d < 6; ++d)
+              ASSERT_NEAR(run.out.view()(b, i, h, d), full.out.view()(b, begin + i, h, d),
+                          1e-6);
+    }
   }
 }
 
@@ -388,6 +455,15 @@ TEST(Dape, RefusesWrongArguments) {
             "[dape_attention] hidden must be at least 1, got 0");
   EXPECT_EQ(message([](Case& one) { one.network.dape.hidden = 6; }),
             "[dape_attention] first must be [6, 8], got [5, 8]");
+  EXPECT_EQ(message([](Case& one) { one.network.dape.kernel = 2; }),
+            "[dape_attention] kernel must be odd and at least 1, got 2");
+  EXPECT_EQ(message([](Case& one) { one.network.dape.kernel = 3; }),
+            "[dape_attention] first must be [5, 24], got [5, 8]");
+  EXPECT_EQ(message([](Case& one) {
+              one = Case(4, 4, 3);
+              one.c.plan.mask.visibility = Visibility::bidirectional;
+            }),
+            "[dape_attention] a kernel above 1 requires causal visibility, got bidirectional");
   EXPECT_EQ(message([](Case& one) { one.network.dape.negative_slope = NAN; }),
             "[dape_attention] negative_slope must be finite, got nan");
   EXPECT_EQ(message([](Case& one) { one.c.plan.softmax.cap = 3; }),

@@ -796,12 +796,13 @@ def dape_attention(q: Array, k: Array, v: Array, plan: Plan, network: Sequence[A
     """
     Attention whose scores are adapted by a network over all heads (DAPE).
 
-    score = s + b + W2 leaky(W1 [s; b] + c1) + c2 for each pair, with the scores s and the biases b of
-    all heads.
+    score = s + b + W2 leaky(W1 [s; b] + c1) + c2 for each pair, with the scores s and the biases b
+    of all heads.
 
     q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv]; float32, float16 or bfloat16.
     plan: with a bias by position or none; rotate q and k before.
-    network: float32 W1 [M, 2 Hq], c1 [M], W2 [Hq, M], c2 [Hq].
+    network: float32 W1 [M, 2 Hq], c1 [M], W2 [Hq, M], c2 [Hq]. DAPE V2: W1 [M, 2 Hq K] and
+        W2 [Hq, M K], convolutions over K keys, K odd; causal.
     lse: receives the log-sum-exp of the scores, float32 [B, Hq, T].
 
     Memory grows with T + S. The same bits for any number of threads. Releases the GIL.
@@ -811,8 +812,9 @@ def dape_attention_backward(q: Array, k: Array, v: Array, plan: Plan, network: S
     """
     Writes the gradients of `dape_attention`. out and lse are its results.
 
-    q_grad, k_grad, v_grad: shapes and types of q, k, v. network_grads: shapes of network; overwritten.
-    parameter_grads: float32, one for each parameter of the encoding of the plan; gradients are added.
+    q_grad, k_grad, v_grad: shapes and types of q, k, v. network_grads: shapes of network; both are
+    overwritten. parameter_grads: float32, one for each parameter of the encoding of the plan;
+    gradients are added.
     """
 
 def jax_targets() -> dict[str, object]: ...

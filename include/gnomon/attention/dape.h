@@ -7,6 +7,17 @@
 //   x = [s; b]                                  s[h] = scale q[i, h] . k[j, g(h)], b[h] = bias
 //   score[h, i, j] = s[h] + b[h] + y[h]         y = W2 leaky(W1 x + c1) + c2
 //
+// DAPE V2 (Zheng et al. "DAPE V2: Process Attention Score as Feature Map for Length
+// Extrapolation", 2024, https://arxiv.org/abs/2410.04798) convolves over the keys, with K
+// columns, K odd; K = 1 is DAPE. Causal only. x_j = 0 for keys that the query does not see, and
+// leaky is 0 before the first key of the sequence:
+//
+//   u_j = c1 + sum over t of W1[t] x_(j + t - K/2)
+//   y_j = c2 + sum over t of W2[t] leaky(u_(j + t - K/2))
+//
+// Hidden units to the right of the diagonal are those of a text that goes on. The code of the
+// authors has 0 beyond the last key of the call, which changes the last K/2 queries.
+//
 // x has 2 Hq elements for each pair of a query and a key: the scores of all heads, then their
 // biases. The bias is any form by position (ALiBi, KERPLE, FIRE, T5, ...) or none, which is 0.
 // The network sees all heads of a pair at once, so the call processes the queries in blocks of
@@ -31,6 +42,7 @@ namespace gnomon {
 struct Dape {
   std::int64_t hidden = 32;      // M; at least 1
   double negative_slope = 0.01;  // finite
+  std::int64_t kernel = 1;       // K; odd; above 1 only causal (DAPE V2)
 
   bool operator==(const Dape&) const = default;
 };
@@ -38,9 +50,9 @@ struct Dape {
 // The trained parameters or, if T is float, their gradient.
 template <typename T>
 struct DapeNetwork {
-  View<T, 2> first;        // W1 [M, 2 Hq]
+  View<T, 2> first;        // W1 [M, 2 Hq K]: rows [2 Hq, K], as weights of Conv1d
   View<T, 1> first_bias;   // c1 [M]
-  View<T, 2> second;       // W2 [Hq, M]
+  View<T, 2> second;       // W2 [Hq, M K]: rows [M, K]
   View<T, 1> second_bias;  // c2 [Hq]
 };
 
@@ -52,8 +64,8 @@ struct DapeNetwork {
 //
 // A pair that the mask hides never reaches the query. Error bound: that of `attention`, plus
 // 2^-20 (|s| + |b| + |W2| |W1 x|) in each score. Deterministic: the same bits for any number of
-// threads. Cost: that of `attention`, plus D + 3 M multiply-adds for each score; the backward
-// pass 2 D + 9 M. Memory: 64 Hq S floats for each batch row; packed q and k.
+// threads. Cost: that of `attention`, plus D + 3 K M multiply-adds for each score; the
+// backward pass 2 D + 9 K M. Memory: 64 Hq S floats for each batch row; packed q and k.
 //
 // Throws std::invalid_argument if a tensor does not match or the plan has another term.
 void dape_attention(const AttentionInput& input, const AttentionPlan& plan, const Dape& dape,

@@ -12,9 +12,10 @@ B, T, H, HK, D = 2, 70, 4, 2, 8
 KINDS = [None, "alibi", "kerple", "fire", "t5"]
 
 
-def module_of(kind: str | None) -> gt.Dape:
+def module_of(kind: str | None, kernel: int = 1) -> gt.Dape:
     torch.manual_seed(1)
-    module = gt.Dape(kind, heads=H, width=32, length=T, hidden=6, negative_slope=0.1)
+    module = gt.Dape(kind, heads=H, width=32, length=T, hidden=6, kernel=kernel,
+                     negative_slope=0.1)
     with torch.no_grad():
         for one in module.parameters():
             one += 0.3 * torch.randn_like(one)
@@ -33,24 +34,32 @@ def dense(module: gt.Dape, q: torch.Tensor, k: torch.Tensor, v: torch.Tensor) ->
     b = torch.zeros_like(s)
     if module.position is not None:
         b = module.position.bias(q.shape[2], k.shape[2], dtype=q.dtype).expand_as(s)
-    x = torch.cat((s, b), 1).movedim(1, -1)
+    x = torch.cat((s, b), 1)
+    if isinstance(module.first, torch.nn.Linear):
+        x = x.movedim(1, -1)
+    else:
+        x = x.tril()
     y = module.second(torch.nn.functional.leaky_relu(module.first(x), module.negative_slope))
-    scores = s + b + y.movedim(-1, 1)
+    scores = s + b + (y.movedim(-1, 1) if isinstance(module.first, torch.nn.Linear) else y)
     after = torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1)
     return scores.masked_fill(after, -torch.inf).softmax(-1) @ v
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_outputs_and_gradients_are_those_of_the_formula(kind: str | None) -> None:
-    module = module_of(kind)
+@pytest.mark.parametrize(("kind", "kernel"), [*((kind, 1) for kind in KINDS), (None, 3),
+                                              ("alibi", 3), ("kerple", 5)])
+def test_outputs_and_gradients_are_those_of_the_formula(kind: str | None, kernel: int) -> None:
+    """The code of the authors: Linear, or Conv2d of a lower triangle, whose padding changes the
+    last kernel // 2 queries."""
+    module = module_of(kind, kernel)
+    kept = T - kernel // 2
     results = []
     for attend in (lambda *x: module.attend(*x, visibility="causal"),
                    lambda *x: dense(module, *x)):
         x = [one.requires_grad_() for one in heads()]
         module.zero_grad()
-        out = attend(*x)
+        out = attend(*x)[:, :, :kept]
         torch.manual_seed(3)
-        (out * torch.randn(B, H, T, D)).sum().backward()
+        (out * torch.randn(B, H, kept, D)).sum().backward()
         grads = [one.grad for one in (*x, *module.parameters())]
         results.append([out.detach(), *grads])
     assert len(results[0]) == 4 + len(list(module.parameters()))
@@ -72,9 +81,9 @@ def test_layouts_types_and_windows() -> None:
     assert (want - module.attend(*x, visibility="causal")).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_decoding_equals_the_full_pass(kind: str | None) -> None:
-    module, (q, k, v) = module_of(kind), heads()
+@pytest.mark.parametrize(("kind", "kernel"), [*((kind, 1) for kind in KINDS), ("alibi", 3)])
+def test_decoding_equals_the_full_pass(kind: str | None, kernel: int) -> None:
+    module, (q, k, v) = module_of(kind, kernel), heads()
     full = module.attend(q, k, v, visibility="causal")
     for t in (0, 1, 40, T - 1):
         one = module.attend(q[:, :, t:t + 1], k[:, :, :t + 1], v[:, :, :t + 1],
@@ -82,8 +91,9 @@ def test_decoding_equals_the_full_pass(kind: str | None) -> None:
         torch.testing.assert_close(one, full[:, :, t:t + 1], atol=2e-6, rtol=0)
 
 
-def test_packed_sequences_are_separate() -> None:
-    module, x = module_of("alibi"), heads()
+@pytest.mark.parametrize("kernel", [1, 5])
+def test_packed_sequences_are_separate(kernel: int) -> None:
+    module, x = module_of("alibi", kernel), heads()
     together = module.attend(*x, visibility="causal", positions=gnomon.Positions.packed([30, 40]))
     for begin, end in ((0, 30), (30, 70)):
         alone = module.attend(*(one[:, :, begin:end] for one in x), visibility="causal")

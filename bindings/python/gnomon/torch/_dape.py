@@ -19,6 +19,7 @@ class _Attend(torch.autograd.Function):
     def forward(ctx: Any, plan_of: Any, slope: float, q: Tensor, k: Tensor, v: Tensor,
                 *parameters: Tensor) -> Tensor:
         network = [one.detach().float().contiguous() for one in parameters[:4]]
+        network = [one.flatten(1) if one.dim() > 1 else one for one in network]
         plan = plan_of([one.detach().float() for one in parameters[4:]])
         q, k, v = (one.detach() if one.stride(-1) == 1 else one.detach().contiguous()
                    for one in (q, k, v))
@@ -26,7 +27,7 @@ class _Attend(torch.autograd.Function):
         lse = torch.empty((q.shape[0], q.shape[2], q.shape[1]), dtype=torch.float32)
         _core.dape_attention(q, k, v, plan, network, negative_slope=slope, out=out, lse=lse)
         ctx.plan, ctx.slope, ctx.kinds = plan, slope, [one.dtype for one in parameters]
-        ctx.shapes = [one.shape for one in parameters[4:]]
+        ctx.shapes = [one.shape for one in parameters]
         ctx.save_for_backward(q, k, v, out, lse, *network)
         return out
 
@@ -36,13 +37,14 @@ class _Attend(torch.autograd.Function):
         q, k, v, out, lse, *network = ctx.saved_tensors
         dq, dk, dv = (torch.empty(one.shape, dtype=one.dtype) for one in (q, k, v))
         of_network = [torch.empty_like(one) for one in network]
-        others = [torch.zeros(one) for one in ctx.shapes]
+        others = [torch.zeros(one) for one in ctx.shapes[4:]]
         _core.dape_attention_backward(
             q, k, v, ctx.plan, network, out, lse, grad.contiguous(), q_grad=dq, k_grad=dk,
             v_grad=dv, network_grads=of_network, parameter_grads=others,
             negative_slope=ctx.slope)
-        return (None, None, dq, dk, dv,
-                *(one.to(kind) for one, kind in zip([*of_network, *others], ctx.kinds)))
+        grads = (one.view(shape).to(kind) for one, shape, kind in
+                 zip([*of_network, *others], ctx.shapes, ctx.kinds, strict=True))
+        return None, None, dq, dk, dv, *grads
 
 
 class Dape(nn.Module):
@@ -53,16 +55,17 @@ class Dape(nn.Module):
         y = dape.attend(q, k, v, visibility="causal")
 
     encoding: a bias by position: a name of the list, a spec, or several; None: no bias.
-    width, length, fields: as in PositionEncoding. hidden: M, units of the network.
+    width, length, fields: as in PositionEncoding. hidden: M, units of the network. kernel: K, odd;
+    above 1 the layers are convolutions over the keys (DAPE V2, arXiv:2410.04798), causal only.
 
-    `position` has the parameters of the bias; `first` and `second` are linear layers. On the CPU,
-    in float32, float16 or bfloat16. Memory grows with the tokens, not with their square. Rotate q
+    `position` has the parameters of the bias; `first` and `second` are the layers. On the CPU, in
+    float32, float16 or bfloat16. Memory grows with the tokens, not with their square. Rotate q
     and k before.
     """
 
     def __init__(self, encoding: str | Encoding | Sequence[Encoding] | None, *, heads: int,
-                 hidden: int = 32, negative_slope: float = 0.01, width: int | None = None,
-                 length: int | None = None, device: Any = None,
+                 hidden: int = 32, kernel: int = 1, negative_slope: float = 0.01,
+                 width: int | None = None, length: int | None = None, device: Any = None,
                  dtype: torch.dtype | None = None, **fields: Any) -> None:
         super().__init__()
         self.heads, self.negative_slope = heads, negative_slope
@@ -72,8 +75,16 @@ class Dape(nn.Module):
                                              device=device, dtype=dtype, **fields)
         elif encoding is not None:
             self.position = PositionEncoding(encoding, device=device, dtype=dtype, **fields)
-        self.first = nn.Linear(2 * heads, hidden, device=device, dtype=dtype)
-        self.second = nn.Linear(hidden, heads, device=device, dtype=dtype)
+        where: dict[str, Any] = {"device": device, "dtype": dtype}
+        self.first: nn.Module
+        self.second: nn.Module
+        if kernel == 1:
+            self.first = nn.Linear(2 * heads, hidden, **where)
+            self.second = nn.Linear(hidden, heads, **where)
+        else:  # as in the code of the authors, over [B, heads, queries, keys]
+            where |= {"kernel_size": (1, kernel), "padding": (0, kernel // 2)}
+            self.first = nn.Conv2d(2 * heads, hidden, **where)
+            self.second = nn.Conv2d(hidden, heads, **where)
 
     def attend(self, q: Tensor, k: Tensor, v: Tensor, *, visibility: Visibility,
                layout: Layout = "heads_tokens", left: int | None = None,
