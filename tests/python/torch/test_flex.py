@@ -20,7 +20,8 @@ RELATIVE = {"shaw", "relative-key", "relative-key-query", "wav2vec2-bert", "tran
             "conformer", "deberta", "deberta-v3", "decomposed", "cope"}
 # Trained angles, products other than q . k, and terms that a score_mod cannot add.
 REFUSED = {"rotary-learned", "rotary-mixed", "comrope", "comrope-axial", "pope", "path", "wall",
-           "selective", "rotary-contextual", "rotary-mamba3", "relative-logits"}
+           "selective", "rotary-contextual", "rotary-mamba3", "relative-logits",
+           "grape-additive", "grape-path"}
 NAMES = [one.name for one in gnomon.encodings()
          if one.name not in RELATIVE | REFUSED and one.enters not in ("embeddings", "weights")]
 BIASES = [one.name for one in gnomon.encodings()
