@@ -11,6 +11,7 @@
 #include <span>
 
 #include "bench/kernels/blocks.h"
+#include "bench/kernels/edges.h"
 #include "bench/kernels/kernels.h"
 #include "gnomon/attention/attention.h"
 #include "gnomon/attention/cosine.h"
@@ -263,7 +264,7 @@ class EncodingCall {
         if (lowered.cumulative) forgotten += term("log_gates", h, j);
         if (lowered.key_slopes)
           row[j] -= term("key_slopes", h, j) * static_cast<double>(query - j);
-        if (lowered.edges) forgotten += edge(lowered, h, query, j);
+        if (lowered.edges) forgotten += edge_of(lowered, terms_, heads, h, query, j);
       }
       const std::span all(row, at(keys));
       if (contextual)
@@ -335,28 +336,10 @@ class EncodingCall {
     return sum;
   }
 
-  // The edge of a query and a key, times its slope.
-  double edge(const LayerPlan& lowered, int64_t h, int64_t query, int64_t j) const {
-    const RotaryTable& table = *lowered.edge_rotary;
-    const int64_t pairs = table.frequencies().rotary_dim() / 2;
-    const auto part = [&](std::string_view name, int64_t token, int64_t n) {
-      return element(name, h, token, n, 2 * pairs);
-    };
-    double sum = 0;
-    for (int64_t n = 0; n < pairs; ++n) {
-      const double cos = table.cos()(0, j, n), sin = table.sin()(0, j, n);
-      const double a = part("edge_keys", j, n), b = part("edge_keys", j, n + pairs);
-      sum += part("edge_queries", query, n) * (a * cos + b * sin) +
-             part("edge_queries", query, n + pairs) * (b * cos - a * sin);
-    }
-    return -lowered.edges->slopes[at(h)] * std::log1p(std::exp(-sum));
-  }
-
-  // An element of a term [1, T, H, count].
-  double element(std::string_view name, int64_t head, int64_t token, int64_t d,
-                 int64_t count = size) const {
+  // An element of a term [1, T, H, D].
+  double element(std::string_view name, int64_t head, int64_t token, int64_t d) const {
     for (const TermArrays::Array& one : terms_.arrays)
-      if (one.name == name) return double{one.values[at((token * heads + head) * count + d)]};
+      if (one.name == name) return double{one.values[at((token * heads + head) * size + d)]};
     return 0;
   }
 

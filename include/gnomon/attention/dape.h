@@ -26,7 +26,7 @@
 // Letters: B batch, T query tokens, S key tokens, Hq query heads, Hk key heads, D head
 // dimension, M hidden units.
 //
-// Naive version: tests/attention/dape_test.cc, `naive_dape`.
+// Naive version: tests/attention/dape_oracle.h, `naive_dape`.
 #pragma once
 
 #include <cstdint>
