@@ -299,7 +299,7 @@ TEST(Lower, RefusesWindowsThatDoNotFit) {
   EXPECT_EQ(message_of([&] { lower(NoPosition{}, {5, 4}, {}); }),
             "[encoding] keys must be at least the number of queries, 5, got 4");
   EXPECT_EQ(message_of([&] { lower(learned, {4, 4}, {}); }),
-            "[learned] requires 1 parameter matrix (rows 16 x 8), got 0");
+            "[learned] requires 1 parameter matrix (table 16 x 32), got 0");
 }
 
 TEST(Windows, HaveConsecutivePositionsOrTheirOwn) {
