@@ -65,7 +65,10 @@ TEST(Check, PositionsMustBeSubtractable) {
                               .head_dim = 4,
                               .min_distance = -1,
                               .rows = {0, 0, 0},
-                              .values = {1, 1, 1, 1}}}}),
+                              .values = {1, 1, 1, 1}}},
+                    .queries = {},
+                    .values = {},
+                    .shift = {}}),
               "");
     EXPECT_EQ(says(NoBias{}, queries, keys), "");
   }
