@@ -401,8 +401,12 @@ def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = N
         or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].
     out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.
     lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
-    terms: inputs that depend on the tokens, float32, by name, as gnomon.token_terms: gates, factors
-        on the bias [B or 1, Hq, T] (WavLM); log_gates [B, Hq, S] (FoX).
+    terms: inputs that depend on the tokens, float32, by name; gnomon.token_terms(encoding) lists
+        those that an encoding requires. gates [B or 1, Hq, T] (WavLM); log_gates (FoX, CABLE),
+        key_slopes (GRAPE-A) [B, Hq, S]; channel_gates [B, S, Hq, D] (Wall); relative_queries
+        [B, T, Hq, K] (Inkling); sinks [B, Hq, T]; householder [B, S, Hk, D], betas [B, Hk, S]
+        (PaTH); edge_queries [B, T, Hq, P], edge_keys [B, S, Hq, P] (GRAPE-AP); angles
+        [B or 1, S, Ha, R/2] (selective rotary).
     layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
     bias: float32 [B, Hq, T, S], any strides: replaces the bias of the plan. -inf: not visible.
 

@@ -87,8 +87,9 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
         `sliding_window` w is left = w - 1.
     softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).
     cap: soft cap of the scores (Gemma 2). sinks: one score for each head, [Hq] (gpt-oss).
-    terms: inputs that depend on the tokens, by name, as gnomon.token_terms: gates [..., Hq, T]
-        (WavLM), log_gates [..., Hq, S] (FoX); vectors [..., T, Hq, K].
+    terms: inputs that depend on the tokens, by name, those of gnomon.token_terms(encoding):
+        gates [..., Hq, T] (WavLM), log_gates [..., Hq, S] (FoX); vectors [..., T, Hq, K]. All
+        shapes: gnomon.attention.
     positions: of the keys, integers [S] or [..., S], or gnomon.Positions; a tuple of two: of the
         queries and of the keys. Default: 0 to S - 1. They may be traced.
     sequences: the same shapes. Tokens attend to each other if they have the same number; -1 is

@@ -90,8 +90,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
     query_positions: integers [T] or [B, T]; default: the last T of positions.
     sequences: integers, [S] or [B, S]: a query sees keys of its own sequence (packing); -1 is
         padding. query_sequences: default: the last T of sequences.
-    terms: inputs that depend on the tokens, by name, as gnomon.token_terms: gates, factors on
-        the bias of the encoding [B or 1, H, T] (WavLM); log_gates [B, H, S] (FoX).
+    terms: inputs that depend on the tokens, by name, those of gnomon.token_terms(encoding):
+        gates [B or 1, H, T] (WavLM), log_gates [B, H, S] (FoX). All shapes: gnomon.attention.
     attn_mask: bool (True: visible) or added to the scores; broadcasts to [B, H, T, S] in every
         layout. Combined with visibility, whose default is 'causal'.
     bias: added to the scores, broadcasts to [B, H, T, S]; differentiable.
