@@ -32,14 +32,14 @@ gnomon := $(program)/apps/cli/gnomon
 help:
 	@echo 'make lab           train and compare encodings on six novels, write a report'
 	@echo 'make lab TORCH=pypi   the same on a GPU, if there is one (downloads PyPI torch, 6 GB)'
-	@echo 'make test          build and run all tests, those of the library also under the sanitizers'
+	@echo 'make test          build and run all tests, those of files also under the sanitizers'
 	@echo 'make test-python   test the Python package with PyTorch, JAX, transformers (downloads about 6 GB)'
 	@echo 'make test-gguf     compare the reader of GGUF files with llama.cpp (downloads as test-python)'
 	@echo 'make wheel         build the Python wheel for manylinux and the source distribution'
 	@echo 'make build         build the program: $(gnomon)'
 	@echo 'make bench         build the program, and run `gnomon bench` with BENCH_FLAGS'
 	@echo 'make instructions  count the instructions of each kernel, compare with the recorded counts'
-	@echo 'make asan          build and run only the tests of the library under the sanitizers'
+	@echo 'make asan          build and run only the tests of files and models under the sanitizers'
 	@echo 'make test-neon     build the library for 64-bit ARM, run its tests under emulation'
 	@echo 'make test-torch2   test adapter and lab with the newest torch wheel (downloads 1 to 6 GB)'
 	@echo 'make test-long     test everything under the sanitizers, also of threads, each instruction'
@@ -142,7 +142,7 @@ test-long: build-tests build-asan build-tsan build-fuzz test-neon
 	@tools/test.sh $(asan) -j$(JOBS)
 	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
 	@tools/test.sh $(release) -C long \
-	  -R '^(packaging[.](add_subdirectory_program|find_torch)|lab[.](one_run|run_team|device))$$'
+	  -R '^(packaging[.](add_subdirectory_program|find_torch)|lab[.](every_task|one_run|run_team|device))$$'
 	@tools/test_long.sh $(release) $(fuzz)
 	@tools/clean_root.sh
 

@@ -52,7 +52,7 @@ function(gnomon_component library component)
   target_include_directories(${target} PUBLIC
     "$<BUILD_INTERFACE:${CMAKE_CURRENT_SOURCE_DIR}/include>" "$<INSTALL_INTERFACE:include>"
     PRIVATE "${CMAKE_CURRENT_SOURCE_DIR}")
-  list(TRANSFORM gnomon_${component}_needs PREPEND ${library}_ OUTPUT_VARIABLE needed)
+  list(TRANSFORM gnomon_${component}_needs PREPEND gnomon_ OUTPUT_VARIABLE needed)
   target_link_libraries(${target} PUBLIC ${needed} PRIVATE ${ARGN})
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$")
     # Otherwise the compiler fuses products and sums of portable kernels differently in each kernel, and
@@ -95,26 +95,24 @@ if(model IN_LIST gnomon_built OR report IN_LIST gnomon_built)
   find_package(nlohmann_json REQUIRED)
 endif()
 
-# Declares the library: the targets <library>_<component>, and <library>, which links all of them. The
-# definitions after the name choose the instruction sets of the kernels.
-function(gnomon_library library)
-  add_library(${library} INTERFACE)
-  gnomon_component(${library} core hwy::hwy ${threads})
+# Declares the component core of the library. The definitions choose the instruction sets of the kernels.
+function(gnomon_core_library)
+  gnomon_component(gnomon core hwy::hwy ${threads})
   string(TOUPPER "GNOMON_THREADS_${GNOMON_THREADS}" threads_definition)
-  target_compile_definitions(${library}_core PRIVATE ${threads_definition} ${ARGN})
+  target_compile_definitions(gnomon_core PRIVATE ${threads_definition} ${ARGN})
   # Highway's NEON functions require processors with AES, whose instructions these kernels do not use.
   # GCC refuses to inline the functions into constructors that it generates, unless everything is
   # compiled for AES.
   if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64)$" AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU")
-    target_compile_options(${library}_core PRIVATE -march=armv8-a+crypto)
+    target_compile_options(gnomon_core PRIVATE -march=armv8-a+crypto)
   endif()
   if(GNOMON_C)
-    target_sources(${library}_core PRIVATE bindings/c/core.cc bindings/c/layer.cc)
+    target_sources(gnomon_core PRIVATE bindings/c/core.cc bindings/c/layer.cc)
   endif()
-  if(graph IN_LIST gnomon_built AND library STREQUAL "gnomon")
-    gnomon_component(gnomon graph $<BUILD_INTERFACE:Spectra::Spectra>)
-    target_compile_options(gnomon_graph PRIVATE $<$<CONFIG:Release>:-O2>)
-  endif()
+endfunction()
+
+# Declares the components that read files and write pages: <library>_model and <library>_report.
+function(gnomon_file_components library)
   if(model IN_LIST gnomon_built)
     gnomon_component(${library} model $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
     if(GNOMON_C)
@@ -150,10 +148,6 @@ set_source_files_properties(src/core/parallel.cc PROPERTIES SKIP_UNITY_BUILD_INC
 # Under the address sanitizer, checks of the scope of every vector of a kernel take up to eight times as
 # long to compile as the kernel.
 set(gnomon_kernel_options -fno-sanitize-address-use-after-scope)
-# The same for undefined behaviour in the sanitized library of `make test`, below.
-if(NOT GNOMON_SANITIZE)
-  list(APPEND gnomon_kernel_options -fno-sanitize=undefined)
-endif()
 # The error terms of angles require that each product and each sum is rounded.
 set_source_files_properties(src/core/angles_simd.cc src/rotary/rotate_tokens_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
@@ -163,13 +157,18 @@ set_property(SOURCE ${rotations} src/core/angles_simd.cc APPEND PROPERTY COMPILE
 
 # All remaining instruction sets are compiled, even if the compiler's options guarantee better ones.
 # Otherwise ARM would have no portable kernels to compare with.
+add_library(gnomon INTERFACE)
 if(GNOMON_SANITIZE STREQUAL "thread")  # races do not depend on the instruction set: only one
-  gnomon_library(gnomon HWY_COMPILE_ONLY_STATIC
-                 "HWY_DISABLED_TARGETS=(${left_out}|HWY_EMU128|HWY_SCALAR)")
+  gnomon_core_library(HWY_COMPILE_ONLY_STATIC "HWY_DISABLED_TARGETS=(${left_out}|HWY_EMU128|HWY_SCALAR)")
   target_compile_options(gnomon_core PRIVATE -march=native -ffp-contract=off)
 else()
-  gnomon_library(gnomon HWY_COMPILE_ALL_ATTAINABLE "HWY_DISABLED_TARGETS=(${left_out})")
+  gnomon_core_library(HWY_COMPILE_ALL_ATTAINABLE "HWY_DISABLED_TARGETS=(${left_out})")
 endif()
+if(graph IN_LIST gnomon_built)
+  gnomon_component(gnomon graph $<BUILD_INTERFACE:Spectra::Spectra>)
+  target_compile_options(gnomon_graph PRIVATE $<$<CONFIG:Release>:-O2>)
+endif()
+gnomon_file_components(gnomon)
 if(cuda IN_LIST gnomon_built)
   include(cuda)
 endif()
@@ -178,26 +177,20 @@ foreach(component IN LISTS gnomon_built)
   add_library(gnomon::${component} ALIAS gnomon_${component})
 endforeach()
 
-# The same library under sanitizers, for the tests: the objects of the tests are linked to both, so that
-# `make test` compiles them once. To save time, only the kernels for this machine, of undefined behaviour the
-# checks of arithmetic, bounds and conversions (all checks take 60 % longer to compile, these nothing), not
-# of kernels, and the component graph as it is (most of it is Eigen). `make test-long` has all kernels and
-# sanitizers.
+# The components that read untrusted files, under sanitizers, for the tests: the objects of the tests are linked
+# to both, so that `make test` compiles them once. To save time, core and graph are as they are, and of undefined
+# behaviour only the checks of arithmetic, bounds and conversions (all checks take 60 % longer to compile, these
+# nothing). `make test-long` has all components, kernels and sanitizers.
 if(GNOMON_TESTS AND NOT GNOMON_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
-  gnomon_library(gnomon_sanitized HWY_COMPILE_ONLY_STATIC
-                 "HWY_DISABLED_TARGETS=(${left_out}|HWY_EMU128|HWY_SCALAR)")
-  foreach(component core model report)
+  add_library(gnomon_sanitized INTERFACE)
+  target_link_libraries(gnomon_sanitized INTERFACE gnomon_core gnomon_graph)
+  gnomon_file_components(gnomon_sanitized)
+  foreach(component model report)
     set_target_properties(gnomon_sanitized_${component} PROPERTIES EXCLUDE_FROM_ALL ON)
     target_compile_options(gnomon_sanitized_${component} PRIVATE -UNDEBUG -g1 -fsanitize=address
       -fsanitize=signed-integer-overflow,shift,integer-divide-by-zero,float-cast-overflow,bounds,bool,enum
-      -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized -O$<STREQUAL:${component},core>)  # -O0 or -O1
+      -fno-sanitize-recover=all -fno-omit-frame-pointer -Wno-maybe-uninitialized -O0)
   endforeach()
-  # The kernels of rotations take seven times as long to compile with -O1, and their tests are short.
-  set_property(SOURCE ${rotations} APPEND PROPERTY COMPILE_OPTIONS
-               "$<$<STREQUAL:$<TARGET_PROPERTY:NAME>,gnomon_sanitized_core>:-O0>")
-  target_compile_options(gnomon_sanitized_core PRIVATE -march=native -ffp-contract=off)
-  target_link_libraries(gnomon_sanitized INTERFACE $<TARGET_FILE:gnomon_graph> gnomon_sanitized_core)
-  add_dependencies(gnomon_sanitized gnomon_graph)
   target_link_options(gnomon_sanitized INTERFACE ${gnomon_sanitizers})
 endif()
 
