@@ -48,8 +48,9 @@ def main():
                 memory[name, direction] = extra
     columns = [(isa, direction) for isa in instructions for direction in ("forward", "backward")]
     heads = [f"{direction}, {isa}" for isa, direction in columns]
+    rounds = "one round" if options.rounds == 1 else f"the median of {options.rounds} rounds"
     lines = [
-        f"Measured on {processor()}, the median of {options.rounds} rounds:",
+        f"Measured on {processor()}, {rounds}:",
         "",
         f"| encoding | {' | '.join(heads)} | extra forward | extra backward |",
         "|" + "---|" * (len(columns) + 3),
