@@ -120,8 +120,8 @@ def all_rows(positions: Any, sequences: Any, lead: tuple[int, ...], queries: int
                  for name, one in (("positions", ids[i]), ("sequences", numbers[i])))
 
 
-# The index and the number of axes of each term, as in the C++ header token_terms.h.
-TERMS = {name: n for n, (name, _) in enumerate(_core.term_ranks())}
+# The letter (0, 1, ...) and the number of axes of each term, in the order of token_terms.h.
+TERMS = {name: chr(ord("0") + n) for n, (name, _) in enumerate(_core.term_ranks())}
 _RANKS = dict(_core.term_ranks())
 
 

@@ -122,7 +122,7 @@ def attention(q: jax.typing.ArrayLike, k: jax.typing.ArrayLike, v: jax.typing.Ar
         shapes, visibility, left, right, softmax_scale, cap,
         scores.size, tuple((name, one.shape) for name, one in named), length, bool(rows))
     _arguments.check_positions(encodings, shapes, length, _arguments.known(rows))
-    letters = "".join(str(_arguments.TERMS[name]) for name, _ in named) + "p" * bool(rows) + "s" * (scores.size > 0)
+    letters = "".join(_arguments.TERMS[name] for name, _ in named) + "p" * bool(rows) + "s" * (scores.size > 0)
     plan = _arguments.text(
         encodings, queries=queries, keys=keys, visibility=visibility, left=left, right=right,
         softmax_scale=softmax_scale, cap=cap, length=length, operands=letters)
