@@ -152,7 +152,8 @@ def _checks(model: Any, patched: Any, plain: dict[str, Any], want: dict[str, Ten
     if grads:
         got, got_grads = _gradients(patched, arguments)
         assert _error(got, loss) <= tolerance, f"loss {float(got)} instead of {float(loss)}"
-        largest = max(float(one.abs().max()) for one in grads.values() if one.numel())
+        # Outputs of unit length have a constant sum of squares: all gradients are rounding errors.
+        largest = max(1e-12, *(float(one.abs().max()) for one in grads.values() if one.numel()))
         assert grads.keys() == got_grads.keys()
         for name, one in grads.items():
             error = float((got_grads[name] - one).abs().sum()) and float(
@@ -160,12 +161,17 @@ def _checks(model: Any, patched: Any, plain: dict[str, Any], want: dict[str, Ten
             assert error <= 5 * tolerance, f"gradient of {name} differs by {error:.1e}"
         checks.append("gradients")
     if generation and "input_ids" in plain and model.can_generate():
+        greedy = None
         for name, options in GENERATIONS.items():
             try:
                 tokens = _generated(model, arguments, **options)
             except Exception:
                 continue
             if not isinstance(tokens, Tensor):
+                continue
+            greedy = tokens if name == "greedy" else greedy
+            # The static cache of transformers is wrong for some models (PP-FormulaNet).
+            if name == "static" and greedy is not None and not torch.equal(tokens, greedy):
                 continue
             assert torch.equal(_generated(patched, arguments, **options), tokens), name
             checks.append(name)

@@ -23,7 +23,7 @@ COMPLETE = (
 # Model types that keep the rotation of transformers.
 ROTATED = "llama4_text deepseek_v2 deepseek_v3 qwen2_vl_text gemma4_text".split()
 REFUSED = {"deberta": "own code of DebertaAttention", "longformer": "own code of LongformerAtt",
-           "mamba": "got no attention", "wav2vec2": "model_type wav2vec2 is unknown"}
+           "mamba": "got no attention", "wav2vec2": "model_type wav2vec2 is not read"}
 
 
 @pytest.mark.parametrize("model_type", COMPLETE)
