@@ -5,12 +5,14 @@
 #include <cmath>
 #include <limits>
 
+#include "rotary/added_gradient.h"
 #include "testing.h"
 
 namespace gnomon {
 namespace contextual_test {
 
 using std::int64_t;
+using testing::expect_added_gradient;
 using testing::message_of;
 using testing::random_tensor;
 using testing::Tensor;
@@ -123,21 +125,10 @@ TEST(RotaryContextual, GradientsAreThoseOfFiniteDifferences) {
   Tensor<float, 2> w_grad(s.weight.extents, 1.0f);
   increments_backward(spec, s.weights(), std::as_const(s.x).view(), &positions, w.view(),
                       x_grad.view(), {l_grad.view(), w_grad.view(), b_grad.view()});
-  const auto check = [&](std::vector<float>& values, const std::vector<float>& grad) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const float before = values[i];
-      values[i] = before + 0x1p-8f;
-      const double above = loss();
-      values[i] = before - 0x1p-8f;
-      const double below = loss();
-      values[i] = before;
-      ASSERT_NEAR(double{grad[i]} - 1, (above - below) / 0x1p-7, 2e-4) << i;
-    }
-  };
-  check(s.x.values, x_grad.values);
-  check(s.log_frequencies.values, l_grad.values);
-  check(s.weight.values, w_grad.values);
-  check(s.bias.values, b_grad.values);
+  expect_added_gradient(s.x.values, x_grad.values, loss);
+  expect_added_gradient(s.log_frequencies.values, l_grad.values, loss);
+  expect_added_gradient(s.weight.values, w_grad.values, loss);
+  expect_added_gradient(s.bias.values, b_grad.values, loss);
 }
 
 TEST(RotaryContextual, WrongCallsNameTheRule) {

@@ -5,12 +5,14 @@
 #include <cmath>
 #include <limits>
 
+#include "rotary/added_gradient.h"
 #include "testing.h"
 
 namespace gnomon {
 namespace mamba3_test {
 
 using std::int64_t;
+using testing::expect_added_gradient;
 using testing::message_of;
 using testing::random_tensor;
 using testing::Tensor;
@@ -103,25 +105,10 @@ TEST(RotaryMamba3, GradientsAreThoseOfFiniteDifferences) {
   Tensor<float, 1> bias_grad(s.bias.extents, 1.0f);
   increments_backward(spec, s.weights(), std::as_const(s.x).view(), &positions, w.view(),
                       x_grad.view(), {angle_grad.view(), step_grad.view(), bias_grad.view()});
-  // Differences of fourth order.
-  const auto check = [&](std::vector<float>& values, const std::vector<float>& grad) {
-    for (std::size_t i = 0; i < values.size(); ++i) {
-      const float before = values[i], step = 0x1p-8f;
-      const auto at = [&](float steps) {
-        values[i] = before + steps * step;
-        const long double value = loss();
-        values[i] = before;
-        return value;
-      };
-      const auto slope = static_cast<double>((8 * (at(1) - at(-1)) - (at(2) - at(-2))) /
-                                             (12 * static_cast<long double>(step)));
-      ASSERT_NEAR(double{grad[i]} - 1, slope, 3e-6 * (1 + std::fabs(slope))) << i;
-    }
-  };
-  check(s.x.values, x_grad.values);
-  check(s.angle.values, angle_grad.values);
-  check(s.step.values, step_grad.values);
-  check(s.bias.values, bias_grad.values);
+  expect_added_gradient(s.x.values, x_grad.values, loss);
+  expect_added_gradient(s.angle.values, angle_grad.values, loss);
+  expect_added_gradient(s.step.values, step_grad.values, loss);
+  expect_added_gradient(s.bias.values, bias_grad.values, loss);
 }
 
 TEST(RotaryMamba3, WrongCallsNameTheRule) {

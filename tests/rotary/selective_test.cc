@@ -5,12 +5,14 @@
 #include <cmath>
 #include <limits>
 
+#include "rotary/added_gradient.h"
 #include "testing.h"
 
 namespace gnomon {
 namespace selective_test {
 
 using std::int64_t;
+using testing::expect_added_gradient;
 using testing::message_of;
 using testing::random_tensor;
 using testing::Tensor;
@@ -121,21 +123,10 @@ TEST(Selective, GradientsAreThoseOfFiniteDifferences) {
       conv(s.conv.extents, 1.0f);
   increments_backward(spec, s.weights(), std::as_const(s.x).view(), &positions, weights.view(),
                       x_grad.view(), {down.view(), up.view(), conv.view()});
-  const auto check = [&](std::vector<float>& values, const std::vector<float>& grad) {
-    for (std::size_t i = 0; i < values.size(); i += 2) {
-      const float before = values[i];
-      values[i] = before + 0x1p-8f;
-      const double above = loss();
-      values[i] = before - 0x1p-8f;
-      const double below = loss();
-      values[i] = before;
-      ASSERT_NEAR(double{grad[i]} - 1, (above - below) / 0x1p-7, 2e-4) << i;
-    }
-  };
-  check(s.x.values, x_grad.values);
-  check(s.down.values, down.values);
-  check(s.up.values, up.values);
-  check(s.conv.values, conv.values);
+  expect_added_gradient(s.x.values, x_grad.values, loss);
+  expect_added_gradient(s.down.values, down.values, loss);
+  expect_added_gradient(s.up.values, up.values, loss);
+  expect_added_gradient(s.conv.values, conv.values, loss);
 }
 
 TEST(Selective, WrongCallsNameTheRule) {

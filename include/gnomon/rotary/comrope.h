@@ -13,9 +13,9 @@
 // turns queries and keys by the same angle and changes no score. exp of a block of two elements
 // is a rotation by x_a (P_j[1, 0] - P_j[0, 1]). Pairs are adjacent elements.
 //
-// Larger blocks are not implemented. All matrices of a block are multiples of one
-// skew-symmetric matrix, in both forms, so a larger block is a rotation of pairs in another
-// basis of the head, which trained projections of queries and keys can contain.
+// Blocks have two elements. A larger block is a rotation of pairs in another basis of the head,
+// because all its matrices are multiples of one skew-symmetric matrix, in both forms. Trained
+// projections of queries and keys can contain that basis.
 //
 // Letters: H heads, R rotated elements, A axes.
 #pragma once
