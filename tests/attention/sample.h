@@ -23,6 +23,19 @@ struct Sample {
   Tensor<float, 3> gates{{}}, log_gates{{}};
 };
 
+// A call with one sequence, one key head and 16 elements, without a bias or rotation.
+inline Sample plain_sample(std::int64_t queries, std::int64_t keys, std::int64_t heads = 2) {
+  Sample s;
+  s.c.queries = queries, s.c.keys = keys, s.c.heads = heads, s.c.size = s.c.values = 16;
+  s.c.plan.mask.offset = keys - queries;
+  s.c.plan.softmax.scale = 0.25;
+  s.x = {random_tensor<double, 4>({1, queries, heads, 16}, 1),
+         random_tensor<double, 4>({1, keys, 1, 16}, 2),
+         random_tensor<double, 4>({1, keys, 1, 16}, 3)};
+  s.out_grad = random_tensor<double, 4>({1, queries, heads, 16}, 4);
+  return s;
+}
+
 inline Positions rows_of(const Positions& from, std::int64_t first, std::int64_t count) {
   Positions part{.batch = from.batch, .tokens = count, .ids = {}, .sequences = {}};
   for (std::int64_t b = 0; b < from.batch; ++b)

@@ -220,19 +220,6 @@ TEST(AttentionTokenBias, AgreesWithTheOracle) {
   }
 }
 
-// A causal call.
-Sample plain_sample(int64_t queries, int64_t keys, int64_t heads = 2) {
-  Sample s;
-  s.c.queries = queries, s.c.keys = keys, s.c.heads = heads, s.c.size = s.c.values = 16;
-  s.c.plan.mask.offset = keys - queries;
-  s.c.plan.softmax.scale = 0.25;
-  s.x = {random_tensor<double, 4>({1, queries, heads, 16}, 1),
-         random_tensor<double, 4>({1, keys, 1, 16}, 2),
-         random_tensor<double, 4>({1, keys, 1, 16}, 3)};
-  s.out_grad = random_tensor<double, 4>({1, queries, heads, 16}, 4);
-  return s;
-}
-
 TEST(AttentionTokenBias, AgreesWithFiniteDifferences) {
   for (const Kind kind : kinds) {
     SCOPED_TRACE(static_cast<int>(kind));
