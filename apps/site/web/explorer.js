@@ -1,0 +1,2 @@
+export function mountExplorer() {}
+export function mountPlayground() {}

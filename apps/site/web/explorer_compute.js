@@ -1,0 +1,3 @@
+export function compute() {
+  throw new Error('not written');
+}
