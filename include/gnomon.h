@@ -341,6 +341,13 @@ gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
                                              const gnomon_tensor* table_grad,
                                              const gnomon_tensor* const* grads);
 
+/* Measures the properties claimed for an encoding of the list and gives a verdict on each, as
+ * JSON with the keys of `gnomon check NAME --json` (gnomon/verdicts/verdicts.h). width: C;
+ * trained: positions of a training window; length: measured positions. Usual sizes: 128, 4,
+ * 128, 512. Free json with gnomon_free. */
+gnomon_status gnomon_check(const char* name, int64_t width, int64_t heads, int64_t trained,
+                           int64_t length, char** json);
+
 /* --- Model: released models -----------------------------------------------------------------
  */
 

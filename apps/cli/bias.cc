@@ -12,7 +12,6 @@
 
 #include "apps/cli/arguments.h"
 #include "apps/cli/command.h"
-#include "apps/cli/encoding_matrices.h"
 #include "apps/cli/graph_file.h"
 #include "apps/cli/output.h"
 #include "apps/cli/tensors.h"
@@ -20,8 +19,11 @@
 #include "gnomon/io/safetensors.h"
 #include "gnomon/model/encoding.h"
 #include "src/model/encodings/encoding_json.h"
+#include "src/verdicts/encoding_matrices.h"
 
 namespace gnomon::cli {
+
+using verdicts::depends_on_contents;
 namespace {
 
 constexpr const char* bias_help =

@@ -6,15 +6,23 @@
 #include <memory>
 
 #include "apps/cli/command.h"
-#include "apps/cli/encoding_matrices.h"
-#include "apps/cli/findings.h"
 #include "apps/cli/output.h"
-#include "apps/cli/verdicts.h"
 #include "apps/command_line/terminal.h"
 #include "gnomon/error.h"
+#include "src/verdicts/report.h"
+#include "src/verdicts/verdicts.h"
 
 namespace gnomon::cli {
 namespace {
+
+using verdicts::EncodingMatrices;
+using verdicts::Findings;
+using verdicts::Promise;
+using verdicts::properties;
+using verdicts::Property;
+using verdicts::Setting;
+using verdicts::shown;
+using verdicts::Verdict;
 
 constexpr const char* check_help = R"(Usage: gnomon check [KIND...] [options]
 
@@ -101,7 +109,7 @@ std::string setting_text(const Setting& s) {
 void print_sentences(const Findings& f) {
   fmt::print("{} ({})\n{}\n\n", f.matrices->info->title, f.matrices->info->name,
              setting_text(f.setting));
-  const std::vector<Verdict> all = verdicts(f);
+  const std::vector<Verdict> all = verdicts::verdicts(f);
   for (std::size_t i = 0; i < all.size(); ++i)
     print_wrapped(all[i].sentence,
                   fmt::format("{:<10}{:<9}", properties()[i].name, all[i].word),
@@ -116,10 +124,10 @@ void print_matrix(const std::vector<Findings>& all) {
   for (const Property& one : properties()) rows[0].emplace_back(one.name);
   for (const Findings& f : all) {
     rows.push_back({std::string(f.matrices->info->name)});
-    for (const Verdict& one : verdicts(f))
+    for (const Verdict& one : verdicts::verdicts(f))
       rows.back().push_back(one.number.empty() ? one.word : one.word + " " + one.number);
     // The number is rounding and has a bound of its own.
-    rows.back().back() = verdicts(f).back().word;
+    rows.back().back() = verdicts::verdicts(f).back().word;
   }
   std::vector<std::size_t> widths(rows[0].size());
   for (const auto& row : rows)
@@ -139,7 +147,7 @@ void print_legend(const std::vector<Findings>& all) {
   for (const Property& one : properties())
     print_wrapped(one.meaning, fmt::format("{:<10}", one.name), std::string(10, ' '));
   print_wrapped(fmt::format("the largest of these encodings is {}, the bound {}", shown(cache),
-                            shown(cache_bound)),
+                            shown(verdicts::cache_bound)),
                 std::string(10, ' '), std::string(10, ' '));
   fmt::print("trained   depends on training; numbers of random parameters are left out\n");
 }
@@ -166,31 +174,20 @@ std::vector<std::string> chosen(const CheckOptions& o) {
 
 int run_check(const CheckOptions& o) {
   const Setting& s = o.setting;
-  if (s.heads < 1) refuse("check", "--heads must be at least 1", s.heads);
-  if (s.width < 4 || s.width % (2 * s.heads) || s.width > 65536)
-    refuse("check", "--width must be a multiple of 2 * --heads and 4 to 65536", s.width);
-  if (s.trained < 16 || s.trained > 4096)
-    refuse("check", "--trained must be 16 to 4096", s.trained);
-  if (s.length < s.trained || s.length > 65536)
-    refuse("check", "--length must be at least --trained, and at most 65536", s.length);
+  verdicts::check(s);
 
   std::vector<EncodingMatrices> all_matrices;
-  for (const std::string& name : chosen(o)) all_matrices.push_back(encoding_matrices(name, s));
+  for (const std::string& name : chosen(o))
+    all_matrices.push_back(verdicts::encoding_matrices(name, s));
   std::vector<Findings> all;
   bool kept = true;
   for (const EncodingMatrices& matrices : all_matrices) {
-    all.push_back(examine(matrices, s));
+    all.push_back(verdicts::examine(matrices, s));
     kept = kept && all.back().kept();
   }
   if (o.json) {
     Json json = Json::array();
-    for (const Findings& f : all) {
-      json.push_back(as_json(f));
-      const std::vector<Verdict> found = verdicts(f);
-      for (std::size_t i = 0; i < found.size(); ++i)
-        json.back()["verdicts"][std::string(properties()[i].name)] = {
-            {"word", found[i].word}, {"sentence", found[i].sentence}};
-    }
+    for (const Findings& f : all) json.push_back(Json(verdicts::report(f)));
     print_json({{"width", s.width},
                 {"heads", s.heads},
                 {"trained", s.trained},

@@ -1,4 +1,5 @@
 #include "apps/cli/drawings.h"
+#include "apps/cli/tensors.h"
 
 #include <fmt/format.h>
 
@@ -8,7 +9,6 @@
 #include <random>
 
 #include "apps/cli/arguments.h"
-#include "apps/cli/encoding_matrices.h"
 #include "gnomon/analysis/decay.h"
 #include "gnomon/analysis/similarity.h"
 #include "gnomon/analysis/spectrum.h"
@@ -16,8 +16,12 @@
 #include "gnomon/error.h"
 #include "gnomon/plot/captions.h"
 #include "gnomon/plot/pictures.h"
+#include "src/verdicts/encoding_matrices.h"
 
 namespace gnomon::cli {
+
+using verdicts::encoding_matrices;
+using verdicts::EncodingMatrices;
 namespace {
 
 using std::int64_t;

@@ -9,6 +9,10 @@
 
 #include "gnomon/plot/page.h"
 
+namespace gnomon::verdicts {
+struct EncodingMatrices;
+}
+
 namespace gnomon::cli {
 
 // Options that are not given are empty; each drawing has its own default.
@@ -39,8 +43,7 @@ std::vector<float> vit_positions();
 // Throws std::invalid_argument if an option is given that has no effect because of another one.
 void refuse_with(bool given, const char* option, const char* reason);
 
-struct EncodingMatrices;
 // Discloses parameters that are not trained: " The parameters are ...", or nothing.
-std::string parameter_note(const EncodingMatrices& matrices);
+std::string parameter_note(const verdicts::EncodingMatrices& matrices);
 
 }  // namespace gnomon::cli

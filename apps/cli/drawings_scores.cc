@@ -5,13 +5,18 @@
 #include <cmath>
 
 #include "apps/cli/drawings.h"
-#include "apps/cli/encoding_matrices.h"
+#include "apps/cli/tensors.h"
 #include "gnomon/analysis/order.h"
 #include "gnomon/error.h"
 #include "gnomon/plot/captions.h"
 #include "gnomon/plot/pictures.h"
+#include "src/verdicts/encoding_matrices.h"
 
 namespace gnomon::cli {
+
+using verdicts::depends_on_contents;
+using verdicts::encoding_matrices;
+using verdicts::EncodingMatrices;
 
 using std::int64_t;
 

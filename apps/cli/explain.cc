@@ -7,13 +7,19 @@
 #include <memory>
 
 #include "apps/cli/command.h"
-#include "apps/cli/encoding_matrices.h"
 #include "apps/cli/output.h"
+#include "apps/cli/tensors.h"
 #include "apps/command_line/terminal.h"
 #include "gnomon/analysis/decay.h"
 #include "src/core/overloaded.h"
+#include "src/verdicts/encoding_matrices.h"
 
 namespace gnomon::cli {
+
+using verdicts::depends_on_contents;
+using verdicts::encoding_matrices;
+using verdicts::EncodingMatrices;
+using verdicts::Setting;
 namespace {
 
 using model::Place;

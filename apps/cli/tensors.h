@@ -1,38 +1,19 @@
-// Arrays that own their elements, for commands whose element type is an option.
+// Arrays of commands whose element type is an option.
 #pragma once
 
-#include <array>
-#include <cstdint>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "apps/cli/arguments.h"
-#include "bench/kernels/blocks.h"
 #include "gnomon/dtype.h"
-#include "gnomon/io/array.h"
-#include "gnomon/view.h"
+#include "src/io/owned_tensor.h"
 
 namespace gnomon::cli {
 
-using bench::elements_that_fit;
+using internal::elements_that_fit;
 
 template <typename T, std::size_t Rank>
-struct Tensor {
-  std::vector<T> values;
-  View<T, Rank> view;
-
-  // Throws std::invalid_argument if the bytes exceed the memory of the machine.
-  explicit Tensor(std::array<std::ptrdiff_t, Rank> shape)
-      : values(elements_that_fit(std::vector<std::int64_t>(shape.begin(), shape.end()),
-                                 sizeof(T))),
-        view(values.data(), shape) {}
-  Tensor(const Tensor&) = delete;
-  Tensor& operator=(const Tensor&) = delete;
-
-  // Borrows the values.
-  io::Array array() const { return io::Array::of(View<const T, Rank>(view)); }
-};
+using Tensor = internal::OwnedTensor<T, Rank>;
 
 // Reads a matrix of any element type from a `.npy` file, as float. Throws if it is not a matrix
 // or is empty.

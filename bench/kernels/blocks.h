@@ -11,13 +11,13 @@
 
 #include "gnomon/dtype.h"
 #include "gnomon/view.h"
+#include "src/core/elements_that_fit.h"
 
 namespace gnomon::bench {
 
 inline std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
 
-// Returns the product of the extents. Throws if the bytes exceed the memory of the machine.
-std::size_t elements_that_fit(const std::vector<std::int64_t>& shape, std::size_t bytes);
+using internal::elements_that_fit;
 
 // An array that starts at a cache line, as in most engines.
 template <typename T, std::size_t Rank>

@@ -13,6 +13,7 @@
 #include "gnomon/model/gguf_files.h"
 #include "gnomon/model/gguf_model.h"
 #include "gnomon/model/layer.h"
+#include "gnomon/verdicts/verdicts.h"
 #include "src/core/json_value.h"
 #include "src/core/tensor.h"
 #include "src/model/encodings/lowering.h"
@@ -184,6 +185,17 @@ gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
     gnomon::model::lower_backward(of, {.queries = queries, .keys = keys},
                                   gnomon::c::matrices_of(values, count, parameters), lowered,
                                   to);
+  });
+}
+
+gnomon_status gnomon_check(const char* name, int64_t width, int64_t heads, int64_t trained,
+                           int64_t length, char** json) {
+  return guarded([&] {
+    given("name", name);
+    gnomon::c::give(
+        gnomon::verdicts::to_json(
+            name, {.width = width, .heads = heads, .trained = trained, .length = length}),
+        json);
   });
 }
 

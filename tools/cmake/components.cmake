@@ -3,7 +3,7 @@
 set(gnomon_components core graph model report cuda)
 set(gnomon_core_modules core position embedding rotary bias relative attention)
 set(gnomon_graph_modules graph)
-set(gnomon_model_modules model analysis io)
+set(gnomon_model_modules model analysis io verdicts)
 set(gnomon_report_modules plot)
 set(gnomon_cuda_modules cuda)
 set(gnomon_core_needs "")

@@ -5,9 +5,9 @@
 #include <string_view>
 #include <vector>
 
-#include "apps/cli/findings.h"
+#include "src/verdicts/findings.h"
 
-namespace gnomon::cli {
+namespace gnomon::verdicts {
 
 // Name of a property and the meaning of its verdict and number.
 struct Property {
@@ -24,4 +24,4 @@ struct Verdict {
 const std::vector<Property>& properties();
 std::vector<Verdict> verdicts(const Findings& findings);
 
-}  // namespace gnomon::cli
+}  // namespace gnomon::verdicts

@@ -1,5 +1,5 @@
-// An encoding as matrices of one shape for all encodings, for the measurements of `gnomon
-// check` and the charts of `gnomon plot`.
+// An encoding as matrices of one shape for all encodings, for the measurements of its
+// properties and for charts.
 #pragma once
 
 #include <cstdint>
@@ -7,18 +7,13 @@
 #include <string>
 #include <vector>
 
-#include "apps/cli/tensors.h"
 #include "gnomon/model/encoding.h"
+#include "gnomon/verdicts/verdicts.h"
+#include "src/io/owned_tensor.h"
 
-namespace gnomon::cli {
+namespace gnomon::verdicts {
 
-// The sizes of the matrices.
-struct Setting {
-  std::int64_t width = 128;    // channels
-  std::int64_t heads = 4;      // head dimension 32
-  std::int64_t trained = 128;  // positions of a training window
-  std::int64_t length = 512;   // positions of `table`
-};
+using internal::OwnedTensor;
 
 struct EncodingMatrices {
   const model::EncodingInfo* info = nullptr;
@@ -29,13 +24,13 @@ struct EncodingMatrices {
   // One row for each position (embeddings) or for each distance into the past (others). The
   // columns are: the C channels; cos and sin of R/2 angles; one value for each head; the
   // vectors for queries, keys and weights. No columns for NoPosition.
-  std::unique_ptr<Tensor<float, 2>> table;
+  std::unique_ptr<OwnedTensor<float, 2>> table;
   // [trained, trained]: the score of each query with each key if all contents are equal, so
   // that it depends on position only. For a bias, the mean over heads.
-  std::unique_ptr<Tensor<float, 2>> scores;
+  std::unique_ptr<OwnedTensor<float, 2>> scores;
 
   // Parameters with random values, for model::lower.
-  std::vector<std::unique_ptr<Tensor<float, 2>>> parameters;
+  std::vector<std::unique_ptr<OwnedTensor<float, 2>>> parameters;
   LayerPlan lowered(const model::Window& window) const;
 };
 
@@ -46,4 +41,4 @@ bool depends_on_contents(const model::EncodingInfo& info);
 
 EncodingMatrices encoding_matrices(const std::string& name, const Setting& setting);
 
-}  // namespace gnomon::cli
+}  // namespace gnomon::verdicts

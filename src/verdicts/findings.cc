@@ -1,22 +1,25 @@
-#include "apps/cli/findings.h"
-
-#include <fmt/format.h>
+#include "src/verdicts/findings.h"
 
 #include <algorithm>
+#include <array>
+#include <cstdio>
 
 #include "gnomon/analysis/invariance.h"
 #include "gnomon/analysis/order.h"
 #include "gnomon/analysis/shift.h"
 #include "src/model/encodings/encoding_json.h"
 
-namespace gnomon::cli {
+namespace gnomon::verdicts {
+
+using internal::OrderedJson;
+
 namespace {
 
 // The distance of M(1) p[t] from p[t + 1], for the sinusoidal table.
 double shift_residual(const EncodingMatrices& matrices) {
   const auto* sinusoidal = std::get_if<Sinusoidal>(&matrices.encoding);
   if (!sinusoidal) return NAN;
-  Tensor<double, 2> matrix({sinusoidal->width, sinusoidal->width});
+  OwnedTensor<double, 2> matrix({sinusoidal->width, sinusoidal->width});
   analysis::shift_matrix(*sinusoidal, 1, matrix.view);
   return analysis::shift_residual(View<const float, 2>(matrices.table->view),
                                   View<const double, 2>(matrix.view), 1);
@@ -99,7 +102,7 @@ void measure_invariance(const EncodingMatrices& matrices, const Setting& setting
 analysis::Beyond beyond_of(const EncodingMatrices& matrices, const Setting& setting) {
   analysis::OrderContent all = content(setting);
   all.tokens = matrices.positions;
-  Tensor<double, 2> weights({setting.heads, all.tokens});
+  OwnedTensor<double, 2> weights({setting.heads, all.tokens});
   analysis::last_attention_weights(all, matrices.lowered({all.tokens, all.tokens}),
                                    weights.view);
   const bool by_position = model::includes(matrices.info->enters, model::Place::embeddings);
@@ -140,51 +143,57 @@ Findings examine(const EncodingMatrices& matrices, const Setting& setting) {
   return f;
 }
 
-Json as_json(const Findings& f) {
+OrderedJson as_json(const Findings& f) {
   const EncodingMatrices& s = *f.matrices;
-  Json json{{"kind", s.info->name},
-            {"specification", model::internal::json_of(s.encoding)},
-            {"random_table", s.random},
-            {"unique",
-             {{"distance", f.uniqueness.distance},
-              {"separation", f.uniqueness.separation},
-              {"first", f.uniqueness.first},
-              {"second", f.uniqueness.second}}},
-            {"distances", f.distances ? Json{{"distance", f.distances->distance},
-                                             {"first", f.distances->first},
-                                             {"second", f.distances->second}}
-                                      : Json()},
-            {"relative",
-             {{"deviation", f.relativity.deviation}, {"explained", f.relativity.explained}}},
-            {"beyond",
-             {{"positions", f.extrapolation.past},
-              {"excess", f.extrapolation.excess},
-              {"jump", f.extrapolation.jump},
-              {"novelty", f.extrapolation.novelty},
-              {"far", f.beyond ? f.beyond->far : NAN},
-              {"unseen", f.beyond ? f.beyond->unseen : NAN},
-              {"share", f.beyond ? f.beyond->share() : NAN}}},
-            {"nearer",
-             {{"rank_correlation", f.decay.rank_correlation},
-              {"slope", f.decay.slope},
-              {"falling", f.decay.falling}}},
-            {"order", f.order},
-            {"left", f.reversal},
-            {"shift", f.shift},
-            {"cache", f.cache}};
+  OrderedJson json{
+      {"kind", s.info->name},
+      {"specification", model::internal::json_of(s.encoding)},
+      {"random_table", s.random},
+      {"unique",
+       {{"distance", f.uniqueness.distance},
+        {"separation", f.uniqueness.separation},
+        {"first", f.uniqueness.first},
+        {"second", f.uniqueness.second}}},
+      {"distances", f.distances ? OrderedJson{{"distance", f.distances->distance},
+                                              {"first", f.distances->first},
+                                              {"second", f.distances->second}}
+                                : OrderedJson()},
+      {"relative",
+       {{"deviation", f.relativity.deviation}, {"explained", f.relativity.explained}}},
+      {"beyond",
+       {{"positions", f.extrapolation.past},
+        {"excess", f.extrapolation.excess},
+        {"jump", f.extrapolation.jump},
+        {"novelty", f.extrapolation.novelty},
+        {"far", f.beyond ? f.beyond->far : NAN},
+        {"unseen", f.beyond ? f.beyond->unseen : NAN},
+        {"share", f.beyond ? f.beyond->share() : NAN}}},
+      {"nearer",
+       {{"rank_correlation", f.decay.rank_correlation},
+        {"slope", f.decay.slope},
+        {"falling", f.decay.falling}}},
+      {"order", f.order},
+      {"left", f.reversal},
+      {"shift", f.shift},
+      {"cache", f.cache}};
   if (!std::isnan(f.shift_residual)) json["shift_residual"] = f.shift_residual;
-  json["promises"] = Json::array();
+  json["promises"] = OrderedJson::array();
   for (const Promise& one : f.promises)
     json["promises"].push_back(
         {{"what", one.what}, {"value", one.value}, {"bound", one.bound}, {"kept", one.kept()}});
   return json;
 }
 
+std::string printed(const char* format, double value) {
+  std::array<char, 64> text;
+  const int size = std::snprintf(text.data(), text.size(), format, value);
+  return {text.data(), static_cast<std::size_t>(size)};
+}
+
 std::string shown(double value) {
   if (value == 0) return "0";
   if (std::isinf(value)) return "inf";
-  if (value != 0 && std::fabs(value) < 1e-3) return fmt::format("{:.0e}", value);
-  return fmt::format("{:.3f}", value);
+  return printed(std::fabs(value) < 1e-3 ? "%.0e" : "%.3f", value);
 }
 
-}  // namespace gnomon::cli
+}  // namespace gnomon::verdicts

@@ -1,4 +1,4 @@
-#include "apps/cli/encoding_matrices.h"
+#include "src/verdicts/encoding_matrices.h"
 
 #include <algorithm>
 #include <cmath>
@@ -7,11 +7,11 @@
 
 #include "gnomon/attention/attention.h"
 
-namespace gnomon::cli {
+namespace gnomon::verdicts {
 namespace {
 
 using std::int64_t;
-using Matrix = Tensor<float, 2>;
+using Matrix = OwnedTensor<float, 2>;
 
 std::unique_ptr<Matrix> matrix(int64_t rows, int64_t columns) {
   return std::make_unique<Matrix>(std::array<std::ptrdiff_t, 2>{rows, columns});
@@ -62,8 +62,8 @@ void from_table(EncodingMatrices& matrices, const EmbeddingTable& table, int64_t
 }
 
 // q(i) . k(j) of the first head of [T, H, D].
-void put_products(EncodingMatrices& matrices, const Tensor<float, 3>& q,
-                  const Tensor<float, 3>& k, int64_t trained) {
+void put_products(EncodingMatrices& matrices, const OwnedTensor<float, 3>& q,
+                  const OwnedTensor<float, 3>& k, int64_t trained) {
   for (int64_t i = 0; i < trained; ++i)
     for (int64_t j = 0; j < trained; ++j) {
       double sum = 0;
@@ -84,7 +84,7 @@ void from_rotary(EncodingMatrices& matrices, const RotaryTable& queries,
       matrices.table->view(t, i) = cos(0, t, i);
       matrices.table->view(t, pairs + i) = sin(0, t, i);
     }
-  Tensor<float, 3> q({matrices.positions, 1, size}), k({matrices.positions, 1, size});
+  OwnedTensor<float, 3> q({matrices.positions, 1, size}), k({matrices.positions, 1, size});
   std::fill(q.values.begin(), q.values.end(), 1.0f);
   std::fill(k.values.begin(), k.values.end(), 1.0f);
   rotate(q.view, queries);
@@ -129,7 +129,8 @@ void from_rotations(EncodingMatrices& matrices, const LayerPlan& lowered, int64_
                               lowered.query_rotations.front());
   const HeadAngles* const angles = head_angles(lowered.query_rotations);
   const int64_t heads = angles ? angles->frequencies().heads : 1;
-  Tensor<float, 3> q({matrices.positions, heads, size}), k({matrices.positions, heads, size});
+  OwnedTensor<float, 3> q({matrices.positions, heads, size}),
+      k({matrices.positions, heads, size});
   for (auto [x, rotations] :
        {std::pair(&q, &lowered.query_rotations), std::pair(&k, &lowered.key_rotations)}) {
     std::fill(x->values.begin(), x->values.end(), 1.0f);
@@ -188,7 +189,7 @@ void from_scores(EncodingMatrices& matrices, const LayerPlan& lowered, const Set
   int64_t channels = biases;
   for (const RelativeVectors* one : tables) channels += one->heads * one->head_dim;
   matrices.table = matrix(length, channels);
-  Tensor<double, 3> last({biases, 1, length});
+  OwnedTensor<double, 3> last({biases, 1, length});
   // The last query, with every key before it.
   if (biases > 0) dense(lowered.bias, length - 1, last.view);
   for (int64_t d = 0; d < length; ++d) {
@@ -205,16 +206,16 @@ void from_scores(EncodingMatrices& matrices, const LayerPlan& lowered, const Set
 
   const int64_t size = setting.width / setting.heads;
   const std::array<std::ptrdiff_t, 3> whole{setting.heads, trained, trained};
-  Tensor<double, 3> bias(whole), products(whole), ones({trained, setting.heads, size});
+  OwnedTensor<double, 3> bias(whole), products(whole), ones({trained, setting.heads, size});
   if (biases > 0) dense(lowered.bias, 0, bias.view);
   if (!lowered.relative.empty()) {
     std::fill(ones.values.begin(), ones.values.end(), 1.0);
     const View<const double, 3> all(ones.view);
     relative_scores(lowered.relative, 0, all, all, products.view);
   }
-  Tensor<double, 3> projected(whole);
+  OwnedTensor<double, 3> projected(whole);
   if (const auto& parts = lowered.relative.projected; !parts.empty()) {
-    Tensor<double, 3> r({trained, setting.heads, parts[0].head_dim});
+    OwnedTensor<double, 3> r({trained, setting.heads, parts[0].head_dim});
     std::fill(r.values.begin(), r.values.end(), 1.0);
     projected_scores(lowered.relative, 0, r.view, projected.view);
   }
@@ -274,4 +275,4 @@ EncodingMatrices encoding_matrices(const std::string& name, const Setting& setti
   return matrices;
 }
 
-}  // namespace gnomon::cli
+}  // namespace gnomon::verdicts

@@ -1,32 +1,46 @@
-#include "apps/cli/verdicts.h"
-
-#include <fmt/format.h>
+#include "src/verdicts/verdicts.h"
 
 #include <algorithm>
 #include <cmath>
 #include <string_view>
 
-namespace gnomon::cli {
+namespace gnomon::verdicts {
 namespace {
+
+std::string text_of(std::int64_t value) { return std::to_string(value); }
+std::string text_of(std::string text) { return text; }
+
+// The text with each {} replaced by the next argument.
+template <typename... Args>
+std::string filled(std::string_view text, const Args&... args) {
+  std::string all;
+  const auto put = [&](const std::string& value) {
+    const std::size_t hole = text.find("{}");
+    all.append(text.substr(0, hole)).append(value);
+    text.remove_prefix(hole + 2);
+  };
+  (put(text_of(args)), ...);
+  return all.append(text);
+}
 
 // "0.24", "1.1", "-0.91", "1e-7"; at most 5 characters.
 std::string brief(double value) {
   if (value == 0) return "0";
   if (std::fabs(value) < 5e-4) {
-    std::string text = fmt::format("{:.0e}", value);
+    std::string text = printed("%.0e", value);
     if (const std::size_t zero = text.find("e-0"); zero != std::string::npos)
       text.erase(zero + 2, 1);
     return text;
   }
-  if (std::fabs(value) < 0.1) return fmt::format("{:.1g}", value);
-  return fmt::format("{:.{}f}", value, std::fabs(value) < 1 ? 2 : 1);
+  if (std::fabs(value) < 0.1) return printed("%.1g", value);
+  return printed(std::fabs(value) < 1 ? "%.2f" : "%.1f", value);
 }
 
 // The limit for the attention weight without precedent. It separates the encodings that hold in
 // the lab from those that fail (docs/analysis/properties.md).
 constexpr double known_below = 0.5;
 
-std::string percent(double share) { return fmt::format("{:.0f} %", 100 * share); }
+std::string percent(double share) { return printed("%.0f %%", 100 * share); }
 
 bool nowhere(const Findings& f) { return f.matrices->info->enters == model::Place::nowhere; }
 bool by_position(const Findings& f) {
@@ -62,45 +76,43 @@ Verdict unique(const Findings& f) {
     return {"no", "0", "Positions cannot be told apart: no score depends on them."};
   if (u.separation == 0)
     return {"no", "0",
-            fmt::format("Positions {} and {} cannot be told apart: their {} are equal.",
-                        u.first, u.second, by_position(f) ? "rows" : "scores")};
+            filled("Positions {} and {} cannot be told apart: their {} are equal.", u.first,
+                   u.second, by_position(f) ? "rows" : "scores")};
   if (f.distances && f.distances->distance == 0)
-    return {
-        "no", "0",
-        fmt::format("Keys at the distances {} and {} cannot be told apart by the query: they "
-                    "have the same values.",
-                    f.distances->first, f.distances->second)};
+    return {"no", "0",
+            filled("Keys at the distances {} and {} cannot be told apart by the query: they "
+                   "have the same values.",
+                   f.distances->first, f.distances->second)};
   if (f.matrices->random)
     return {"yes", "", "All positions differ, unless training makes two of them equal."};
   return {"yes", brief(u.separation),
-          fmt::format("All positions differ: the {} differ by {} of their norm.",
-                      by_position(f) ? "two most similar rows of the table"
-                                     : "scores of the two most similar positions",
-                      shown(u.separation))};
+          filled("All positions differ: the {} differ by {} of their norm.",
+                 by_position(f) ? "two most similar rows of the table"
+                                : "scores of the two most similar positions",
+                 shown(u.separation))};
 }
 
 Verdict distance(const Findings& f) {
   if (by_content(f))
     return {"tokens", "",
-            fmt::format("A shift of all positions changes outputs by at most {}, but scores of "
-                        "one distance differ with the tokens.",
-                        shown(f.shift))};
+            filled("A shift of all positions changes outputs by at most {}, but scores of "
+                   "one distance differ with the tokens.",
+                   shown(f.shift))};
   const double change = std::max(f.shift, f.relativity.deviation);
   if (nowhere(f))
     return {"yes", "0",
             "Scores do not depend on positions, so a shift of all changes nothing."};
   if (f.shift <= rounding && f.relativity.deviation <= rounding)
     return {"yes", brief(change),
-            fmt::format("Scores depend on the distance alone: a shift of all positions changes "
-                        "them by at most {} of their range.",
-                        shown(change))};
+            filled("Scores depend on the distance alone: a shift of all positions changes "
+                   "them by at most {} of their range.",
+                   shown(change))};
   std::string sentence =
       "Scores depend on the positions themselves: a shift of all changes them";
-  if (!f.matrices->random)
-    sentence += fmt::format(" by up to {} of their range", percent(f.shift));
+  if (!f.matrices->random) sentence += filled(" by up to {} of their range", percent(f.shift));
   sentence += '.';
   if (f.relativity.deviation <= rounding)
-    sentence += fmt::format(
+    sentence += filled(
         " Products of two rows without a projection depend on the distance alone (within {}).",
         shown(f.relativity.deviation));
   return {"no", f.matrices->random ? "" : brief(f.shift), sentence};
@@ -110,7 +122,7 @@ Verdict past(const Findings& f) {
   const Setting& s = f.setting;
   if (f.matrices->positions < s.length)
     return {"ends", std::to_string(f.matrices->positions),
-            fmt::format("There is no position {} or later.", f.matrices->positions)};
+            filled("There is no position {} or later.", f.matrices->positions)};
   if (!f.beyond) return {"-", "", "No position beyond the training length was measured."};
   const analysis::Beyond& b = *f.beyond;
   if (has_term(f, "key_slopes"))
@@ -123,27 +135,26 @@ Verdict past(const Findings& f) {
             "on the tokens."};
   if (nowhere(f))
     return {"-", "",
-            fmt::format("No position has values, so none are new. At position {}, for random "
-                        "contents, {} of the attention weight is on keys farther "
-                        "than any in training.",
-                        s.length - 1, percent(b.far))};
+            filled("No position has values, so none are new. At position {}, for random "
+                   "contents, {} of the attention weight is on keys farther "
+                   "than any in training.",
+                   s.length - 1, percent(b.far))};
   const std::string values =
-      fmt::format("{} from {} on {}.", by_position(f) ? "Positions" : "Distances", s.trained,
-                  f.normalised    ? "are divided by the position of the query, so they are "
-                                    "between those of training"
-                  : b.unseen == 0 ? "have the values of trained ones"
-                                  : "have values that training did not contain");
+      filled("{} from {} on {}.", by_position(f) ? "Positions" : "Distances", s.trained,
+             f.normalised    ? "are divided by the position of the query, so they are "
+                               "between those of training"
+             : b.unseen == 0 ? "have the values of trained ones"
+                             : "have values that training did not contain");
   if (f.matrices->random)
     return {"trained", "", values + " How much attention they get depends on training."};
   const bool known = b.share() < known_below;
-  return {
-      known ? "yes" : "no", fmt::format("{:.0f}%", 100 * b.share()),
-      fmt::format("{} At position {}, for random contents, {} of the attention weight is on "
-                  "keys farther than any in training and {} on pairs with new values. So {} "
-                  "of the weight, the mean of both, has no precedent in training; the limit "
-                  "is {}.",
-                  values, s.length - 1, percent(b.far), percent(b.unseen), percent(b.share()),
-                  percent(known_below))};
+  return {known ? "yes" : "no", printed("%.0f%%", 100 * b.share()),
+          filled("{} At position {}, for random contents, {} of the attention weight is on "
+                 "keys farther than any in training and {} on pairs with new values. So {} "
+                 "of the weight, the mean of both, has no precedent in training; the limit "
+                 "is {}.",
+                 values, s.length - 1, percent(b.far), percent(b.unseen), percent(b.share()),
+                 percent(known_below))};
 }
 
 Verdict nearer(const Findings& f) {
@@ -153,35 +164,33 @@ Verdict nearer(const Findings& f) {
     return {f.matrices->random ? "trained" : "tokens", "",
             "Whether nearer keys score higher depends on the tokens."};
   const std::string number =
-      fmt::format("(rank correlation of score and distance {:.3f})", correlation);
+      printed("(rank correlation of score and distance %.3f)", correlation);
   if (correlation <= -1 + rounding &&
       (!f.matrices->random ||
        model::properties(f.matrices->encoding).decay == model::Decay::monotonic))
     return {"yes", brief(correlation),
-            fmt::format("Nearer keys score higher, for equal contents {}.", number)};
+            filled("Nearer keys score higher, for equal contents {}.", number)};
   if (f.matrices->random)
     return {"trained", "", "Whether nearer keys score higher depends on training."};
   if (correlation <= -0.5)
     return {"most", brief(correlation),
-            fmt::format("Nearer keys mostly score higher, for equal contents {}.", number)};
+            filled("Nearer keys mostly score higher, for equal contents {}.", number)};
   return {"no", brief(correlation),
-          fmt::format("Nearer keys do not in general score higher, for equal contents {}.",
-                      number)};
+          filled("Nearer keys do not in general score higher, for equal contents {}.", number)};
 }
 
 Verdict order(const Findings& f) {
   const bool effect = f.order >= visible;
   const std::string number = effect && f.matrices->random ? "" : brief(f.order);
   if (!effect)
-    return {
-        "no", number,
-        fmt::format("Without a mask, the order of tokens has no effect: reversing the tokens "
-                    "before the last changes its output by {}.",
-                    shown(f.order))};
+    return {"no", number,
+            filled("Without a mask, the order of tokens has no effect: reversing the tokens "
+                   "before the last changes its output by {}.",
+                   shown(f.order))};
   return {"yes", number,
-          fmt::format("The order of tokens has an effect: reversing the tokens before the last "
-                      "changes its output{}.",
-                      number.empty() ? "" : " by up to " + shown(f.order))};
+          filled("The order of tokens has an effect: reversing the tokens before the last "
+                 "changes its output{}.",
+                 number.empty() ? "" : " by up to " + shown(f.order))};
 }
 
 Verdict sides(const Findings& f) {
@@ -190,22 +199,21 @@ Verdict sides(const Findings& f) {
   const bool effect = f.whole_reversal >= visible;
   const std::string number = effect && f.matrices->random ? "" : brief(f.whole_reversal);
   if (!effect)
-    return {
-        "no", number,
-        fmt::format("Without a mask, left and right are not told apart: reversing all tokens "
-                    "changes outputs by {}.",
-                    shown(f.whole_reversal))};
+    return {"no", number,
+            filled("Without a mask, left and right are not told apart: reversing all tokens "
+                   "changes outputs by {}.",
+                   shown(f.whole_reversal))};
   return {"yes", number,
-          fmt::format("Left and right are told apart without a mask: reversing all tokens "
-                      "changes outputs{}.",
-                      number.empty() ? "" : " by up to " + percent(f.whole_reversal))};
+          filled("Left and right are told apart without a mask: reversing all tokens "
+                 "changes outputs{}.",
+                 number.empty() ? "" : " by up to " + percent(f.whole_reversal))};
 }
 
 Verdict cache(const Findings& f) {
   const bool equal = f.cache <= cache_bound;
   return {equal ? "yes" : "no", brief(f.cache),
-          fmt::format("Decoding with a cache {} the full pass (difference {}, bound {}).",
-                      equal ? "equals" : "does not equal", shown(f.cache), shown(cache_bound))};
+          filled("Decoding with a cache {} the full pass (difference {}, bound {}).",
+                 equal ? "equals" : "does not equal", shown(f.cache), shown(cache_bound))};
 }
 
 }  // namespace
@@ -229,4 +237,4 @@ std::vector<Verdict> verdicts(const Findings& f) {
   return {unique(f), distance(f), past(f), nearer(f), order(f), sides(f), cache(f)};
 }
 
-}  // namespace gnomon::cli
+}  // namespace gnomon::verdicts

@@ -6,12 +6,12 @@
 #include <string>
 #include <vector>
 
-#include "apps/cli/encoding_matrices.h"
-#include "apps/cli/output.h"
 #include "gnomon/analysis/decay.h"
 #include "gnomon/analysis/properties.h"
+#include "src/core/json_value.h"
+#include "src/verdicts/encoding_matrices.h"
 
-namespace gnomon::cli {
+namespace gnomon::verdicts {
 
 // Bounds of the measurements: at most `rounding` is no change, at least `visible` is a change.
 constexpr double rounding = 1e-5, visible = 1e-3, cache_bound = 0x1p-16;
@@ -50,9 +50,11 @@ struct Findings {
 // Borrows the matrices.
 Findings examine(const EncodingMatrices& matrices, const Setting& setting);
 
-Json as_json(const Findings& findings);
+internal::OrderedJson as_json(const Findings& findings);
 
+// The value in a format of printf.
+std::string printed(const char* format, double value);
 // "0.244", "1e-07"
 std::string shown(double value);
 
-}  // namespace gnomon::cli
+}  // namespace gnomon::verdicts
