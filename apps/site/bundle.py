@@ -13,6 +13,8 @@ import json
 import pathlib
 import subprocess
 
+import fields
+
 SITE = pathlib.Path(__file__).resolve().parent
 ROOT = SITE.parent.parent
 
@@ -58,6 +60,7 @@ def main():
     (out / "gnomon-wasm.js").write_text(f'self.GNOMON_WASM = "{packed}";\n', encoding="utf-8")
     data = {path.stem: json.loads(path.read_text(encoding="utf-8"))
             for path in sorted((ROOT / "docs/book/data").glob("*.json"))}
+    data["fields"] = fields.all_fields()
     (out / "gnomon-data.js").write_text(
         f"self.GNOMON_DATA = {json.dumps(data, separators=(',', ':'))};\n", encoding="utf-8")
     (out / "site.css").write_text((SITE / "web" / "site.css").read_text(encoding="utf-8"),
