@@ -1,5 +1,6 @@
 // The explorer: an encoding with its fields and views; the playground: two of them, and a config.json.
 import {Client, Latest} from './client.js';
+import {mountConfig} from './config.js';
 import {element} from './dom.js';
 import {View} from './draw.js';
 import {drawView} from './explorer_views.js';
