@@ -75,7 +75,7 @@ export function mountConfig(box, {language, text, changed}) {
         view.finish();
         notes.replaceChildren(...description.notes.map(one => element('li', {}, one)));
         status.textContent = filled(group ? say.saidConfig : say.saidPlain, description.model_type,
-                                    description.layers, description.length, slow,
+                                    description.layers, description.trained, slow,
                                     group?.inv_freq.length, tokens());
         box.dataset.state = 'ready';
         box.dataset.version = Number(box.dataset.version ?? 0) + 1;

@@ -6,7 +6,6 @@ import {View} from './draw.js';
 import {drawView} from './explorer_views.js';
 import {words} from './explorer_text.js';
 import {showFields} from './fields.js';
-import {mountConfig} from './config.js';
 
 let count = 0;
 

@@ -130,7 +130,7 @@ function encodingView(gnomon, request) {
 
 function modelView(gnomon, {config, length, pairing}) {
   const model = gnomon.model(config, pairing ? {pairing} : {});
-  const description = model.describe(length);
+  const description = {...model.describe(length), trained: model.describe().length};
   model.free();
   return description;
 }

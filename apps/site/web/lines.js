@@ -2,7 +2,7 @@
 import {colourOf} from './colours.js';
 import {element} from './dom.js';
 import {svg} from './svg.js';
-import {number} from './text.js';
+import {number, tick} from './text.js';
 
 const order = ['a', 'b', 'c', 'd', 'e', 'f'];
 const margin = {left: 52, right: 12, top: 12, bottom: 40};
@@ -89,12 +89,12 @@ export class Lines {
     for (const value of axisTicks(...ys, yLog, 5)) {
       const y = this.y(value);
       all.push(svg('line', {x1: margin.left, x2: width - margin.right, y1: y, y2: y, class: 'gnomon-grid'}),
-               svg('text', {x: margin.left - 6, y: y + 4, 'text-anchor': 'end'}, number(value)));
+               svg('text', {x: margin.left - 6, y: y + 4, 'text-anchor': 'end'}, tick(value)));
     }
     for (const value of axisTicks(...xs, xLog, Math.max(2, Math.floor(width / 90)))) {
       const x = this.x(value);
       all.push(svg('line', {x1: x, x2: x, y1: bottom, y2: bottom + 4, class: 'gnomon-axis'}),
-               svg('text', {x, y: bottom + 17, 'text-anchor': 'middle'}, number(value, 6)));
+               svg('text', {x, y: bottom + 17, 'text-anchor': 'middle'}, tick(value)));
     }
     all.push(svg('line', {x1: margin.left, x2: width - margin.right, y1: bottom, y2: bottom,
                           class: 'gnomon-axis'}),

@@ -19,6 +19,14 @@ export const text = (key, language) => texts[key][language];
 export const localized = (label, language) =>
   typeof label === 'object' && label !== null ? label[language] ?? label.en : label;
 
+/** A tick of an axis: 20000 as 20k, 3000000 as 3M. */
+export function tick(value) {
+  for (const [unit, size] of [['M', 1e6], ['k', 1e3]])
+    if (Math.abs(value) >= 10 * size && Math.abs(value) < 1e9 && Number.isInteger(value / size * 10))
+      return `${value / size}${unit}`.replace('-', '−');
+  return number(value, 4);
+}
+
 /** A number with `digits` significant digits, without an exponent if it is of ordinary size. */
 export function number(value, digits = 3) {
   if (!Number.isFinite(value)) return Number.isNaN(value) ? 'NaN' : value > 0 ? '∞' : '−∞';
