@@ -345,8 +345,8 @@ gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
  * JSON with the keys of `gnomon check NAME --json` (gnomon/verdicts/verdicts.h). width: C;
  * trained: positions of a training window; length: measured positions. Usual sizes: 128, 4,
  * 128, 512. Free json with gnomon_free. */
-gnomon_status gnomon_check(const char* name, int64_t width, int64_t heads, int64_t trained,
-                           int64_t length, char** json);
+gnomon_status gnomon_encoding_check(const char* name, int64_t width, int64_t heads,
+                                    int64_t trained, int64_t length, char** json);
 
 /* --- Model: released models -----------------------------------------------------------------
  */

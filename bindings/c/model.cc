@@ -188,8 +188,8 @@ gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
   });
 }
 
-gnomon_status gnomon_check(const char* name, int64_t width, int64_t heads, int64_t trained,
-                           int64_t length, char** json) {
+gnomon_status gnomon_encoding_check(const char* name, int64_t width, int64_t heads,
+                                    int64_t trained, int64_t length, char** json) {
   return guarded([&] {
     given("name", name);
     gnomon::c::give(

@@ -27,10 +27,11 @@ static void test_encodings(void) {
   gnomon_frequencies_destroy(frequencies);
   gnomon_encoding_destroy(encoding);
   gnomon_encoding_destroy(again);
-  OK(gnomon_check("rotary", 64, 2, 32, 64, &json));
+  OK(gnomon_encoding_check("rotary", 64, 2, 32, 64, &json));
   CHECK(strstr(json, "\"promises\"") && strstr(json, "\"unique\":{\"word\":\"yes\""));
   gnomon_free(json);
-  REFUSED(gnomon_check("rotary", 64, 2, 8, 64, &json), "trained must be 16 to 4096, got 8");
+  REFUSED(gnomon_encoding_check("rotary", 64, 2, 8, 64, &json),
+          "trained must be 16 to 4096, got 8");
   REFUSED(gnomon_encoding_from_json("{\"kind\": \"none such\"}", &encoding), "none such");
   REFUSED(gnomon_encoding_from_json("{", &encoding), "JSON");
   enum { levels = 100000 };

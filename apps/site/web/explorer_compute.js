@@ -87,7 +87,7 @@ const views = {
     for (let i = 0; i < x.length; ++i) x[i] += table[i];
     const plain = contentsOf(gnomon, words, width), none = gnomon.plan({causal});
     const result = {words, heads, values: plan.weights(x, x, {heads}),
-                    without: none.weights(plain, plain, {heads})};
+                    without: none.weights(plain, plain, {heads, headDim: width / heads})};
     none.free();
     plan.free();
     return result;
