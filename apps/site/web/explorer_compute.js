@@ -99,13 +99,26 @@ const views = {
   },
 };
 
+// Whether the rotation of an encoding is one set of frequencies, which are rows of cos and sin.
+function hasFrequencies(gnomon, info) {
+  const encoding = gnomon.encoding(info.name, {width: 64, heads: 4, length: 64});
+  try {
+    return encoding.frequencies().length > 0;
+  } catch {
+    return false;
+  } finally {
+    encoding.free();
+  }
+}
+
 /** Views that an encoding has, the one to begin with first. */
-export function viewsOf(info) {
+export function viewsOf(gnomon, info) {
   if (info.name === 'none') return ['attention', 'check'];
   if (isEmbedding(info)) return ['rows', 'similarity', 'decay', 'attention', 'check'];
   if (info.contents) return ['attention', 'check'];
   if (info.places.includes('scores')) return ['bias', 'decay', 'attention', 'check'];
-  if (info.places.includes('queries and keys')) return ['decay', 'rows', 'attention', 'check'];
+  if (info.places.includes('queries and keys') && hasFrequencies(gnomon, info))
+    return ['decay', 'rows', 'attention', 'check'];
   return ['decay', 'attention', 'check'];
 }
 
@@ -137,6 +150,6 @@ function modelView(gnomon, {config, length, pairing}) {
 
 export function compute(gnomon, request) {
   if (request.list)
-    return gnomon.encodings().map(info => ({...info, views: viewsOf(info)}));
+    return gnomon.encodings().map(info => ({...info, views: viewsOf(gnomon, info)}));
   return request.config === undefined ? encodingView(gnomon, request) : modelView(gnomon, request);
 }
