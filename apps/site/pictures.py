@@ -1,6 +1,6 @@
 """Takes pictures of the figures, for the book on a code host, on paper and without JavaScript.
 
-    python3 apps/site/pictures.py [NAME...] [--out docs/book/figures] [--width 760] [--dark] [--break]
+    python3 apps/site/pictures.py [NAME...] [--out docs/book/figures] [--width 800] [--dark] [--break]
 
 Writes NAME.png and NAME.zh.png, after apps/site/bundle.py. Requires Playwright and Chromium. Exits with 1 if
 a figure reports an error, or if its claim does not hold.
@@ -36,11 +36,11 @@ def write_page(name, language, theme):
 
 
 def shrink(path):
-    """Reduces a picture to 64 colours, which is enough for charts."""
+    """Reduces a picture to 128 colours, which is enough for charts."""
     from PIL import Image
 
     with Image.open(path) as picture:
-        small = picture.convert("RGB").quantize(64, dither=Image.Dither.NONE)
+        small = picture.convert("RGB").quantize(128, dither=Image.Dither.NONE)
     small.save(path, optimize=True)
 
 
@@ -48,7 +48,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("names", nargs="*")
     parser.add_argument("--out", type=pathlib.Path, default=ROOT / "docs/book/figures")
-    parser.add_argument("--width", type=int, default=760)
+    parser.add_argument("--width", type=int, default=800)
     parser.add_argument("--dark", action="store_true")
     parser.add_argument("--break", dest="broken", action="store_true")
     options = parser.parse_args()

@@ -25,7 +25,7 @@ class Bars {
         track.append(element('span', {class: 'gnomon-interval', style:
             `left:${at(least)}%;width:${at(most) - at(least)}%`}));
       return [element('span', {class: 'gnomon-bar-name'}, name), track,
-              element('span', {class: 'gnomon-bar-value'}, `${number(value)}${unit}`)];
+              element('span', {class: 'gnomon-bar-value'}, Number.isFinite(value) ? `${number(value)} ${unit.trim()}`.trim() : '–')];
     }));
   }
 }

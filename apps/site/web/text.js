@@ -24,7 +24,7 @@ export function tick(value) {
   for (const [unit, size] of [['M', 1e6], ['k', 1e3]])
     if (Math.abs(value) >= 10 * size && Math.abs(value) < 1e9 && Number.isInteger(value / size * 10))
       return `${value / size}${unit}`.replace('-', '−');
-  return number(value, 4);
+  return number(value, Math.abs(value) < 0.1 ? 2 : 4);
 }
 
 /** A number with `digits` significant digits, without an exponent if it is of ordinary size. */
