@@ -1,5 +1,5 @@
 // The index as an encoding beside the sinusoid: size of the rows, and distance of neighbours.
-import {format, percent} from './shared/format.js';
+import {format, hundredths, percent} from './shared/format.js';
 import {dot, range, rowOf} from './shared/sinusoid.js';
 
 const schemes = [
@@ -8,7 +8,7 @@ const schemes = [
   {value: 'trained', label: {en: 'index / T', zh: '序号 / T'}},
   {value: 'fixed', label: {en: 'index / 10000', zh: '序号 / 10000'}},
 ];
-const longest = 4096, deviation = 0.02, samples = 32;
+const longest = 4096, deviation = 0.02, samples = 64;
 // Positions at equal steps of the logarithm.
 const positions = [...new Set(range(49).map(i => Math.round(2 ** (i / 4))))];
 
@@ -127,7 +127,7 @@ export default {
     return {token: format(raw.token, 2), tokenScaled: format(scaled.token, 2),
             position: format(sinusoid.position), sum: format(sinusoid.sum),
             sumScaled: format(at({scheme: 'sinusoidal', scaled: true}).sum, 2),
-            raw: format(raw.position), rawShare: percent(raw.share), share: percent(sinusoid.share),
+            raw: format(raw.position), rawShare: hundredths(raw.share), share: hundredths(sinusoid.share),
             times: format(sinusoid.position / sinusoid.token, 2)};
   },
 };

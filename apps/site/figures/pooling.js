@@ -1,7 +1,7 @@
 // Outputs move with their words; a mean of the outputs does not move.
 import {change, planOf, projections, queriesKeysValues, reorder, vectors, withTable}
   from './shared/layer.js';
-import {percent} from './shared/format.js';
+import {hundredths, percent} from './shared/format.js';
 
 const width = 16, heads = 2, rounding = 1e-5;
 const words = {en: ['dog', 'bites', 'young', 'man'], zh: ['狗', '咬', '年轻', '人']};
@@ -116,7 +116,7 @@ export default {
   numbers(gnomon) {
     const at = (readout, encoding = 'none') =>
       this.compute(gnomon, {order: 1, readout, encoding}).readChange;
-    return {orders: String(orders.length), mean: percent(at('mean')), last: percent(at('last')),
-            sinusoidal: percent(at('mean', 'sinusoidal'))};
+    return {orders: String(orders.length), mean: hundredths(at('mean')), last: hundredths(at('last')),
+            sinusoidal: hundredths(at('mean', 'sinusoidal'))};
   },
 };

@@ -1,7 +1,7 @@
 // What a second causal layer knows: the change of the last output if the tokens before it move.
 import {change, permutation, planOf, projections, queriesKeysValues, reorder, vectors, withTable}
   from './shared/layer.js';
-import {percent} from './shared/format.js';
+import {hundredths, percent} from './shared/format.js';
 
 const width = 32, heads = 4, layers = 4, rounding = 1e-5, visible = 1e-3;
 const letters = ['A', 'B', 'C', 'D', 'E', 'F', 'G', 'H'], tokens = letters.length;
@@ -85,7 +85,7 @@ export default {
     const at = (causal, encoding = 'none') =>
       this.compute(gnomon, {causal, order: 1, encoding}).changes;
     const plain = at(true);
-    return {one: percent(plain[0]), two: percent(plain[1]), masked: percent(at(false)[1]),
-            sinusoidal: percent(at(true, 'sinusoidal')[0])};
+    return {one: hundredths(plain[0]), two: hundredths(plain[1]), masked: hundredths(at(false)[1]),
+            sinusoidal: hundredths(at(true, 'sinusoidal')[0])};
   },
 };

@@ -1,7 +1,7 @@
 // Attention of a text and of the same text with two words swapped.
 import {changeOfRows, largest, meanOfHeads, planOf, projections, queriesKeysValues, reorder,
         vectors, withTable, wordsOf} from './shared/layer.js';
-import {percent} from './shared/format.js';
+import {hundredths, percent} from './shared/format.js';
 
 const width = 32, heads = 4, maxWords = 12, rounding = 1e-5;
 
@@ -103,6 +103,6 @@ export default {
   numbers(gnomon) {
     const at = encoding => Math.max(...this.compute(gnomon, {
       words: 'the cat chases the dog', first: 2, second: 5, encoding, causal: false}).changes);
-    return {none: percent(at('none')), sinusoidal: percent(at('sinusoidal'))};
+    return {none: hundredths(at('none')), sinusoidal: hundredths(at('sinusoidal'))};
   },
 };

@@ -1,5 +1,5 @@
 // The two nearest rows of a table, for bases whose wavelengths are shorter than the text.
-import {format, percent} from './shared/format.js';
+import {format, hundredths, percent} from './shared/format.js';
 import {pairFrequencies, range, rowOf} from './shared/sinusoid.js';
 
 const positions = 4096, buckets = 160;
@@ -86,7 +86,7 @@ export default {
     const far = base => distances(gnomon, {base, width, count});
     const short = far(2), usual = far(10000), pair = distances(
         gnomon, {base: 10000, width: 2, count: 4095});
-    const least = all => percent(all[nearestOf(all)]);
+    const least = all => hundredths(all[nearestOf(all)]);
     return {longest2: format(2 * Math.PI / pairFrequencies(width, 2).at(-1), 2),
             rows: String(count + 1), least2: least(short), nearest2: String(nearestOf(short) + 1),
             least: least(usual), nearest: String(nearestOf(usual) + 1),

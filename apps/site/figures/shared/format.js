@@ -1,10 +1,13 @@
 // Numbers as text in sentences and labels.
 
-/** A share as a percentage with two significant digits: 0 %, 0.42 %, 3.1 %, 46 %. */
-export function percent(share) {
+/** A share as a percentage with two significant digits, without the sign: 0, 0.42, 3.1, 46. */
+export function hundredths(share) {
   const value = 100 * share;
-  return `${Math.abs(value) < 0.001 ? 0 : Number(value.toPrecision(2))} %`;
+  return Math.abs(value) < 0.001 ? '0' : String(Number(value.toPrecision(2)));
 }
+
+/** The same with the sign: 46 %. */
+export const percent = share => `${hundredths(share)} %`;
 
 /** A number with `digits` significant digits: 0.00012, 46.8, 54410, 3e-8. */
 export function format(value, digits = 3) {
