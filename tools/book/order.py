@@ -1,4 +1,4 @@
-"""Writes docs/book/data/order.json, the losses of trained models in the figures of chapters 1 and 2.
+"""Writes docs/book/data/order.json: losses of trained models for figures of chapters 1 and 2.
 
     tools/expectations.sh OUT                  # trains the models of docs/lab/protocols (two hours)
     python3 tools/book/order.py OUT            # evaluates them (minutes), writes the file
@@ -12,6 +12,7 @@ import os
 import pathlib
 import subprocess
 import sys
+from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 GNOMON = os.environ.get("GNOMON", str(ROOT / "build/release/apps/cli/gnomon"))
@@ -25,7 +26,9 @@ MODELS = [("none", "depth"), ("sinusoidal", "text"), ("rotary", "text"), ("alibi
 
 def shuffled(model: pathlib.Path) -> dict[str, list[float]]:
     """Returns the losses with all but the last N bytes of the context in random order."""
-    bits, margins, ordered = [], [], 0.0
+    bits: list[float] = []
+    margins: list[float] = []
+    ordered = 0.0
     for kept in KEPT:
         command = [GNOMON, "evaluate", str(model), str(TEXT), "--lengths", str(LENGTH),
                    "--segments", str(SEGMENTS), "--shuffle", str(kept), "--json"]
@@ -37,7 +40,7 @@ def shuffled(model: pathlib.Path) -> dict[str, list[float]]:
     return {"ordered": [round(ordered, 3)], "shuffled": bits, "margin": margins}
 
 
-def by_length(encoding: dict) -> dict[str, list[float]]:
+def by_length(encoding: dict[str, Any]) -> dict[str, list[float]]:
     """Returns the loss at each context length, and with the context cut to the training length."""
     rows = [row for row in encoding["lengths"] if row["applicable"]]
     return {"length": [row["length"] for row in rows],

@@ -1,19 +1,28 @@
 // The two nearest rows of a table, for bases whose wavelengths are shorter than the text.
 import {format, hundredths, percent} from './shared/format.js';
-import {pairFrequencies, range, rowOf} from './shared/sinusoid.js';
+import {pairFrequencies, range, rowOf, tableOf} from './shared/sinusoid.js';
 
 const positions = 4096, buckets = 160;
+
+// Multiples of half a turn in the text.
+const linearFrequencies = width => range(width / 2, 1).map(j => Math.PI * j / positions);
+
+function rowsOf(gnomon, at, {base, width, spacing}) {
+  return spacing === 'linear'
+    ? tableOf(gnomon, at, linearFrequencies(width).flatMap(one => [one, one]))
+    : gnomon.sinusoidal(at, width, {base});
+}
 
 /**
  * Distances of row 0 to rows 1 .. count, relative to the norm. The distance of two rows depends on
  * the distance of their positions alone, so these are the distances of all pairs.
  */
-function distances(gnomon, {base, width, count}) {
-  const first = gnomon.sinusoidal([0], width, {base}), norm = Math.hypot(...first);
+function distances(gnomon, setting, count) {
+  const {width} = setting, first = rowsOf(gnomon, [0], setting), norm = Math.hypot(...first);
   const all = new Float64Array(count), piece = 4096;
   for (let begin = 1; begin <= count; begin += piece) {
     const rows = Math.min(piece, count + 1 - begin);
-    const table = gnomon.sinusoidal(range(rows, begin), width, {base});
+    const table = rowsOf(gnomon, range(rows, begin), setting);
     for (let t = 0; t < rows; ++t) {
       const row = rowOf(table, t, width);
       let sum = 0;
@@ -36,11 +45,20 @@ export default {
          value => ({value, label: {en: String(value), zh: String(value)}}))},
     {name: 'width', type: 'choice', value: 64, label: {en: 'Width C', zh: '宽度 C'},
      options: [2, 8, 64].map(value => ({value, label: {en: String(value), zh: String(value)}}))},
+    {name: 'spacing', type: 'choice', value: 'geometric', label: {en: 'Frequencies', zh: '频率'},
+     options: [
+       {value: 'geometric', label: {en: 'by the base', zh: '由底数决定'}},
+       {value: 'linear', label: {en: 'multiples of half a turn in the text',
+                                 zh: '全文半圈的整数倍'}},
+     ]},
   ],
   breaks: {width: 2},
 
-  compute(gnomon, {base, width}) {
-    const all = distances(gnomon, {base, width, count: positions - 1}), nearest = nearestOf(all);
+  compute(gnomon, state) {
+    const {base, width, spacing} = state;
+    const all = distances(gnomon, state, positions - 1), nearest = nearestOf(all);
+    const frequencies = spacing === 'linear' ? linearFrequencies(width)
+                                             : pairFrequencies(width, base);
     // The least and the greatest distance in ranges of positions, at equal steps of the logarithm.
     const edges = [...new Set(range(buckets + 1).map(
         i => Math.round((positions - 1) ** (i / buckets))))];
@@ -48,7 +66,7 @@ export default {
     return {x: edges, low: parts.map(part => Math.min(...part)),
             high: parts.map(part => Math.max(...part)), neighbours: all[0],
             nearest: nearest + 1, least: all[nearest],
-            longest: 2 * Math.PI / pairFrequencies(width, base).at(-1)};
+            longest: 2 * Math.PI / Math.min(...frequencies)};
   },
 
   claim: ({nearest}) => nearest === 1,
@@ -83,13 +101,14 @@ export default {
 
   numbers(gnomon) {
     const count = 131071, width = 64;
-    const far = base => distances(gnomon, {base, width, count});
-    const short = far(2), usual = far(10000), pair = distances(
-        gnomon, {base: 10000, width: 2, count: 4095});
+    const far = base => distances(gnomon, {base, width}, count);
+    const short = far(2), usual = far(10000);
+    const pair = distances(gnomon, {base: 10000, width: 2}, positions - 1);
+    const linear = distances(gnomon, {width, spacing: 'linear'}, positions - 1);
     const least = all => hundredths(all[nearestOf(all)]);
     return {longest2: format(2 * Math.PI / pairFrequencies(width, 2).at(-1), 2),
             rows: String(count + 1), least2: least(short), nearest2: String(nearestOf(short) + 1),
             least: least(usual), nearest: String(nearestOf(usual) + 1),
-            pair: String(nearestOf(pair) + 1), leastPair: least(pair)};
+            pair: String(nearestOf(pair) + 1), leastPair: least(pair), linear: least(linear)};
   },
 };
