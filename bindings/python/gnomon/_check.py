@@ -9,9 +9,10 @@ from ._spec import Encoding
 
 
 class Verdict(NamedTuple):
-    """A word, 'yes', 'no', 'most', 'trained', ..., and the sentence with its number."""
+    """A word, 'yes', 'no', 'most', 'trained', ..., its number as text or '', and a sentence."""
 
     word: str
+    number: str
     sentence: str
 
 

@@ -187,6 +187,7 @@ def test_the_properties_of_an_encoding_are_measured() -> None:
     rotary, none = gnomon.check("rotary", "none", trained=16, length=32)
     assert rotary.encoding == gnomon.Rotary(rotary_dim=32, pairing="halves")
     assert rotary.verdicts["distance"].word == "yes" and rotary.promises
+    assert rotary.verdicts["beyond"].number.endswith("%")
     assert all(one.kept and isinstance(one.value, float) for one in rotary.promises)
     assert rotary.numbers["relative"]["deviation"] < 1e-5
     assert none.verdicts["order"].word == "no"
