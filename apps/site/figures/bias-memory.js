@@ -30,8 +30,8 @@ export default {
     const clipped = counts({kind: 'clipped', heads, left: 16, right: 16});
     const lengths = Array.from({length: 12}, (_, i) => 2 ** (6 + i));
     const at = length => ({
-      // float32 [H, T, T]; float64 [H, T], distances 0 to T - 1; float32 parameters.
-      matrix: 4 * heads * length ** 2, strip: 8 * heads * length,
+      // float32 [H, T, T]; float64 [H, 2 T - 1]; float32 parameters.
+      matrix: 4 * heads * length ** 2, strip: 8 * heads * (2 * length - 1),
       table: 4 * counts({kind: 'learned', rows: length, width, offset: 0}),
       t5: 4 * t5, clipped: 4 * clipped, alibi: 8 * gnomon.alibiSlopes(heads).length,
     });
@@ -56,7 +56,7 @@ export default {
     view.lines('memory', {
       series: [
         line('matrix', 'matrix [H, T, T], float32', '矩阵 [H, T, T]，float32'),
-        line('strip', 'values by distance [H, T], float64', '按距离存放 [H, T]，float64'),
+        line('strip', 'values by distance [H, 2T − 1], float64', '按距离存放 [H, 2T − 1]，float64'),
         line('table', 'learned table [T, 512]', '可学习位置表 [T, 512]', true),
         line('t5', 'parameters of T5', 'T5 的参数', true),
         line('clipped', 'parameters clipped at 16', '截断于 16 的参数', true),
@@ -71,7 +71,7 @@ export default {
 
   numbers(gnomon) {
     const {now, parameters} = this.compute(gnomon, {exponent: 15});
-    return {matrix: bytes(now.matrix), strip: bytes(now.strip), t5: String(parameters.t5),
+    return {matrix: bytes(now.matrix).split(' ')[0], strip: bytes(now.strip).split(' ')[0], t5: String(parameters.t5),
             clipped: String(parameters.clipped)};
   },
 };
