@@ -3,8 +3,8 @@
 
 /**
  * Trains a table [rows, width] and a matrix A [width, width] by Adam on one text of `longest`
- * tokens. The score of query i and key j is (row_i A) . row_j / sqrt(width), the loss is -log of the
- * weight of key i - 1, averaged. Returns the table before and after training, and the weights
+ * tokens. The score of query i and key j is (row_i A) . row_j / sqrt(width). The loss is the mean
+ * of -log of the weight of key i - 1. Returns the table before and after training, and the weights
  * [rows, rows] of a text that uses every row.
  */
 export function trainHead(gnomon, {rows = 12, width = 8, longest = rows, steps}) {

@@ -3,10 +3,10 @@
     python3 apps/site/tables.py vit > docs/book/data/vit-positions.json
     gnomon lab NOVELS --encodings learned --train-length 64 --eval-lengths 64 --layers 2 \\
         --width 64 --heads 2 --batch 32 --steps 6000 --learning-rate 0.003 --seeds 1 --no-cost \\
-        --out report                                    # about 5 minutes on one core
+        --out report
     python3 apps/site/tables.py text report > docs/book/data/learned-table.json
 
-NOVELS: the six novels of Jane Austen that `gnomon lab` reads by default. The program is that of the
+NOVELS: the files of the six novels that `gnomon lab` reads by default. The program is that of the
 variable GNOMON_PROGRAM, or `gnomon`. Values are rounded to 3 decimals, those of the text model's
 table before training to 4, so that each has an error of at most a hundredth of the deviation.
 """
@@ -43,7 +43,9 @@ def vit():
 def text(folder):
     """The table of a text model of the lab, before and after training."""
     results = json.loads((pathlib.Path(folder) / "results.json").read_text(encoding="utf-8"))
-    (run,) = results["runs"]
+    if len(results["runs"]) != 1:
+        raise ValueError(f"the report must have one run, got {len(results['runs'])}")
+    run = results["runs"][0]
     if run["encoding"] != "learned":
         raise ValueError(f"the run must be of the encoding learned, got {run['encoding']}")
     settings, picture = results["settings"], run["picture"]
@@ -51,10 +53,9 @@ def text(folder):
         if picture[name]["row_step"] != 1 or picture[name]["column_step"] != 1:
             raise ValueError(f"{name} must be whole: use at most 64 positions and channels")
     trained, initial = picture["table"]["values"], picture["initial_table"]["values"]
-    (length,) = run["lengths"]
     return {"trained": "to predict the next byte of six novels (gnomon lab)",
             "encoding": "learned", "steps": settings["steps"], "layers": settings["layers"],
-            "heads": settings["heads"], "bits": round(length["tail_bits"], 3),
+            "heads": settings["heads"], "bits": round(run["lengths"][0]["tail_bits"], 3),
             "rows": len(trained), "columns": len(trained[0]),
             "initial": rounded(initial, 4), "values": rounded(trained, 3)}
 
@@ -66,7 +67,12 @@ def main():
     options = parser.parse_args()
     if (options.table == "text") != (options.report is not None):
         parser.error("REPORT is required for text, and not allowed for vit")
-    table = vit() if options.table == "vit" else text(options.report)
+    try:
+        table = vit() if options.table == "vit" else text(options.report)
+    except KeyError as error:
+        parser.error(f"results.json has no key {error}")
+    except (OSError, ValueError, subprocess.CalledProcessError) as error:
+        parser.error(str(error))
     json.dump(table, sys.stdout, separators=(",", ":"))
     print()
 

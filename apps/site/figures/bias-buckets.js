@@ -38,8 +38,8 @@ export default {
 
   say({shared, alone, used}, _, language) {
     return say(language,
-               `Distances 0 to ${alone - 1} have a bucket each. All distances from ${shared} on share ` +
-               `one. Keys before the query use ${used} buckets.`,
+               `Distances 0 to ${alone - 1} have a bucket each. All distances from ${shared} on ` +
+               `share one. Keys before the query use ${used} buckets.`,
                `距离 0 到 ${alone - 1} 各占一个桶。从距离 ${shared} 起，所有距离共用一个桶。查询之前的键` +
                `共使用 ${used} 个桶。`);
   },

@@ -5,8 +5,9 @@ import {number} from '../web/text.js';
 const heads = 8, width = 512;
 
 function bytes(size) {
-  const unit = ['B', 'kB', 'MB', 'GB', 'TB'].findLastIndex((_, i) => size >= 1000 ** i);
-  return `${number(size / 1000 ** Math.max(unit, 0))} ${['B', 'kB', 'MB', 'GB', 'TB'][Math.max(unit, 0)]}`;
+  const units = ['B', 'kB', 'MB', 'GB', 'TB'];
+  const power = Math.max(0, units.findLastIndex((_, i) => size >= 1000 ** i));
+  return `${number(size / 1000 ** power)} ${units[power]}`;
 }
 
 const countOf = parameters => parameters.reduce((sum, one) => sum + one.rows * one.columns, 0);
@@ -36,7 +37,7 @@ export default {
       t5: 4 * t5, clipped: 4 * clipped, alibi: 8 * gnomon.alibiSlopes(heads).length,
     });
     return {length: 2 ** exponent, lengths, all: lengths.map(at), now: at(2 ** exponent),
-            parameters: {t5, clipped}};
+            clipped};
   },
 
   claim: ({now}) => now.matrix > 1000 * now.strip,
@@ -44,8 +45,8 @@ export default {
   say({length, now}, _, language) {
     return say(language,
                `For ${length} tokens and ${heads} heads the matrix of the bias takes ` +
-               `${bytes(now.matrix)}, the values by distance ${bytes(now.strip)}, and the parameters ` +
-               `of T5 ${bytes(now.t5)}.`,
+               `${bytes(now.matrix)}, the values by distance ${bytes(now.strip)}, and the ` +
+               `parameters of T5 ${bytes(now.t5)}.`,
                `${length} 个词元、${heads} 个头时，偏置矩阵占 ${bytes(now.matrix)}，按距离存放的数占 ` +
                `${bytes(now.strip)}，T5 的参数占 ${bytes(now.t5)}。`);
   },
@@ -70,8 +71,8 @@ export default {
   },
 
   numbers(gnomon) {
-    const {now, parameters} = this.compute(gnomon, {exponent: 15});
-    return {matrix: bytes(now.matrix).split(' ')[0], strip: bytes(now.strip).split(' ')[0], t5: String(parameters.t5),
-            clipped: String(parameters.clipped)};
+    const {now, clipped} = this.compute(gnomon, {exponent: 15});
+    return {matrix: bytes(now.matrix).split(' ')[0], strip: bytes(now.strip).split(' ')[0],
+            clipped: String(clipped)};
   },
 };

@@ -86,16 +86,17 @@ export default {
     const [en, zh] = kind === 'swin'
         ? [`${shown} rows and columns apart`, `相隔的行数和列数为 ${shown}`]
         : [`distance ${shown}`, `距离为 ${shown}`];
-    const others = offsets.length - 1;
+    const same = all - 1, others = offsets.length - 1;
+    const more = others === 1 ? '; 1 other distance shares it'
+                              : `; ${others} other distances share it`;
     return say(language,
-               `Query ${query} and key ${key} (${en}): ${number(chosen)}. ${count} other entries share ` +
-               `this number, ${all - 1} have the same ${kind === 'swin' ? 'offset' : 'distance'}` +
-               (others ? `; ${others} other ${others === 1 ? 'distance shares' : 'distances share'} ` +
-                         'it' : '') + `. The matrix has ${different} different numbers.`,
+               `Query ${query} and key ${key} (${en}): ${number(chosen)}. ${count} other entries ` +
+               `share this number, ${same} have the same ` +
+               `${kind === 'swin' ? 'offset' : 'distance'}${others ? more : ''}. ` +
+               `The matrix has ${different} different numbers.`,
                `查询 ${query} 与键 ${key}（${zh}）：${number(chosen)}。另有 ${count} 个元素共用这个数，` +
-               `${all - 1} 个元素的${kind === 'swin' ? '偏移' : '距离'}与之相同` +
-               (others ? `；还有 ${others} 种距离也共用它` : '') +
-               `。整个矩阵有 ${different} 个不同的数。`);
+               `${same} 个元素的${kind === 'swin' ? '偏移' : '距离'}与之相同` +
+               `${others ? `；还有 ${others} 种距离也共用它` : ''}。整个矩阵有 ${different} 个不同的数。`);
   },
 
   draw(view, {values, shared}, {query, key}, language) {
@@ -111,7 +112,6 @@ export default {
 
   numbers(gnomon) {
     const count = kind => String(this.compute(gnomon, {kind, query: 9, key: 6}).different);
-    return {clipped: count('clipped'), t5: count('t5'), alibi: count('alibi'), swin: count('swin'),
-            table: count('table')};
+    return {clipped: count('clipped'), swin: count('swin'), table: count('table')};
   },
 };

@@ -25,8 +25,8 @@ function weightsAt(gnomon, kind, shift) {
   const plan = encoding.plan({keys, queries: tokens, parameters});
   const x = gnomon.normal(tokens * width, 1), table = plan.table(tokens, width);
   for (let i = 0; i < x.length; ++i) x[i] += table[i];
-  const project = seed => multiply(
-      x, gnomon.normal(width * width, seed).map(value => value * width ** -0.5), tokens, width, width);
+  const matrix = seed => gnomon.normal(width * width, seed).map(value => value * width ** -0.5);
+  const project = seed => multiply(x, matrix(seed), tokens, width, width);
   const q = project(2), k = new Float32Array(keys * width);
   k.set(project(3), shift * width);
   const scores = plan.scores(q, k, {heads: 1});
@@ -36,7 +36,8 @@ function weightsAt(gnomon, kind, shift) {
   const weights = new Float64Array(tokens * tokens).fill(NaN);
   for (let i = 0; i < tokens; ++i) {
     const row = scores.subarray(i * keys + shift, i * keys + shift + i + 1);
-    const most = Math.max(...row), sum = row.reduce((all, score) => all + Math.exp(score - most), 0);
+    const most = Math.max(...row);
+    const sum = row.reduce((all, score) => all + Math.exp(score - most), 0);
     row.forEach((score, j) => { weights[i * tokens + j] = Math.exp(score - most) / sum; });
   }
   return weights;
@@ -72,8 +73,8 @@ export default {
               `这些词在位置 0 到 5 与在位置 ${shift} 到 ${shift + 5} 时，彼此之间的权重相同：最大差别为 ` +
               `${number(change, 2)}。`)
         : say(language,
-              `At positions ${shift} to ${shift + 5} the weights among the same words differ by up to ` +
-              `${number(change, 2)} from those at positions 0 to 5.`,
+              `At positions ${shift} to ${shift + 5} the weights among the same words differ by ` +
+              `up to ${number(change, 2)} from those at positions 0 to 5.`,
               `同样的词移到位置 ${shift} 到 ${shift + 5} 后，彼此之间的权重与在位置 0 到 5 时最多相差 ` +
               `${number(change, 2)}。`);
   },

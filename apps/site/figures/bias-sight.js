@@ -57,10 +57,10 @@ export default {
     const most = weights.filter(weight => weight > 0.5).length;
     const isTiny = weights[0] < 0.001, share = isTiny ? '0.1' : percent(weights[0]);
     return say(language,
-               `Without the penalty, the key ${distance} ${distance === 1 ? 'token' : 'tokens'} back ` +
-               `scores ${lead} more than each other key. The steepest head gives it ` +
-               `${isTiny ? 'less than ' : ''}${share} % of its weight; ${most} of ${weights.length} ` +
-               'heads give it more than half.',
+               `Without the penalty, the key ${distance} ${distance === 1 ? 'token' : 'tokens'} ` +
+               `back scores ${lead} more than each other key. The steepest head gives it ` +
+               `${isTiny ? 'less than ' : ''}${share} % of its weight; ${most} of ` +
+               `${weights.length} heads give it more than half.`,
                `不计惩罚时，距离 ${distance} 处的键比其他每个键的分数高 ${lead}。最陡的头给它` +
                `${isTiny ? '不到' : ''} ${share} % 的权重；${weights.length} 个头中有 ${most} 个给它一半以上` +
                '的权重。');
@@ -86,7 +86,7 @@ export default {
   },
 
   numbers(gnomon) {
-    const {weights, reach} = this.compute(gnomon, {exponent: 8, lead: 10, heads: 8});
-    return {near: String(reach[0]), far: String(reach.at(-1)), flattest: percent(weights.at(-1))};
+    const {reach} = this.compute(gnomon, {exponent: 8, lead: 10, heads: 8});
+    return {near: String(reach[0]), far: String(reach.at(-1))};
   },
 };

@@ -23,8 +23,8 @@ export default {
   say({different}, {heads}, language) {
     return different === 0
         ? say(language,
-              `For ${heads} ${heads === 1 ? 'head' : 'heads'} both have the same slopes: ${heads} is a ` +
-              'power of two.',
+              `For ${heads} ${heads === 1 ? 'head' : 'heads'} both have the same slopes: ` +
+              `${heads} is a power of two.`,
               `${heads} 个头时两者斜率相同：${heads} 是 2 的幂。`)
         : say(language,
               `For ${heads} heads ${different} slopes differ from 2^(−8h/${heads}): the released ` +
@@ -49,8 +49,7 @@ export default {
   },
 
   numbers(gnomon) {
-    const {slopes, copied, different} = this.compute(gnomon, {heads: 12});
-    return {different: String(different), ninth: fixed(slopes[8], 3), copied: fixed(copied[8], 4),
-            steep: fixed(gnomon.alibiSlopes(8)[0], 1)};
+    const {slopes, copied} = this.compute(gnomon, {heads: 12});
+    return {ninth: fixed(slopes[8], 3), copied: fixed(copied[8], 4)};
   },
 };

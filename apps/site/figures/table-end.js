@@ -60,8 +60,8 @@ export default {
 
   say({change}, {first}, language) {
     return say(language,
-               `Tokens ${first} and 95 are swapped. The outputs of the other ${tokens - 2} tokens ` +
-               `change by at most ${number(change)}` +
+               `Tokens ${first} and 95 are swapped. The outputs of the other ${tokens - 2} ` +
+               `tokens change by at most ${number(change)}` +
                (change < 1e-4 ? ': they do not depend on this order.' : '.'),
                `交换位置 ${first} 与 95 的词元后，其余 ${tokens - 2} 个词元的输出最多改变 ` +
                `${number(change)}` + (change < 1e-4 ? '：它们与这一顺序无关。' : '。'));

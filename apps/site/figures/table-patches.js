@@ -39,9 +39,9 @@ export default {
   say({adjacent, nearest}, {row, column}, language) {
     const y = Math.floor(nearest / side), x = nearest % side;
     return say(language,
-               `The patch most similar to row ${row}, column ${column} is in row ${y}, column ${x}. ` +
-               `For ${adjacent} of ${side * side} patches the most similar one is directly above, ` +
-               'below or beside it.',
+               `The patch most similar to row ${row}, column ${column} is in row ${y}, column ` +
+               `${x}. For ${adjacent} of ${side * side} patches the most similar one is directly ` +
+               `above, below or beside it.`,
                `与第 ${row} 行第 ${column} 列的图像块最相似的，是第 ${y} 行第 ${x} 列的图像块。` +
                `${side * side} 个图像块中有 ${adjacent} 个，与其最相似的图像块紧邻在上、下、左或右。`);
   },
@@ -66,8 +66,8 @@ export default {
     const after = this.compute(gnomon, state, data);
     const before = this.compute(gnomon, {...state, trained: false}, data);
     return {
-      adjacent: String(after.adjacent), before: String(before.adjacent),
-      one: fixed(after.means[1]), nine: fixed(after.means[9]), fourteen: fixed(after.means[14]),
+      before: String(before.adjacent), nine: fixed(after.means[9]),
+      fourteen: fixed(after.means[14]),
     };
   },
 };

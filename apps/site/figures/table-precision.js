@@ -79,8 +79,8 @@ export default {
   say({positions, exponential, power, library}, _, language) {
     const [a, b, c] = [exponential, power, library].map(one => number(one.at(-1), 2));
     return say(language,
-               `Up to position ${positions.at(-1)} the largest error is ${a} with the exponential, ` +
-               `${b} with the power, and ${c} in the library.`,
+               `Up to position ${positions.at(-1)} the largest error is ${a} with the ` +
+               `exponential, ${b} with the power, and ${c} in the library.`,
                `到位置 ${positions.at(-1)} 为止，最大误差在指数写法下为 ${a}，在幂写法下为 ${b}，` +
                `库的结果为 ${c}。`);
   },
@@ -90,7 +90,8 @@ export default {
       series: [
         {name: say(language, 'exp(−log) in float32', 'float32，exp(−log)'), x: positions,
          y: exponential},
-        {name: say(language, 'power in float32', 'float32，幂'), x: positions, y: power, dashed: true},
+        {name: say(language, 'power in float32', 'float32，幂'), x: positions, y: power,
+         dashed: true},
         {name: 'Gnomon', x: positions, y: library},
       ],
       xLog: true, yLog: true,

@@ -1,8 +1,10 @@
 // A table resized to more rows by linear interpolation: distances shrink.
 import {fixed, meanCosines, resizeRows, say} from '../rows.js';
+import {number} from '../web/text.js';
 
 const at = (values, x) => {
-  const low = Math.min(Math.floor(x), values.length - 1), high = Math.min(low + 1, values.length - 1);
+  const low = Math.min(Math.floor(x), values.length - 1);
+  const high = Math.min(low + 1, values.length - 1);
   return values[low] + (x - low) * (values[high] - values[low]);
 };
 
@@ -10,7 +12,7 @@ export default {
   name: 'table-resize',
   data: ['learned-table'],
   controls: [
-    {name: 'to', type: 'range', min: 64, max: 256, step: 32, value: 128,
+    {name: 'to', type: 'range', min: 96, max: 256, step: 32, value: 128,
      label: {en: 'Rows after resizing', zh: '插值后的行数'}},
     {name: 'trained', type: 'toggle', value: true, label: {en: 'Trained', zh: '已训练'}},
   ],
@@ -32,13 +34,19 @@ export default {
   claim: ({difference}) => difference < 0.03,
 
   say({old, resized, factor, difference}, _, language) {
+    const [en, zh] = difference < 0.03
+        ? [`Rows that are ${number(factor)} d apart now are as similar as rows that were d ` +
+               `apart, to ${fixed(difference, 3)}.`,
+           `现在相距 ${number(factor)}d 的行与原来相距 d 的行相似程度相同，误差不超过 ` +
+               `${fixed(difference, 3)}。`]
+        : [`Rows that are ${number(factor)} d apart now and rows that were d apart have mean ` +
+               `cosines that differ by up to ${fixed(difference, 3)}.`,
+           `现在相距 ${number(factor)}d 的行与原来相距 d 的行，平均余弦相似度最多相差 ` +
+               `${fixed(difference, 3)}。`];
     return say(language,
                `Neighbouring rows have a mean cosine of ${fixed(resized[1], 3)} instead of ` +
-               `${fixed(old[1], 3)}. Rows that are ${fixed(factor, 1)} d apart now are as similar as ` +
-               `rows that were d apart, to ${fixed(difference, 3)}.`,
-               `相邻行的平均余弦相似度从 ${fixed(old[1], 3)} 变为 ${fixed(resized[1], 3)}。现在相距 ` +
-               `${fixed(factor, 1)}d 的行与原来相距 d 的行相似程度相同，误差不超过 ` +
-               `${fixed(difference, 3)}。`);
+               `${fixed(old[1], 3)}. ${en}`,
+               `相邻行的平均余弦相似度从 ${fixed(old[1], 3)} 变为 ${fixed(resized[1], 3)}。${zh}`);
   },
 
   draw(view, {old, resized, factor}, {to}, language) {
@@ -62,7 +70,7 @@ export default {
     const before = this.compute(gnomon, {to: 128, trained: false}, data);
     return {
       old: fixed(after.old[1], 3), resized: fixed(after.resized[1], 3),
-      two: fixed(after.resized[2], 3), before: fixed(before.difference),
+      before: fixed(before.difference),
     };
   },
 };

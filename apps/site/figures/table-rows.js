@@ -69,9 +69,4 @@ export default {
         title: say(language, 'What is added to the embeddings', '加到嵌入上的数'),
       });
   },
-
-  numbers(gnomon) {
-    const {error} = this.compute(gnomon, {tokens: 9});
-    return {rows: String(rows), error};
-  },
 };

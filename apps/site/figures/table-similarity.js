@@ -39,9 +39,9 @@ export default {
   say({rows, adjacent, means}, _, language) {
     const half = rows / 2;
     return say(language,
-               `For ${adjacent} of ${rows} rows the most similar other row is a neighbour by number. ` +
-               `The mean cosine is ${fixed(means[1])} at distance 1 and ${fixed(means[half])} at ` +
-               `distance ${half}.`,
+               `For ${adjacent} of ${rows} rows the most similar other row is a neighbour by ` +
+               `number. The mean cosine is ${fixed(means[1])} at distance 1 and ` +
+               `${fixed(means[half])} at distance ${half}.`,
                `${rows} 行中有 ${adjacent} 行，与其最相似的另一行在编号上相邻。平均余弦相似度在距离 1 处` +
                `为 ${fixed(means[1])}，在距离 ${half} 处为 ${fixed(means[half])}。`);
   },
@@ -66,10 +66,10 @@ export default {
     return {
       adjacent: String(text.adjacent), rows: String(text.rows),
       near: fixed(text.means[1]), far: fixed(text.means[32]), last: fixed(text.means[60]),
-      before: String(before.adjacent), beforeNear: fixed(before.means[1]),
-      head: String(head.adjacent), headNear: fixed(head.means[1]),
+      before: String(before.adjacent),
+      head: String(head.adjacent),
       eight: fixed(patches.means[8]), four: fixed(patches.means[4]),
-      bits: fixed(data['learned-table'].bits), steps: String(data['learned-table'].steps),
+      steps: String(data['learned-table'].steps),
     };
   },
 };

@@ -43,13 +43,13 @@ export default {
     const after = longest === rows
         ? say(language, 'No row is left out.', '没有哪一行被遗漏。')
         : say(language,
-              `At positions ${longest} to ${rows - 1}, whose rows are still the starting values, it ` +
-              `is at most ${percent(highest, 'ceil')} %.`,
+              `At positions ${longest} to ${rows - 1}, whose rows are still the starting values, ` +
+              `it is at most ${percent(highest, 'ceil')} %.`,
               `在位置 ${longest} 到 ${rows - 1}，对应的行仍是初始值，该权重最多为 ${percent(highest, 'ceil')} %。`);
     return say(language,
-               `After ${steps} steps the weight of the token before is at least ${percent(lowest, 'floor')} % ` +
-               `at positions 1 to ${longest - 1}. ${after} The mean cosine of neighbouring trained ` +
-               `rows is ${fixed(neighbours)}.`,
+               `After ${steps} steps the weight of the token before is at least ` +
+               `${percent(lowest, 'floor')} % at positions 1 to ${longest - 1}. ${after} The ` +
+               `mean cosine of neighbouring trained rows is ${fixed(neighbours)}.`,
                `训练 ${steps} 步后，在位置 1 到 ${longest - 1}，前一个词元的权重至少为 ` +
                `${percent(lowest, 'floor')} %。${after}已训练的相邻两行的平均余弦相似度为 ` +
                `${fixed(neighbours)}。`);
