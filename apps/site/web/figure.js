@@ -23,7 +23,11 @@ export function mountFigure(box, module, client = Client.shared()) {
     controls.show(state);
     latest.set(state);
   };
-  const controls = new Controls(module.controls, language, (name, value) => set({[name]: value}));
+  // An option may set other controls too, for example the text of an example.
+  const optionOf = (name, value) => module.controls.find(control => control.name === name).options?.find(
+      option => option.value === value);
+  const controls = new Controls(module.controls, language, (name, value) =>
+      set({[name]: value, ...optionOf(name, value)?.sets}));
   const view = new View(picture, {language, set});
   const button = (label, settings) => {
     const one = element('button', {type: 'button'}, text(label, language));
