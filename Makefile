@@ -26,7 +26,7 @@ gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-long configure-release build lab test build-tests build-asan \
         build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-neon test-torch2 test-long bench instructions peers \
-        gpu gpu-bundle format check-format install clean
+        gpu gpu-bundle wasm test-wasm format check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -47,10 +47,12 @@ help:
 	@echo 'make peers         time Gnomon and packages from PyPI, write docs/benchmarks.md'
 	@echo 'make gpu           check and time the CUDA kernels on a GPU, write docs/benchmarks-gpu.md'
 	@echo 'make gpu-bundle    build for `make gpu` on a machine without a GPU: build/gpu/bundle.tar.gz'
+	@echo 'make wasm          build the JavaScript package for pages and Node: build/wasm (downloads 0.12 GB)'
+	@echo 'make test-wasm     build it, compare its numbers with those of the native library'
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
 	@echo 'make install       install to PREFIX=$(PREFIX)'
 	@echo 'make setup         install all required packages; the other commands call it'
-	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, additions, cuda, pypi and torch2'
+	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, additions, cuda, pypi, torch2 and wasm'
 
 setup:
 	@tools/setup.sh test
@@ -161,6 +163,9 @@ gpu:
 gpu-bundle: setup
 	@JOBS=$(JOBS) tools/gpu_bundle.sh
 
+wasm: setup-lab
+	@JOBS=$(JOBS) tools/wasm.sh
+
 format: setup
 	@tools/check_format.sh --fix
 
@@ -171,4 +176,4 @@ install: build
 	@cmake --install $(program) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2
+	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/wasm build/wasm-objects build/wasm-tools

@@ -50,7 +50,8 @@ const char* gnomon_error_message(void);
 
 /* Returns the version of the library, for example "0.9.0". */
 const char* gnomon_version(void);
-/* Returns the instruction set of the kernels: "portable", "sse4", "avx2", "avx512" or "neon".
+/* Returns the instruction set of the kernels: "portable", "sse4", "avx2", "avx512", "neon"
+ * or "wasm".
  * Returns "" if the environment variable GNOMON_ISA names one that is not available here. */
 const char* gnomon_isa(void);
 
@@ -130,6 +131,8 @@ gnomon_status gnomon_frequencies_from(const gnomon_rotary_spec* spec,
 /* Copies the frequencies to inv_freq, float64 [R/2]. */
 gnomon_status gnomon_frequencies_get(const gnomon_frequencies* frequencies,
                                      const gnomon_tensor* inv_freq);
+/* Returns R/2, the number of frequencies; 0 for NULL. */
+int64_t gnomon_frequencies_count(const gnomon_frequencies* frequencies);
 void gnomon_frequencies_destroy(gnomon_frequencies* frequencies);
 
 /* A rotary table: cos and sin of the tokens of a batch. positions: int64 [T] (shared by the
@@ -230,6 +233,9 @@ gnomon_status gnomon_layer_plan_set_slopes(gnomon_layer_plan* plan,
  * strip: float64 [H, N]. */
 gnomon_status gnomon_layer_plan_set_strip(gnomon_layer_plan* plan, const gnomon_tensor* strip,
                                           int64_t min_distance);
+/* Moves the rotation of q and k from gnomon_attention to gnomon_prepare, so that rotated keys
+ * can be kept in a cache. A plan of PoPE is not changed. */
+gnomon_status gnomon_layer_plan_rotate_in_prepare(gnomon_layer_plan* plan);
 /* Sets a dense bias, float32 [B, H, T, S], any strides. The tensor is borrowed until the plan
  * is destroyed or another bias is set. */
 gnomon_status gnomon_layer_plan_set_dense(gnomon_layer_plan* plan, const gnomon_tensor* bias);
@@ -281,6 +287,15 @@ gnomon_status gnomon_attention(const gnomon_attention_input* input,
                                const gnomon_layer_plan* plan, const gnomon_tensor* out,
                                const gnomon_tensor* lse);
 
+/* Computes the weights and the scores of gnomon_attention as matrices, to look at them: [B, H, T,
+ * S], float32 or float64, each computed in double and rounded once. A score includes scale and
+ * bias, and is -infinity for a key that the query does not see. weights or scores may be NULL.
+ * input->v is not read, and may be NULL. */
+gnomon_status gnomon_attention_weights(const gnomon_attention_input* input,
+                                       const gnomon_layer_plan* plan,
+                                       const gnomon_tensor* weights,
+                                       const gnomon_tensor* scores);
+
 /* Gradients of the parameters that the plan holds: the bias and the relative vectors. */
 typedef struct gnomon_plan_gradient gnomon_plan_gradient;
 gnomon_status gnomon_plan_gradient_create(gnomon_plan_gradient** out);
@@ -304,6 +319,13 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
 /* --- Model: encodings by name (component gnomon::model) -------------------------------------
  */
 
+/* Lists the encodings as JSON, in the order of `gnomon list`: [{"name": "rotary", "title": "Rotary
+ * (RoPE)", "places": ["queries and keys"], "summary": ..., "formula": ..., "source": ...,
+ * "users": ..., "page": "rotary/rotary.md", "causal": false, "contents": false}]. causal: the
+ * encoding is defined for causal attention only. contents: scores depend on contents otherwise
+ * than by q . k, so that a matrix of biases does not exist. Free json with gnomon_free. */
+gnomon_status gnomon_encodings(char** json);
+
 /* A positional encoding with its settings. */
 typedef struct gnomon_encoding gnomon_encoding;
 /* Makes an encoding from JSON, for example
@@ -319,6 +341,13 @@ gnomon_status gnomon_encoding_to_json(const gnomon_encoding* encoding, char** js
  * "initial_deviation": 0.02, "initial_mean": 0}], and "initial", row by row, if a matrix does
  * not begin with random values. Free json with gnomon_free. */
 gnomon_status gnomon_encoding_parameters(const gnomon_encoding* encoding, char** json);
+/* Fills parameter `index` of the encoding with the values that `gnomon check` and `gnomon plot`
+ * use: random, the same on every machine, or those with which training begins. values: float32
+ * [rows, columns]. */
+gnomon_status gnomon_encoding_random_parameter(const gnomon_encoding* encoding, int64_t index,
+                                               const gnomon_tensor* values);
+/* Fills out, float32 [N], with normal random numbers of the same generator. */
+gnomon_status gnomon_normal(uint64_t seed, const gnomon_tensor* out);
 void gnomon_encoding_destroy(gnomon_encoding* encoding);
 
 /* Makes the frequencies of a rotary encoding for a declared context length; 0: the length in
@@ -362,6 +391,8 @@ gnomon_status gnomon_model_from_config_assuming(const char* json, gnomon_pairing
 /* Writes the model as JSON, as `gnomon inspect --json` prints it. Free json with
  * gnomon_free. */
 gnomon_status gnomon_model_to_json(const gnomon_model* model, char** json);
+/* The same at a declared length in tokens, as `gnomon inspect --length` prints it. */
+gnomon_status gnomon_model_to_json_at(const gnomon_model* model, int64_t length, char** json);
 void gnomon_model_destroy(gnomon_model* model);
 
 /* Lists the trained matrices of the positions and the attention of a layer, in the order of

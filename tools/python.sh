@@ -3,6 +3,7 @@
 #
 #   tools/python.sh tools            the environment that builds the extension module
 #   tools/python.sh cuda             the environment with cuobjdump, for tools/cuda_kernels.py
+#   tools/python.sh wasm             the environment with the compiler for WebAssembly, for tools/wasm.sh
 #   tools/python.sh wheel [FOLDER]   the wheel, from the objects of a build folder (build/release), installed
 #                                    into an environment with NumPy, pytest and hypothesis
 #   tools/python.sh core             with that wheel, runs the tests that require NumPy only
@@ -63,7 +64,7 @@ install_wheel() {
 }
 
 case ${1-} in
-  tools | cuda)
+  tools | cuda | wasm)
     environment "$1"
     ;;
   wheel)

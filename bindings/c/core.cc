@@ -31,7 +31,7 @@ namespace {
 
 thread_local std::string message;
 
-constexpr std::ptrdiff_t most_axes = 1024;  // limit for axes of positions
+constexpr std::int64_t most_axes = 1024;  // limit for axes of positions
 
 Direction direction_of(int32_t direction) { return static_cast<Direction>(direction); }
 
@@ -162,8 +162,12 @@ gnomon_status gnomon_frequencies_get(const gnomon_frequencies* frequencies,
     if (to.extent(0) != std::ssize(from))
       gnomon::refuse("c", "inv_freq must have " + std::to_string(from.size()) + " elements",
                      std::int64_t{to.extent(0)});
-    for (std::size_t i = 0; i < from.size(); ++i) to(static_cast<std::ptrdiff_t>(i)) = from[i];
+    for (std::size_t i = 0; i < from.size(); ++i) to(static_cast<std::int64_t>(i)) = from[i];
   });
+}
+
+int64_t gnomon_frequencies_count(const gnomon_frequencies* frequencies) {
+  return frequencies ? std::ssize(frequencies->frequencies.inv_freq) : 0;
 }
 
 void gnomon_frequencies_destroy(gnomon_frequencies* frequencies) { delete frequencies; }

@@ -4,6 +4,7 @@
 #include <vector>
 
 #include "bindings/c/handles.h"
+#include "gnomon/attention/weights.h"
 #include "gnomon/bias/alibi.h"
 #include "src/core/tensor.h"
 
@@ -118,6 +119,10 @@ gnomon_status gnomon_layer_plan_set_strip(gnomon_layer_plan* plan, const gnomon_
   });
 }
 
+gnomon_status gnomon_layer_plan_rotate_in_prepare(gnomon_layer_plan* plan) {
+  return guarded([&] { gnomon::rotate_in_prepare(plan_of(plan)); });
+}
+
 gnomon_status gnomon_layer_plan_set_dense(gnomon_layer_plan* plan, const gnomon_tensor* bias) {
   return guarded([&] {
     plan_of(plan).bias = gnomon::DenseBias{
@@ -146,7 +151,7 @@ gnomon_status gnomon_alibi_slopes(int64_t heads, int64_t first_head, const gnomo
     const auto slopes = gnomon::slopes(
         {.heads = heads, .head_offset = first_head, .local_heads = to.extent(0)});
     for (std::size_t h = 0; h < slopes.size(); ++h)
-      to(static_cast<std::ptrdiff_t>(h)) = slopes[h];
+      to(static_cast<std::int64_t>(h)) = slopes[h];
   });
 }
 
@@ -181,6 +186,18 @@ gnomon_status gnomon_attention(const gnomon_attention_input* input,
     const gnomon::Tensor to = tensor("out", out);
     gnomon::attention(gnomon::c::input_of(input), layer, to, tensor_if(lse));
     gnomon::finish(layer, to);
+  });
+}
+
+gnomon_status gnomon_attention_weights(const gnomon_attention_input* input,
+                                       const gnomon_layer_plan* plan,
+                                       const gnomon_tensor* weights,
+                                       const gnomon_tensor* scores) {
+  return guarded([&] {
+    gnomon::AttentionInput from{.q = tensor("q", given("input", input).q),
+                                .k = tensor("k", input->k),
+                                .terms = {.gates = tensor_if(input->gates)}};
+    gnomon::attention_weights(from, plan_of(plan), tensor_if(weights), tensor_if(scores));
   });
 }
 

@@ -15,8 +15,10 @@
 #include "gnomon/model/layer.h"
 #include "gnomon/verdicts/verdicts.h"
 #include "src/core/json_value.h"
+#include "src/core/normal.h"
 #include "src/core/tensor.h"
 #include "src/model/encodings/lowering.h"
+#include "src/model/encodings/random_parameters.h"
 
 struct gnomon_encoding {
   gnomon::model::Encoding encoding;
@@ -52,6 +54,28 @@ std::string json_of(const std::vector<model::Parameter>& parameters) {
                    {"initial_deviation", one.initial_deviation},
                    {"initial_mean", one.initial_mean}});
     if (!one.initial.empty()) all.back()["initial"] = one.initial;
+  }
+  return all.dump();
+}
+
+std::string json_of_encodings() {
+  auto all = gnomon::internal::OrderedJson::array();
+  for (const model::EncodingInfo& one : model::encodings()) {
+    auto places = gnomon::internal::OrderedJson::array();
+    for (unsigned place = 1; place <= static_cast<unsigned>(model::Place::weights); place *= 2)
+      if (model::includes(one.enters, model::Place{place}))
+        places.push_back(model::name(model::Place{place}));
+    const model::Encoding usual = one.usual({.width = 128, .heads = 2, .length = 16});
+    all.push_back({{"name", one.name},
+                   {"title", one.title},
+                   {"places", places},
+                   {"summary", one.summary},
+                   {"formula", one.formula},
+                   {"source", one.source},
+                   {"users", one.users},
+                   {"page", one.page},
+                   {"causal", model::properties(usual).causal},
+                   {"contents", model::depends_on_contents(usual)}});
   }
   return all.dump();
 }
@@ -97,6 +121,10 @@ void own_positions(LayerPlan& plan) {
 }  // namespace
 }  // namespace gnomon::c
 
+gnomon_status gnomon_encodings(char** json) {
+  return guarded([&] { gnomon::c::give(gnomon::c::json_of_encodings(), json); });
+}
+
 gnomon_status gnomon_encoding_from_json(const char* json, gnomon_encoding** out) {
   return guarded([&] {
     given("json", json);
@@ -128,6 +156,35 @@ gnomon_status gnomon_encoding_parameters(const gnomon_encoding* encoding, char**
     gnomon::c::give(
         gnomon::c::json_of(gnomon::model::parameters(given("encoding", encoding).encoding)),
         json);
+  });
+}
+
+gnomon_status gnomon_encoding_random_parameter(const gnomon_encoding* encoding, int64_t index,
+                                               const gnomon_tensor* values) {
+  return guarded([&] {
+    const auto parameters = gnomon::model::parameters(given("encoding", encoding).encoding);
+    if (index < 0 || index >= std::ssize(parameters))
+      gnomon::refuse("c",
+                     "index must be of one of " + std::to_string(parameters.size()) +
+                         " parameters",
+                     index);
+    const auto& one = parameters[static_cast<std::size_t>(index)];
+    const auto to = gnomon::internal::write<float, 2>({"c", "values"}, tensor("values", values));
+    gnomon::internal::check_shape("c", "values", to.extents(), {one.rows, one.columns});
+    // The first parameter has the seed 1.
+    const auto from =
+        gnomon::model::internal::random_values(one, static_cast<unsigned>(index) + 1);
+    for (int64_t i = 0, at = 0; i < one.rows; ++i)
+      for (int64_t j = 0; j < one.columns; ++j, ++at)
+        to(i, j) = from[static_cast<std::size_t>(at)];
+  });
+}
+
+gnomon_status gnomon_normal(uint64_t seed, const gnomon_tensor* out) {
+  return guarded([&] {
+    const auto to = gnomon::internal::write<float, 1>({"c", "out"}, tensor("out", out));
+    gnomon::internal::Normal normal(seed);
+    for (int64_t i = 0; i < to.extent(0); ++i) to(i) = static_cast<float>(normal());
   });
 }
 
@@ -228,6 +285,12 @@ gnomon_status gnomon_model_from_config_assuming(const char* json, gnomon_pairing
 gnomon_status gnomon_model_to_json(const gnomon_model* model, char** json) {
   return guarded(
       [&] { gnomon::c::give(gnomon::model::to_json(given("model", model).model), json); });
+}
+
+gnomon_status gnomon_model_to_json_at(const gnomon_model* model, int64_t length, char** json) {
+  return guarded([&] {
+    gnomon::c::give(gnomon::model::to_json(given("model", model).model, length), json);
+  });
 }
 
 void gnomon_model_destroy(gnomon_model* model) { delete model; }

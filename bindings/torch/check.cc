@@ -68,7 +68,7 @@ void check_rows(const char* name, const Positions& positions, std::int64_t batch
         attend,
         std::string("options.") + name + " must be [" + std::to_string(batch) + " or 1, " +
             std::to_string(tokens) + "]",
-        gnomon::shape_text(std::array<std::ptrdiff_t, 2>{positions.batch, positions.tokens}));
+        gnomon::shape_text(std::array<std::int64_t, 2>{positions.batch, positions.tokens}));
 }
 
 // Whether the encoding has T5 buckets for causal attention.

@@ -119,7 +119,7 @@ at::Tensor PositionEncodingImpl::embed(const at::Tensor& x, const Positions& pos
         "embed",
         "positions must be [" + std::to_string(x.size(0)) + " or 1, " +
             std::to_string(x.size(1)) + "]",
-        gnomon::shape_text(std::array<std::ptrdiff_t, 2>{positions.batch, positions.tokens}));
+        gnomon::shape_text(std::array<std::int64_t, 2>{positions.batch, positions.tokens}));
   return embed_window(x, {.queries = x.size(1),
                           .keys = x.size(1),
                           .batch = model::BatchPositions{positions, positions}});

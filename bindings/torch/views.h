@@ -19,7 +19,7 @@ template <typename T, std::size_t Rank>
 View<T, Rank> view(const at::Tensor& tensor) {
   if (tensor.dim() != static_cast<std::int64_t>(Rank))
     refuse("torch", "tensor must have " + std::to_string(Rank) + " dimensions", tensor.dim());
-  std::array<std::ptrdiff_t, Rank> extents, strides;
+  std::array<std::int64_t, Rank> extents, strides;
   for (std::size_t axis = 0; axis < Rank; ++axis) {
     extents[axis] = tensor.size(static_cast<std::int64_t>(axis));
     strides[axis] = tensor.stride(static_cast<std::int64_t>(axis));

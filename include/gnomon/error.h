@@ -10,6 +10,7 @@
 #pragma once
 
 #include <array>
+#include <concepts>
 #include <cstdint>
 #include <span>
 #include <stdexcept>
@@ -38,17 +39,16 @@ class FormatError : public std::runtime_error {
                          std::string_view got);
 [[noreturn]] void refuse(std::string_view operation, std::string_view rule, std::int64_t got);
 [[noreturn]] void refuse(std::string_view operation, std::string_view rule, double got);
-[[noreturn]] inline void refuse(std::string_view operation, std::string_view rule, int got) {
+[[noreturn]] void refuse(std::string_view operation, std::string_view rule,
+                         std::signed_integral auto got) {
   refuse(operation, rule, std::int64_t{got});
 }
 
 // Returns a shape as it appears in messages: "[2, 3]".
 std::string shape_text(std::span<const std::int64_t> extents);
 template <std::size_t Rank>
-std::string shape_text(const std::array<std::ptrdiff_t, Rank>& extents) {
-  std::array<std::int64_t, Rank> wide{};
-  for (std::size_t axis = 0; axis < Rank; ++axis) wide[axis] = extents[axis];
-  return shape_text(std::span<const std::int64_t>(wide));
+std::string shape_text(const std::array<std::int64_t, Rank>& extents) {
+  return shape_text(std::span<const std::int64_t>(extents));
 }
 
 }  // namespace gnomon

@@ -14,9 +14,10 @@ enum class Isa {
   avx2,    // with FMA and F16C
   avx512,  // F, BW, CD, DQ, VL
   neon,
+  wasm,  // SIMD of WebAssembly, without FMA
 };
 
-// Returns "portable", "sse4", "avx2", "avx512" or "neon".
+// Returns "portable", "sse4", "avx2", "avx512", "neon" or "wasm".
 std::string_view name(Isa isa) noexcept;
 
 // Returns the instruction sets that this build contains and this machine can run, from slowest

@@ -120,9 +120,8 @@ struct Tensor : ConstTensor {
   Tensor(const View<T, Rank>& view) noexcept : ConstTensor(view) {}  // NOLINT: a conversion
 };
 
-// The layout of DLTensor in the 64-bit ABI of DLPack.
-static_assert(std::is_same_v<std::ptrdiff_t, std::int64_t>, "a 64-bit platform");
-static_assert(std::is_standard_layout_v<Tensor> && sizeof(Tensor) == 48);
+// The layout of DLTensor. Its three pointers have 64 bits, or 32 in WebAssembly.
+static_assert(std::is_standard_layout_v<Tensor> && sizeof(Tensor) == (sizeof(void*) == 8 ? 48 : 40));
 
 // Returns the tensor as a View of its type and rank. The caller must have checked `holds<T>()`
 // and the rank.

@@ -12,7 +12,7 @@ template <typename T, std::size_t Rank>
 class View {
  public:
   using Element = T;
-  using Index = std::ptrdiff_t;
+  using Index = std::int64_t;
   using Extents = std::array<Index, Rank>;
 
   // Empty: no data, every extent zero.

@@ -34,7 +34,7 @@ void check(const OrderContent& c, const LayerPlan& p, int64_t tokens) {
     refuse("invariance", "shared must be from 0 to 1", c.shared);
   internal::checked_product("invariance", "tokens x heads x head_dim",
                             {c.tokens, c.heads, c.head_dim});
-  const std::array<std::ptrdiff_t, 2> wanted{tokens, width_of(c)};
+  const std::array<std::int64_t, 2> wanted{tokens, width_of(c)};
   if (p.table && (p.table->view().extents() != wanted ||
                   p.table->values.size() != static_cast<std::size_t>(tokens * width_of(c))))
     refuse("invariance", "the table must be " + shape_text(wanted),
@@ -102,7 +102,7 @@ Numbers scores(const OrderContent& c, const LayerPlan& p, const Tokens& tokens,
     normalise(met, {}, met);
   }
   const double scale = scale_of(c, p);
-  const std::array<std::ptrdiff_t, 3> whole{c.heads, c.tokens, all};
+  const std::array<std::int64_t, 3> whole{c.heads, c.tokens, all};
   Numbers products(
       internal::checked_size("invariance", "heads x queries x keys", {c.heads, c.tokens, all}),
       0.0);
@@ -247,11 +247,11 @@ std::vector<float> causal(const OrderContent& c, const LayerPlan& p, const Token
   std::vector<float> q = with_table<float>(part(tokens.queries), p.table);
   const std::vector<float> k = with_table<float>(part(tokens.keys), p.table);
   const std::vector<float> v = with_table<float>(part(tokens.values), p.table);
-  const std::array<std::ptrdiff_t, 4> own{1, count, c.heads, c.head_dim};
+  const std::array<std::int64_t, 4> own{1, count, c.heads, c.head_dim};
   const View<float, 4> queries(q.data(), own);
   keys.insert(keys.end(), k.begin(), k.end());
   values.insert(values.end(), v.begin(), v.end());
-  const std::array<std::ptrdiff_t, 4> all{1, first + count, c.heads, c.head_dim};
+  const std::array<std::int64_t, 4> all{1, first + count, c.heads, c.head_dim};
   // The cache stores keys before rotation.
   std::vector<float> met = keys, out(q.size());
   const View<float, 4> met_keys(met.data(), all);

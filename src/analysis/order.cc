@@ -60,7 +60,7 @@ std::vector<float> contents(const OrderContent& content) {
   std::vector<float> numbers;
   for (const int64_t word : words) {
     const auto row = all.begin() + static_cast<std::ptrdiff_t>(width) * word;
-    numbers.insert(numbers.end(), row, row + static_cast<std::ptrdiff_t>(width));
+    numbers.insert(numbers.end(), row, row + static_cast<std::int64_t>(width));
   }
   return numbers;
 }
@@ -74,7 +74,7 @@ void add(const LayerPlan& plan, std::vector<float>& x) {
 std::vector<float> last_output(const OrderContent& content, const LayerPlan& plan,
                                std::vector<float> x, TermArrays terms) {
   add(plan, x);
-  const std::array<std::ptrdiff_t, 4> shape{1, content.tokens, content.heads, content.head_dim};
+  const std::array<std::int64_t, 4> shape{1, content.tokens, content.heads, content.head_dim};
   std::vector<float> q = x, k = x, out(x.size());
   const View<float, 4> queries(q.data(), shape), keys(k.data(), shape);
   rotate_all(plan, queries, keys);
@@ -86,7 +86,7 @@ std::vector<float> last_output(const OrderContent& content, const LayerPlan& pla
                             {.visibility = causal_only(plan) ? Visibility::causal
                                                              : Visibility::bidirectional}),
             View<float, 4>(out.data(), shape));
-  const auto row = static_cast<std::ptrdiff_t>(content.heads * content.head_dim);
+  const auto row = static_cast<std::int64_t>(content.heads * content.head_dim);
   return {out.end() - row, out.end()};
 }
 
@@ -124,8 +124,8 @@ void fill_weights_of_units(const OrderContent& content, const LayerPlan& plan,
                            Visibility visibility, View<const float, 3> queries,
                            View<const float, 3> keys, View<double, 3> out) {
   const int64_t tokens = content.tokens, heads = content.heads, size = content.head_dim;
-  const std::array<std::ptrdiff_t, 4> shape{1, tokens, heads, size};
-  const std::array<std::ptrdiff_t, 4> of_units{1, tokens, heads, tokens};
+  const std::array<std::int64_t, 4> shape{1, tokens, heads, size};
+  const std::array<std::int64_t, 4> of_units{1, tokens, heads, tokens};
   std::vector<float> units(
       internal::checked_size("order", "tokens x heads x tokens", {tokens, heads, tokens}));
   std::vector<float> weights(units.size());
@@ -176,7 +176,7 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
   const View<double, 3> of_queries(projected.data(), out.extents());
   if (!plan.relative.projected.empty()) {
     const std::vector<double> r = relative_queries(terms_of(content, plan));
-    const std::array<std::ptrdiff_t, 3> shape{tokens, content.heads,
+    const std::array<std::int64_t, 3> shape{tokens, content.heads,
                                               plan.relative.projected[0].head_dim};
     projected_scores(plan.relative, offset,
                      View<const double, 3>(r.data(), shape).slice(0, offset, count),
@@ -205,7 +205,7 @@ void attention_weights(const OrderContent& content, const LayerPlan& plan,
   check(content, plan);
   if (visibility != Visibility::causal && visibility != Visibility::bidirectional)
     refuse("order", "visibility must be causal or bidirectional", static_cast<int>(visibility));
-  const std::array<std::ptrdiff_t, 3> wanted{content.heads, content.tokens, content.tokens};
+  const std::array<std::int64_t, 3> wanted{content.heads, content.tokens, content.tokens};
   if (out.extents() != wanted)
     refuse("order", "out must be " + shape_text(wanted), shape_text(out.extents()));
   const std::vector<float> x = contents(content);
@@ -215,7 +215,7 @@ void attention_weights(const OrderContent& content, const LayerPlan& plan,
 void last_attention_weights(const OrderContent& content, const LayerPlan& plan,
                             View<double, 2> out) {
   check(content, plan);
-  const std::array<std::ptrdiff_t, 2> wanted{content.heads, content.tokens};
+  const std::array<std::int64_t, 2> wanted{content.heads, content.tokens};
   if (out.extents() != wanted)
     refuse("order", "out must be " + shape_text(wanted), shape_text(out.extents()));
   const View<double, 3> one_query(out.data(), {out.extent(0), 1, out.extent(1)},

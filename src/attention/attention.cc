@@ -48,7 +48,7 @@ void check_places_of(std::string_view name, const Tensor& written) {
 
 template <typename T, std::size_t Rank>
 void check_shape(std::string_view name, View<T, Rank> tensor,
-                 const std::array<std::ptrdiff_t, Rank>& wanted) {
+                 const std::array<std::int64_t, Rank>& wanted) {
   for (std::size_t axis = 0; axis < Rank; ++axis)
     if (tensor.extent(axis) != wanted[axis])
       refuse("attention",

@@ -105,7 +105,7 @@ void GatedProductsBackward(const internal::TypedProblem<A>& problem, const Tile&
 // gradient of the sums of gates, times `factor`, to gate_sums, whose rows are `step` apart.
 template <typename A>
 void TakeKeySums(const AttentionProblem& problem, const Tile& tile, A factor,
-                 const ChannelScratch<A>& at, A* key_sums, A* gate_sums, std::ptrdiff_t step);
+                 const ChannelScratch<A>& at, A* key_sums, A* gate_sums, std::int64_t step);
 
 // Adds factor q q_grad to gate_sums [stride]. An element without a gradient adds nothing.
 template <typename A>
@@ -115,7 +115,7 @@ void TakeQuerySums(std::int64_t size, A factor, const A* q, const A* q_grad, A* 
 // sequence.
 template <typename A>
 void StoreGateGradient(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t head,
-                       const A* gate_sums, std::ptrdiff_t step);
+                       const A* gate_sums, std::int64_t step);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

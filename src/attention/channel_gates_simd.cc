@@ -48,7 +48,7 @@ void LoadGates(const AttentionProblem& problem, std::int64_t b, std::int64_t row
     return;
   }
   const float* HWY_RESTRICT from = &problem.channel_gates(b, row, head, 0);
-  const std::ptrdiff_t step = problem.channel_gates.stride(3);
+  const std::int64_t step = problem.channel_gates.stride(3);
   if (step == 1)
     for (std::int64_t n = 0; n < size; ++n)
       to[n] = static_cast<A>(log2_of_e) * static_cast<A>(from[n]);
@@ -351,7 +351,7 @@ void GatedProductsBackward(const internal::TypedProblem<A>& problem, const Tile&
 
 template <typename A>
 void TakeKeySums(const AttentionProblem& problem, const Tile& tile, A factor,
-                 const ChannelScratch<A>& at, A* key_sums, A* gate_sums, std::ptrdiff_t step) {
+                 const ChannelScratch<A>& at, A* key_sums, A* gate_sums, std::int64_t step) {
   const std::int64_t size = problem.size, stride = row_stride(size);
   for (std::int64_t j = 0; j < tile.keys; ++j)
     ForRow<A>(size, [&](auto tag, std::int64_t i) HWY_ATTR {
@@ -387,7 +387,7 @@ void TakeQuerySums(std::int64_t size, A factor, const A* q, const A* q_grad, A* 
 
 template <typename A>
 void StoreGateGradient(const BackwardProblem<A>& problem, std::int64_t b, std::int64_t head,
-                       const A* gate_sums, std::ptrdiff_t step) {
+                       const A* gate_sums, std::int64_t step) {
   const std::int32_t* sequences = internal::sequences(problem.position.keys, b);
   std::int32_t own = Positions::padding;
   for (std::int64_t n = 0; n < problem.size; ++n) {
@@ -416,10 +416,10 @@ void StoreGateGradient(const BackwardProblem<A>& problem, std::int64_t b, std::i
                                       const SeenColumns&, const Columns&, std::int64_t,        \
                                       const A*, const A*, const ChannelScratch<A>&, A*);       \
   template void TakeKeySums(const AttentionProblem&, const Tile&, A, const ChannelScratch<A>&, \
-                            A*, A*, std::ptrdiff_t);                                           \
+                            A*, A*, std::int64_t);                                           \
   template void TakeQuerySums(std::int64_t, A, const A*, const A*, A*);                        \
   template void StoreGateGradient(const BackwardProblem<A>&, std::int64_t, std::int64_t,       \
-                                  const A*, std::ptrdiff_t);
+                                  const A*, std::int64_t);
 GNOMON_CHANNEL_GATES(float)
 GNOMON_CHANNEL_GATES(double)
 #undef GNOMON_CHANNEL_GATES

@@ -169,7 +169,7 @@ void check_places(const AttentionProblem& problem) {
 }
 
 void check_dense(const AttentionProblem& problem, const DenseBias& dense) {
-  const std::array<std::ptrdiff_t, 4> wanted = {problem.batch, problem.heads, problem.queries,
+  const std::array<std::int64_t, 4> wanted = {problem.batch, problem.heads, problem.queries,
                                                 problem.keys};
   for (std::size_t axis = 0; axis < 4; ++axis)
     if (dense.values.extent(axis) != wanted[axis])
@@ -261,7 +261,7 @@ void check_ids_of_distances(const AttentionProblem& problem) {
 
 template <std::size_t Rank>
 void check_term(std::string_view name, View<const float, Rank> term,
-                const std::array<std::ptrdiff_t, Rank>& wanted) {
+                const std::array<std::int64_t, Rank>& wanted) {
   if (term.extents() != wanted)
     refuse(operation, std::string(name) + " must be " + gnomon::shape_text(wanted),
            gnomon::shape_text(term.extents()));

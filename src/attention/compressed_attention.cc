@@ -31,7 +31,7 @@ template <typename T>
 struct Rows {
   std::vector<T> values;
   View<T, 4> view;
-  explicit Rows(const std::array<std::ptrdiff_t, 4>& shape)
+  explicit Rows(const std::array<std::int64_t, 4>& shape)
       : values(internal::checked_size(compressed_operation, "the elements of a result",
                                       {shape[0], shape[1], shape[2], shape[3]})),
         view(values.data(), shape) {}
@@ -172,7 +172,7 @@ void attend(const CompressedInput& input, const AttentionPlan& plan,
   check_plan(plan);
   const CompressedCall<T> call(input);
   const auto out = internal::write<T, 4>(compressed_argument("out"), out_tensor);
-  const std::array<std::ptrdiff_t, 3> rows{out.extent(0), out.extent(2), out.extent(1)};
+  const std::array<std::int64_t, 3> rows{out.extent(0), out.extent(2), out.extent(1)};
   std::vector<A> own(lse_tensor.has_data() ? 0 : to_size(rows[0] * rows[1] * rows[2]));
   const View<A, 3> lse = lse_tensor.has_data()
                              ? internal::write<A, 3>(compressed_argument("lse"), lse_tensor)
@@ -313,7 +313,7 @@ void merge_attention(const Tensor& out, const Tensor& lse, const ConstTensor& ot
     if (from.extents() != to.extents())
       refuse(compressed_operation, "other must be " + shape_text(to.extents()),
              shape_text(from.extents()));
-    const std::array<std::ptrdiff_t, 3> rows{to.extent(0), to.extent(2), to.extent(1)};
+    const std::array<std::int64_t, 3> rows{to.extent(0), to.extent(2), to.extent(1)};
     for (const auto& [name, extents] :
          {std::pair("lse", to_lse.extents()), {"other_lse", from_lse.extents()}})
       if (extents != rows)

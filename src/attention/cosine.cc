@@ -30,7 +30,7 @@ void check(View<T, 4> x, std::span<const double> scales, const char* name, View<
 }
 
 template <typename T>
-void load(const T* from, std::ptrdiff_t stride, int64_t size, double* to) {
+void load(const T* from, std::int64_t stride, int64_t size, double* to) {
   for (int64_t d = 0; d < size; ++d)
     if constexpr (std::is_same_v<T, double>)
       to[d] = from[d * stride];
@@ -38,7 +38,7 @@ void load(const T* from, std::ptrdiff_t stride, int64_t size, double* to) {
       to[d] = static_cast<double>(static_cast<float>(from[d * stride]));
 }
 template <typename T>
-void store(const double* from, int64_t size, T* to, std::ptrdiff_t stride) {
+void store(const double* from, int64_t size, T* to, std::int64_t stride) {
   for (int64_t d = 0; d < size; ++d) to[d * stride] = static_cast<T>(from[d]);
 }
 

@@ -35,7 +35,7 @@ struct FloatRows {
   View<float, 4> own;
   View<const float, 4> view;
 
-  explicit FloatRows(const std::array<std::ptrdiff_t, 4>& shape)
+  explicit FloatRows(const std::array<std::int64_t, 4>& shape)
       : values(internal::checked_size(dape_operation, "the elements of a result",
                                       {shape[0], shape[1], shape[2], shape[3]})),
         own(values.data(), shape),
@@ -74,7 +74,7 @@ template <typename T>
 class FloatResult {
  public:
   FloatResult(std::string_view name, const Tensor& tensor,
-              const std::array<std::ptrdiff_t, 4>& shape)
+              const std::array<std::int64_t, 4>& shape)
       : to_(internal::write<T, 4>(dape_argument(name), tensor)) {
     if (to_.extents() != shape)
       refuse(dape_operation, std::string(name) + " must be " + shape_text(shape),
@@ -266,7 +266,7 @@ void attend_backward(const AttentionInput& input, const AttentionPlan& plan, con
                    gradient.network.second_bias},
                   problem);
   const auto &q = setting.q.view, &k = setting.k.view, &v = setting.v.view;
-  const std::array<std::ptrdiff_t, 4> of_out{problem.batch, problem.queries, problem.heads,
+  const std::array<std::int64_t, 4> of_out{problem.batch, problem.queries, problem.heads,
                                              problem.value_dim};
   const FloatRows out = FloatRows::of<T>("out", out_tensor),
                   out_grad = FloatRows::of<T>("out_grad", out_grad_tensor);

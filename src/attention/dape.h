@@ -112,7 +112,7 @@ class DapeCall {
   // Rows of floats, `stride` apart.
   struct Taps {
     const float* rows;
-    std::ptrdiff_t stride;
+    std::int64_t stride;
   };
 
   View<float, 4> matrix(const Numbers<float>& numbers, std::int64_t count,

@@ -19,7 +19,7 @@ int64_t network_size(const Dape& dape, int64_t heads) {
 }
 
 // to [columns][padded(rows)] = from [rows][columns], each row `stride` apart.
-void transpose(const float* from, int64_t rows, std::ptrdiff_t stride, float* to) {
+void transpose(const float* from, int64_t rows, std::int64_t stride, float* to) {
   const int64_t width = padded(rows);
   for (int64_t r = 0; r < rows; ++r)
     for (int64_t j = 0; j < dape_chunk; ++j) to[j * width + r] = from[r * stride + j];
@@ -126,7 +126,7 @@ void DapeCall::backward_piece(const Piece& piece, const Scratch& at, bool of_bia
   const int64_t heads = sizes_.heads, kernel = sizes_.kernel, wide = sizes_.input_columns();
   const int64_t x_width = padded(kernel * sizes_.inputs);
   const int64_t v_width = padded(kernel * sizes_.hidden);
-  const std::ptrdiff_t head_stride = block_ * columns_;
+  const std::int64_t head_stride = block_ * columns_;
   pack_columns(piece, at);
   for (int64_t row = 0; row < piece.count; row += dape_tile) {
     const int64_t rows = std::min(dape_tile, piece.count - row);
@@ -141,7 +141,7 @@ void DapeCall::backward_piece(const Piece& piece, const Scratch& at, bool of_bia
       }
       const bool* seen = at.seen + r * wide + 2 * sizes_.half();
       for (int64_t h = 0; h < heads; ++h) {
-        const std::ptrdiff_t to =
+        const std::int64_t to =
             (piece.b * heads + h) * head_stride + (row + r) * columns_ + piece.key;
         const float* of_scores = at.x_grad + h * dape_chunk;
         const float* of_biases = at.x_grad + (heads + h) * dape_chunk;

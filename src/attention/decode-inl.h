@@ -30,7 +30,7 @@ constexpr std::int64_t decode_rows = 4;
 // decode_rows), `stride` elements apart. size: a multiple of the vector length.
 void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
                         std::int64_t head, std::int64_t count, std::int64_t size,
-                        const float* q, std::ptrdiff_t stride, std::int64_t rows,
+                        const float* q, std::int64_t stride, std::int64_t rows,
                         float* scores);
 
 // Computes out [rows, values] += weights [rows, count] values [count, values]. weights:
@@ -38,7 +38,7 @@ void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
 void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
                      std::int64_t head, std::int64_t count, std::int64_t size,
                      const float* weights, Factors factors, std::int64_t rows, float* out,
-                     std::ptrdiff_t stride);
+                     std::int64_t stride);
 
 // Multiplies columns 0 to count of rows [decode_rows, tile_keys] by the scales of int8 heads. A
 // zero remains zero.
@@ -112,7 +112,7 @@ void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPla
   const std::int64_t group = problem.group(), heads = piece.heads;
   const std::int64_t rows = internal::in_fours(problem.queries * group);
   const std::int64_t computed = problem.queries * group == 1 ? 1 : rows;
-  const std::ptrdiff_t stride = row_stride(problem.size);
+  const std::int64_t stride = row_stride(problem.size);
   for (std::int64_t h = 0; h < heads; ++h) state_of(piece.first + h).Clear();
   const auto scores_of = [&](std::int64_t h) { return at.scores + h * rows * tile_keys; };
   for (std::int64_t key = range.begin / length * length; key < range.end; key += length) {

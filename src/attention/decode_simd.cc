@@ -50,9 +50,9 @@ HWY_INLINE void StoreSums([[maybe_unused]] D d, V a, V b, V c, V e, float* HWY_R
 // The keys are `step` elements apart. q: query_rows rows, `stride` elements apart. size: a
 // multiple of the vector length.
 template <int query_rows, typename E>
-HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::ptrdiff_t step,
+HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::int64_t step,
                              std::int64_t count, std::int64_t size, const float* HWY_RESTRICT q,
-                             std::ptrdiff_t stride, float* HWY_RESTRICT scores) {
+                             std::int64_t stride, float* HWY_RESTRICT scores) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   // Sixteen sums, or eight if there are half as many registers.
@@ -94,9 +94,9 @@ HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::ptrdiff_t step,
 
 // Computes out [query_rows, values] += weights [query_rows, count] values [count, values].
 template <int query_rows, Factors factors, typename E>
-HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::ptrdiff_t step, std::int64_t count,
+HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::int64_t step, std::int64_t count,
                           std::int64_t values, const float* HWY_RESTRICT weights,
-                          float* HWY_RESTRICT out, std::ptrdiff_t stride) {
+                          float* HWY_RESTRICT out, std::int64_t stride) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
   constexpr int wide = block_vectors == 4 || query_rows == 1 ? 4 : 2;
@@ -139,7 +139,7 @@ HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::ptrdiff_t step, std::
 template <typename Body>
 HWY_INLINE void WithElements(const Operand& from, std::int64_t b, std::int64_t row,
                              std::int64_t head, const Body& body) {
-  const std::ptrdiff_t at = OffsetOf(from, b, row, head);
+  const std::int64_t at = OffsetOf(from, b, row, head);
   if (from.scales.data()) return body(static_cast<const std::int8_t*>(from.data) + at);
   if (from.dtype == DType::f32) return body(static_cast<const float*>(from.data) + at);
   if (from.dtype == DType::f16) return body(static_cast<const Half*>(from.data) + at);
@@ -148,7 +148,7 @@ HWY_INLINE void WithElements(const Operand& from, std::int64_t b, std::int64_t r
 
 void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
                         std::int64_t head, std::int64_t count, std::int64_t size,
-                        const float* q, std::ptrdiff_t stride, std::int64_t rows,
+                        const float* q, std::int64_t stride, std::int64_t rows,
                         float* scores) {
   WithElements(keys, b, first, head, [&](const auto* from) HWY_ATTR {
     if (rows == 1)
@@ -162,7 +162,7 @@ void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
 void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
                      std::int64_t head, std::int64_t count, std::int64_t size,
                      const float* weights, Factors factors, std::int64_t rows, float* out,
-                     std::ptrdiff_t stride) {
+                     std::int64_t stride) {
   const auto add = [&](auto of, const auto* from) HWY_ATTR {
     constexpr Factors factor = decltype(of)::value;
     if (rows == 1)

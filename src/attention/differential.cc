@@ -29,7 +29,7 @@ void check(const DifferentialHeads& differential) {
 }
 
 template <typename A, typename B>
-void check_shapes(const A& one, const B& other, std::ptrdiff_t heads, std::ptrdiff_t size,
+void check_shapes(const A& one, const B& other, std::int64_t heads, std::int64_t size,
                   const char* rule) {
   if (one.extent(0) != other.extent(0) || one.extent(1) != other.extent(1) ||
       other.extent(2) != heads || other.extent(3) != size)
@@ -41,7 +41,7 @@ void check_shapes(const A& one, const B& other, std::ptrdiff_t heads, std::ptrdi
 // that pair.
 template <typename X, typename Body>
 void for_pairs(const X& x, Body body) {
-  const std::ptrdiff_t tokens = x.extent(1), pairs = x.extent(2) / 2;
+  const std::int64_t tokens = x.extent(1), pairs = x.extent(2) / 2;
   parallel_for(x.extent(0) * tokens, 16, [&](std::int64_t begin, std::int64_t end) {
     for (std::int64_t token = begin; token < end; ++token)
       for (std::ptrdiff_t h = 0; h < pairs; ++h) body(token / tokens, token % tokens, h);
@@ -50,9 +50,9 @@ void for_pairs(const X& x, Body body) {
 
 // u = o1 - lambda o2, and the factor of its norm.
 template <typename X>
-double difference(const X& x, std::ptrdiff_t b, std::ptrdiff_t t, std::ptrdiff_t h,
+double difference(const X& x, std::int64_t b, std::int64_t t, std::int64_t h,
                   const DifferentialHeads& differential, std::vector<double>& u) {
-  const std::ptrdiff_t pairs = x.extent(2) / 2, size = x.extent(3);
+  const std::int64_t pairs = x.extent(2) / 2, size = x.extent(3);
   double squares = 0;
   for (std::ptrdiff_t d = 0; d < size; ++d) {
     const double one =
@@ -74,11 +74,11 @@ void differential_values(const ConstTensor& v, const Tensor& out) {
   internal::by_type(argument("v"), v, [&]<typename T>(T) {
     const auto x = internal::read<T, 4>(argument("v"), v);
     const auto y = internal::write<T, 4>(argument("out"), out);
-    const std::ptrdiff_t heads = x.extent(2), size = x.extent(3);
+    const std::int64_t heads = x.extent(2), size = x.extent(3);
     if (heads % 2 != 0) refuse("differential", "key heads must be even", std::int64_t{heads});
     check_shapes(x, y, heads, 2 * size, "out must have the key heads of v, twice as wide");
-    for_pairs(y, [&](std::ptrdiff_t b, std::ptrdiff_t t, std::ptrdiff_t i) {
-      for (const std::ptrdiff_t j : {i, i + heads / 2})
+    for_pairs(y, [&](std::int64_t b, std::int64_t t, std::int64_t i) {
+      for (const std::int64_t j : {i, i + heads / 2})
         for (std::ptrdiff_t d = 0; d < size; ++d) {
           y(b, t, j, d) = x(b, t, i, d);
           y(b, t, j, size + d) = x(b, t, i + heads / 2, d);
@@ -97,7 +97,7 @@ void combine_heads(const ConstTensor& heads, const DifferentialHeads& differenti
       refuse("differential", "heads must be even", std::int64_t{x.extent(2)});
     check_shapes(x, y, x.extent(2) / 2, x.extent(3), "out must have half of the heads");
     const double scale = 1 - differential.lambda_init;
-    for_pairs(x, [&](std::ptrdiff_t b, std::ptrdiff_t t, std::ptrdiff_t h) {
+    for_pairs(x, [&](std::int64_t b, std::int64_t t, std::int64_t h) {
       std::vector<double> u(static_cast<std::size_t>(x.extent(3)));
       const double norm = difference(x, b, t, h, differential, u);
       for (std::ptrdiff_t d = 0; d < x.extent(3); ++d)
@@ -114,14 +114,14 @@ double combine_heads_backward(const ConstTensor& heads, const ConstTensor& out_g
     const auto x = internal::read<T, 4>(argument("heads"), heads);
     const auto dy = internal::read<T, 4>(argument("out_grad"), out_grad);
     const auto dx = internal::write<T, 4>(argument("heads_grad"), heads_grad);
-    const std::ptrdiff_t pairs = x.extent(2) / 2, size = x.extent(3);
+    const std::int64_t pairs = x.extent(2) / 2, size = x.extent(3);
     if (x.extent(2) % 2 != 0)
       refuse("differential", "heads must be even", std::int64_t{x.extent(2)});
     check_shapes(x, dy, pairs, size, "out_grad must have half of the heads");
     check_shapes(x, dx, x.extent(2), size, "heads_grad must have the shape of heads");
     const double scale = 1 - differential.lambda_init;
     std::vector<double> parts(static_cast<std::size_t>(x.extent(0) * x.extent(1) * pairs));
-    for_pairs(x, [&](std::ptrdiff_t b, std::ptrdiff_t t, std::ptrdiff_t h) {
+    for_pairs(x, [&](std::int64_t b, std::int64_t t, std::int64_t h) {
       std::vector<double> u(static_cast<std::size_t>(size));
       const double norm = difference(x, b, t, h, differential, u);
       double along = 0;  // sum of u times its gradient

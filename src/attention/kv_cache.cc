@@ -117,8 +117,8 @@ template <typename S>
 void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
                            std::span<const Positions> axes) const {
   const std::int64_t count = k.extent(1);
-  const std::array<std::ptrdiff_t, 4> of_k{shape_.batch, count, shape_.heads, shape_.head_dim};
-  const std::array<std::ptrdiff_t, 4> of_v{shape_.batch, count, shape_.heads, shape_.value_dim};
+  const std::array<std::int64_t, 4> of_k{shape_.batch, count, shape_.heads, shape_.head_dim};
+  const std::array<std::int64_t, 4> of_v{shape_.batch, count, shape_.heads, shape_.value_dim};
   if (k.extents() != of_k)
     refuse("kv_cache", "k must be " + shape_text(of_k), shape_text(k.extents()));
   if (v.extents() != of_v && (shape_.value_dim > 0 || v.data()))

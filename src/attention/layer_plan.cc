@@ -99,7 +99,7 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x) {
     if (heads < 1 || input.extent(2) % heads)
       refuse("layer", "heads must divide the width of x, " + std::to_string(input.extent(2)),
              heads);
-    const std::ptrdiff_t head_dim = input.extent(2) / heads;
+    const std::int64_t head_dim = input.extent(2) / heads;
     rotate(View<T, 4>(
                input.data(), {input.extent(0), input.extent(1), heads, head_dim},
                {input.stride(0), input.stride(1), head_dim * input.stride(2), input.stride(2)}),

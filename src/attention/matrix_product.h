@@ -12,11 +12,11 @@ namespace gnomon::internal {
 struct MatrixProduct {
   std::int64_t rows = 0, depth = 0, columns = 0;
   const float* a = nullptr;
-  std::ptrdiff_t a_stride = 0;
+  std::int64_t a_stride = 0;
   const float* b = nullptr;
-  std::ptrdiff_t b_row = 0;
+  std::int64_t b_row = 0;
   float* c = nullptr;
-  std::ptrdiff_t c_row = 0;
+  std::int64_t c_row = 0;
   bool finite = true;  // false: factors of 0 in a are skipped, because b may contain NaN
 };
 

@@ -51,13 +51,13 @@ template <typename A>
 struct Product {
   std::int64_t depth = 0;  // number of l
   const A* a = nullptr;
-  std::ptrdiff_t a_stride = 0;
+  std::int64_t a_stride = 0;
   const A* b = nullptr;  // element (l, j) is at l b_row + j
-  std::ptrdiff_t b_row = 0;
+  std::int64_t b_row = 0;
   A* c = nullptr;
-  std::ptrdiff_t c_row = 0;
+  std::int64_t c_row = 0;
   const A* const* given = nullptr;  // row i is at given[i] + given_at
-  std::ptrdiff_t given_at = 0;
+  std::int64_t given_at = 0;
   Factors factors = Factors::all;  // nonzero is slower, and only for Into::add
 };
 

@@ -14,7 +14,7 @@ namespace HWY_NAMESPACE {
 template <Left left, Into into, Factors factors, int rows, int vectors, typename A>
 HWY_INLINE void MultiplyBlock(const Product<A>& p) {
   const hn::ScalableTag<A> tag;
-  const std::ptrdiff_t lanes = static_cast<std::ptrdiff_t>(hn::Lanes(tag));
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
   hn::Vec<decltype(tag)> sum[rows][vectors];
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
@@ -63,7 +63,7 @@ HWY_INLINE void MultiplyVectors(const Product<A>& p, std::int64_t vectors) {
 
 template <Left left, Into into, typename A>
 HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vectors) {
-  const auto advance = [&](std::ptrdiff_t count) {
+  const auto advance = [&](std::int64_t count) {
     p.a += left == Left::by_row ? count * p.a_stride : count;
     p.c += count * p.c_row;
     if (into == Into::onto_given) p.given += count;

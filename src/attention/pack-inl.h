@@ -30,7 +30,7 @@ using internal::padded;
 using internal::Result;
 using internal::row_stride;
 
-inline std::ptrdiff_t OffsetOf(const Operand& from, std::int64_t b, std::int64_t row,
+inline std::int64_t OffsetOf(const Operand& from, std::int64_t b, std::int64_t row,
                                std::int64_t head) {
   return b * from.strides[0] + row * from.strides[1] + head * from.strides[2];
 }
@@ -110,7 +110,7 @@ constexpr std::int64_t rows_ahead = 16;
 // Prefetches row `row` of a head, if it exists.
 inline void PrefetchRow(const Operand& from, std::int64_t b, std::int64_t row,
                         std::int64_t head, std::int64_t size) {
-  const auto bytes = static_cast<std::ptrdiff_t>(from.bytes());
+  const auto bytes = static_cast<std::int64_t>(from.bytes());
   const char* begin =
       static_cast<const char*>(from.data) + OffsetOf(from, b, row, head) * bytes;
   const char* last = begin + size * bytes - 1;  // possibly in another cache line

@@ -13,7 +13,7 @@ namespace HWY_NAMESPACE {
 
 // Converts `size` elements to A.
 template <typename A>
-HWY_INLINE void Widen(const Operand& of, const void* from, std::ptrdiff_t at, A factor,
+HWY_INLINE void Widen(const Operand& of, const void* from, std::int64_t at, A factor,
                       std::int64_t size, A* HWY_RESTRICT to) {
   if constexpr (std::is_same_v<A, double>) {
     FromElements(static_cast<const double*>(from) + at, size, to);
@@ -54,7 +54,7 @@ HWY_NOINLINE void LoadOtherRow(const Operand& from, const Positions* positions, 
 template <typename A>
 void StoreRow(const Result& to, std::int64_t b, std::int64_t row, std::int64_t head,
               std::int64_t size, A factor, const A* HWY_RESTRICT from) {
-  const std::ptrdiff_t at = b * to.strides[0] + row * to.strides[1] + head * to.strides[2];
+  const std::int64_t at = b * to.strides[0] + row * to.strides[1] + head * to.strides[2];
   if constexpr (std::is_same_v<A, double>) {
     ToElements(from, factor, size, static_cast<double*>(to.data) + at);
   } else {
@@ -94,8 +94,8 @@ void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Direc
 // Transposes `from` [lanes rows, stride apart] to `to` [columns, lanes]: column c becomes the
 // vector at to + c step. Reads up to four columns past `columns`, because rows are padded.
 template <typename A>
-HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::ptrdiff_t stride,
-                               std::int64_t columns, A* HWY_RESTRICT to, std::ptrdiff_t step) {
+HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::int64_t stride,
+                               std::int64_t columns, A* HWY_RESTRICT to, std::int64_t step) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
 #if HWY_TARGET != HWY_SCALAR
   const hn::ScalableTag<A> tag;
@@ -164,7 +164,7 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
                  std::int64_t b, std::int64_t first, std::int64_t count, std::int64_t head,
                  std::int64_t size, A* HWY_RESTRICT scratch, const PackedRows<A>& to) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
-  const std::ptrdiff_t stride = row_stride(size);
+  const std::int64_t stride = row_stride(size);
   const std::int64_t loaded = to.polar ? to.polar : size;
   for (std::int64_t j = 0; j < padded(count); j += lanes) {
     A* HWY_RESTRICT rows = to.rows ? to.rows + j * stride : scratch;

@@ -21,7 +21,7 @@ namespace gnomon::internal {
 // An input [batch, rows, heads, size] whose last axis is contiguous. Strides are in elements.
 struct Operand {
   const void* data = nullptr;
-  std::array<std::ptrdiff_t, 3> strides{};
+  std::array<std::int64_t, 3> strides{};
   DType dtype = {};
   View<const float, 3> scales = {};  // if it has data, elements are int8 with these factors
 
@@ -29,7 +29,7 @@ struct Operand {
 };
 struct Result {
   void* data = nullptr;
-  std::array<std::ptrdiff_t, 3> strides{};
+  std::array<std::int64_t, 3> strides{};
   DType dtype = {};
 };
 

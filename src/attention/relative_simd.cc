@@ -46,7 +46,7 @@ Columns InPanel(const Columns& seen, std::int64_t base) {
 // rows[i][j] += products[i][vector of (i, j)].
 template <typename A>
 void SpreadByRow(const Tile& tile, const SeenColumns& columns, const UsedVectors& met,
-                 const A* HWY_RESTRICT products, std::ptrdiff_t stride, A* HWY_RESTRICT rows) {
+                 const A* HWY_RESTRICT products, std::int64_t stride, A* HWY_RESTRICT rows) {
   const hn::ScalableTag<A> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   for (std::int64_t i = 0; i < tile.queries; ++i) {
@@ -111,7 +111,7 @@ void CollectAnyRow(const std::int32_t* HWY_RESTRICT of_column, const A* HWY_REST
 // other rows of the tile.
 template <typename A>
 void CollectByRow(const Tile& tile, const SeenColumns& columns, const UsedVectors& met,
-                  const A* HWY_RESTRICT rows, A* HWY_RESTRICT sums, std::ptrdiff_t stride) {
+                  const A* HWY_RESTRICT rows, A* HWY_RESTRICT sums, std::int64_t stride) {
   const hn::ScalableTag<A> d;
   const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
   std::fill_n(sums, tile.queries * stride, A(0));
@@ -193,7 +193,7 @@ void ForPanels(const Tile& tile, const Body& body) {
 // rows of the table's size. Products with vectors of the margins are 0, for any row.
 template <typename A>
 void MultiplyByVectors(const RelativeTable<A>& table, const Tile& tile, const UsedVectors& met,
-                       const Columns& seen, const A* a, std::ptrdiff_t stride,
+                       const Columns& seen, const A* a, std::int64_t stride,
                        const RelativeScratch<A>& scratch) {
   Product<A> product;
   product.a = a, product.a_stride = row_stride(table.size());
@@ -217,7 +217,7 @@ void AddQueryTerms(const TypedProblem<A>& problem, const std::vector<RelativeTab
     const UsedVectors met = FindVectors(problem, table, tile, scratch);
     const Columns seen = OutsideMargins(table, met);
     if (seen.begin == seen.end) continue;
-    const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
+    const std::int64_t stride = MostVectors(problem, table, tile_keys);
     MultiplyByVectors(table, tile, met, seen, a, stride, scratch);
     SpreadByRow(tile, columns, met, scratch.product, stride, scratch.rows);
   }
@@ -250,7 +250,7 @@ std::optional<bool> ProjectTerms(const TypedProblem<A>& problem, const Tile& til
   const Columns seen = OutsideMargins(table, met);
   if (seen.begin == seen.end) return false;
   if (met.way != UsedVectors::Step::run) return std::nullopt;
-  const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
+  const std::int64_t stride = MostVectors(problem, table, tile_keys);
   MultiplyByVectors(table, tile, met, seen, r, stride, scratch);
   for (std::int64_t i = 0; i < tile.queries; ++i)
     given[i] = scratch.product + i * stride + met.of_query(i)[0];
@@ -309,7 +309,7 @@ void AddWeightedVectors(const TypedProblem<A>& problem, const Tile& tile,
                         const RelativeScratch<A>& scratch, A* out) {
   for (const RelativeTable<A>& table : problem.relative.values) {
     const UsedVectors met = FindVectors(problem, table, tile, scratch);
-    const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
+    const std::int64_t stride = MostVectors(problem, table, tile_keys);
     CollectByRow(tile, columns, met, weights, scratch.product, stride);
     Product<A> product;
     product.a = scratch.product, product.a_stride = stride;
@@ -330,8 +330,8 @@ void RowTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
   const Columns seen = OutsideMargins(table, met);
   if (seen.begin == seen.end) return;
   const std::int64_t first = met.begin + seen.begin, count = seen.end - seen.begin;
-  const std::ptrdiff_t stride = MostVectors(problem, table, tile_keys);
-  const std::ptrdiff_t row = row_stride(table.size());
+  const std::int64_t stride = MostVectors(problem, table, tile_keys);
+  const std::int64_t row = row_stride(table.size());
   CollectByRow(tile, columns, met, grad, scratch.product, stride);
   Product<A> product;
   product.a = scratch.product + seen.begin, product.a_stride = stride;
@@ -354,7 +354,7 @@ void KeyTermsBackward(const TypedProblem<A>& problem, const RelativeTable<A>& ta
                       const Tile& tile, const SeenColumns& columns, const A* grad,
                       const RelativeScratch<A>& scratch, const A* keys, Factors factors,
                       A* key_sums, A* vector_sums) {
-  const std::ptrdiff_t row = row_stride(table.size());
+  const std::int64_t row = row_stride(table.size());
   ForPanels<A>(tile, [&](const Tile& part, std::int64_t base) {
     const UsedVectors met = FindVectors(problem, table, part, scratch);
     CollectByKey(part, columns, met, grad, base, scratch.product);

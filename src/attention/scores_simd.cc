@@ -60,7 +60,7 @@ void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t s
                     const A* panels, const A* const* given, A* scores) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   constexpr std::int64_t panel = Panel<A>();
-  const std::ptrdiff_t stride = row_stride(size);
+  const std::int64_t stride = row_stride(size);
   for (std::int64_t base = 0; base < tile.keys; base += panel, panels += panel * size)
     ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
       const std::int64_t begin = std::max(seen.begin, base);
@@ -90,7 +90,7 @@ template <typename A>
 void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
                      const A* weights, const A* b, Factors factors, A* out) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
-  const std::ptrdiff_t stride = row_stride(values);
+  const std::int64_t stride = row_stride(values);
   const std::int64_t width = padded(values);
   for (std::int64_t base = 0; base < width; base += Panel<A>())
     ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {

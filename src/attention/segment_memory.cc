@@ -69,8 +69,8 @@ template <typename T>
 Segment<T> SegmentMemory<T>::append(View<const T, 4> k, View<const T, 4> v,
                                     const RotaryTable* table) {
   const int64_t count = k.extent(1);
-  const std::array<std::ptrdiff_t, 4> of_k{shape_.batch, count, shape_.heads, shape_.head_dim};
-  const std::array<std::ptrdiff_t, 4> of_v{shape_.batch, count, shape_.heads, shape_.value_dim};
+  const std::array<std::int64_t, 4> of_k{shape_.batch, count, shape_.heads, shape_.head_dim};
+  const std::array<std::int64_t, 4> of_v{shape_.batch, count, shape_.heads, shape_.value_dim};
   if (k.extents() != of_k)
     refuse("segment_memory", "k must be " + shape_text(of_k), shape_text(k.extents()));
   if (v.extents() != of_v)

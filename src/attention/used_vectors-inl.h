@@ -22,7 +22,7 @@ struct UsedVectors {
   std::int64_t begin = 0, count = 0;
   Step way = Step::any;
   const std::int32_t* columns = nullptr;
-  std::ptrdiff_t step = 0;
+  std::int64_t step = 0;
 
   const std::int32_t* of_query(std::int64_t i) const { return columns + i * step; }
 };

@@ -52,7 +52,7 @@ void for_axes(const AxesBias& form, Ids query_ids, Ids key_ids, const Begin& beg
 
 template <typename A>
 void fill(const AxesBias& form, const PreparedAxes<A>& prepared, int64_t head, Ids query_ids,
-          Ids key_ids, A* to, std::ptrdiff_t stride) {
+          Ids key_ids, A* to, std::int64_t stride) {
   double sums[block];
   for_axes(
       form, query_ids, key_ids,
@@ -74,7 +74,7 @@ void fill(const AxesBias& form, const PreparedAxes<A>& prepared, int64_t head, I
 
 template <typename A>
 void add_gradient(const AxesBias& form, const PreparedAxes<A>&, int64_t, Ids query_ids,
-                  Ids key_ids, const A* grad, std::ptrdiff_t stride, double* sums) {
+                  Ids key_ids, const A* grad, std::int64_t stride, double* sums) {
   int64_t before[most_axes] = {};  // columns of the preceding axes
   for (std::size_t a = 1; a < form.axes.size(); ++a)
     before[a] = before[a - 1] + form.distances(a - 1);
@@ -96,9 +96,9 @@ void add_gradient(const AxesBias& form, const PreparedAxes<A>&, int64_t, Ids que
 
 #define GNOMON_INSTANTIATE(A)                                                               \
   template void fill<A>(const AxesBias&, const PreparedAxes<A>&, int64_t, Ids, Ids, A*,     \
-                        std::ptrdiff_t);                                                    \
+                        std::int64_t);                                                    \
   template void add_gradient<A>(const AxesBias&, const PreparedAxes<A>&, int64_t, Ids, Ids, \
-                                const A*, std::ptrdiff_t, double*);
+                                const A*, std::int64_t, double*);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
 #undef GNOMON_INSTANTIATE

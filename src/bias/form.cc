@@ -157,7 +157,7 @@ void for_given(const DenseBias& given, View<T, 3> matrix, const Whole& whole,
     for (int64_t i = q; i < q + rows; ++i) {
       const float* const from = &given.values(0, h, i, k);
       T* const to = &matrix(h, i, k);
-      const std::ptrdiff_t step = given.values.stride(3), stride = matrix.stride(2);
+      const std::int64_t step = given.values.stride(3), stride = matrix.stride(2);
       if (step == 1 && stride == 1)
         whole(from, columns, to);
       else
@@ -196,7 +196,7 @@ void add_number(const StripBias& strip, int64_t distance, double grad, double* s
 template <typename T>
 void fill_dense(const BiasForm& form, int64_t offset, View<T, 3> out) {
   check(form, offset, out);
-  const auto copy = [](const T* values, int64_t count, T* to, std::ptrdiff_t stride) {
+  const auto copy = [](const T* values, int64_t count, T* to, std::int64_t stride) {
     if (stride == 1)
       std::copy(values, values + count, to);
     else
@@ -225,7 +225,7 @@ void fill_dense(const BiasForm& form, int64_t offset, View<T, 3> out) {
   };
   const auto by_tiles = [&](const auto& one) {
     fill_tiles(one, offset, out,
-               [](const double* values, int64_t count, T* to, std::ptrdiff_t stride) {
+               [](const double* values, int64_t count, T* to, std::int64_t stride) {
                  for (int64_t i = 0; i < count; ++i) to[i * stride] = static_cast<T>(values[i]);
                });
   };
@@ -281,7 +281,7 @@ void add_bias(const Tensor& scores, const BiasForm& form, int64_t offset) {
   check(form, offset, to);
   const auto add = internal::add_row();
   const auto add_strided = [add](const double* values, int64_t count, float* row,
-                                 std::ptrdiff_t stride) {
+                                 std::int64_t stride) {
     if (stride == 1) return add(values, count, row);
     for (int64_t i = 0; i < count; ++i) {
       float& score = row[i * stride];

@@ -41,7 +41,7 @@ int64_t row_unchecked(const Graphormer& spec, int64_t distance) {
          std::clamp(distance, -spec.unreachable, spec.unreachable) * (distance < 0 ? -1 : 1);
 }
 
-void check_spatial(const Graphormer& spec, const std::array<std::ptrdiff_t, 2>& extents) {
+void check_spatial(const Graphormer& spec, const std::array<std::int64_t, 2>& extents) {
   internal::check_shape<2>("graphormer", "the spatial table", extents,
                            {spec.unreachable + 2, spec.heads});
 }
@@ -64,7 +64,7 @@ int64_t lead(const Graphormer& spec) { return spec.token == GraphToken::first ? 
 
 // Checks everything except the tables.
 void check_input(const Graphormer& spec, const GraphormerIndices& indices,
-                 const GraphormerInput& input, const std::array<std::ptrdiff_t, 3>& matrix) {
+                 const GraphormerInput& input, const std::array<std::int64_t, 3>& matrix) {
   check(spec);
   const int64_t nodes = indices.nodes, tokens = nodes + lead(spec);
   if (nodes < 0 || indices.hops != spec.hops ||
@@ -72,7 +72,7 @@ void check_input(const Graphormer& spec, const GraphormerIndices& indices,
       indices.edges.size() != to_size(nodes) * to_size(nodes) * to_size(spec.hops))
     refuse("graphormer",
            "indices must be of this spec: [N, N] and [N, N, " + std::to_string(spec.hops) + "]",
-           shape_text(std::array<std::ptrdiff_t, 3>{nodes, nodes, indices.hops}));
+           shape_text(std::array<std::int64_t, 3>{nodes, nodes, indices.hops}));
   for (const int32_t row : indices.spatial)
     if (row < 1 || row > spec.unreachable + 1)
       refuse("graphormer", "spatial rows must be 1 to " + std::to_string(spec.unreachable + 1),

@@ -35,13 +35,13 @@ void check_path(const PathAttention& path, const PathWeights<T>& weights) {
   const auto check = [](const char* name, const auto& got, const auto& wanted) {
     internal::check_shape("path", name, got.extents(), wanted);
   };
-  using Two = std::array<std::ptrdiff_t, 2>;
+  using Two = std::array<std::int64_t, 2>;
   const int64_t channels = path.heads * path.head_dim;
   check("down", weights.down, Two{path.rank, path.width});
   check("up", weights.up, Two{channels, path.rank});
   check("conv", weights.conv, Two{channels, path.kernel});
   check("weight", weights.weight, Two{path.heads, path.width});
-  check("bias", weights.bias, std::array<std::ptrdiff_t, 1>{path.heads});
+  check("bias", weights.bias, std::array<std::int64_t, 1>{path.heads});
 }
 
 std::vector<double> times(View<const double, 2> a, const internal::RightFactor& b) {

@@ -116,7 +116,7 @@ HWY_INLINE void ForPairs(const PiecewiseLogBias& form, Ids query_ids, Ids key_id
 template <typename A>
 HWY_INLINE void FillPiecewiseLog(const PiecewiseLogBias& form,
                                  const PreparedPiecewiseLog<A>& prepared, int64_t head,
-                                 Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {
+                                 Ids query_ids, Ids key_ids, A* to, std::int64_t stride) {
   const double* const offsets = form.offsets.data() + head * form.pieces();
   const double* const slopes = form.slopes.data() + head * form.pieces();
   if (prepared.warped.empty())
@@ -166,7 +166,7 @@ template <typename A>
 HWY_INLINE void AddPiecewiseLogGradient(const PiecewiseLogBias& form,
                                         const PreparedPiecewiseLog<A>& prepared, int64_t head,
                                         Ids query_ids, Ids key_ids, const A* grad,
-                                        std::ptrdiff_t stride, double* sums) {
+                                        std::int64_t stride, double* sums) {
   const int64_t pieces = form.pieces();
   const double* const slopes = form.slopes.data() + head * pieces;
   // g, x, c: the sums of grad, grad psi and grad dpsi/dc over a run.
@@ -240,13 +240,13 @@ HWY_INLINE void AddPiecewiseLogGradient(const PiecewiseLogBias& form,
 #define GNOMON_OF_TYPE(A, suffix)                                                            \
   void FillPiecewiseLog##suffix(                                                             \
       const PiecewiseLogBias& form, const internal::PreparedPiecewiseLog<A>& prepared,       \
-      int64_t head, Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {              \
+      int64_t head, Ids query_ids, Ids key_ids, A* to, std::int64_t stride) {              \
     FillPiecewiseLog(form, prepared, head, query_ids, key_ids, to, stride);                  \
   }                                                                                          \
   void AddPiecewiseLogGradient##suffix(const PiecewiseLogBias& form,                         \
                                        const internal::PreparedPiecewiseLog<A>& prepared,    \
                                        int64_t head, Ids query_ids, Ids key_ids,             \
-                                       const A* grad, std::ptrdiff_t stride, double* sums) { \
+                                       const A* grad, std::int64_t stride, double* sums) { \
     AddPiecewiseLogGradient(form, prepared, head, query_ids, key_ids, grad, stride, sums);   \
   }
 GNOMON_OF_TYPE(float, F32)
@@ -270,14 +270,14 @@ namespace internal {
 #define GNOMON_OF_TYPE(A, suffix)                                                              \
   template <>                                                                                  \
   void fill(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,             \
-            std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride) {     \
+            std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::int64_t stride) {     \
     GNOMON_DISPATCH(FillPiecewiseLog##suffix)(form, prepared, head, query_ids, key_ids, to,    \
                                               stride);                                         \
   }                                                                                            \
   template <>                                                                                  \
   void add_gradient(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,     \
                     std::int64_t head, Ids query_ids, Ids key_ids, const A* grad,              \
-                    std::ptrdiff_t stride, double* sums) {                                     \
+                    std::int64_t stride, double* sums) {                                     \
     GNOMON_DISPATCH(AddPiecewiseLogGradient##suffix)(form, prepared, head, query_ids, key_ids, \
                                                      grad, stride, sums);                      \
   }

@@ -21,7 +21,7 @@ void check(const Swin& swin) {
     refuse("swin", "class_tokens must be 0 or 1", swin.class_tokens);
 }
 
-void check_table(const Swin& swin, const std::array<std::ptrdiff_t, 2>& extents) {
+void check_table(const Swin& swin, const std::array<std::int64_t, 2>& extents) {
   const int64_t rows = offsets(swin);
   if (extents[0] != rows)
     refuse("swin", "the table must have a row for each offset, " + std::to_string(rows),

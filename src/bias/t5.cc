@@ -34,7 +34,7 @@ void check(const T5Bias& t5) {
            t5.max_distance);
 }
 
-void check_table(const T5Bias& t5, const std::array<std::ptrdiff_t, 2>& extents) {
+void check_table(const T5Bias& t5, const std::array<std::int64_t, 2>& extents) {
   check(t5);
   if (extents[0] != t5.buckets)
     refuse("t5", "the table must have a row for each bucket, " + std::to_string(t5.buckets),

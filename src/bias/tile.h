@@ -88,28 +88,28 @@ PreparedPiecewiseLog<A> prepare(const PiecewiseLogBias& form, IdRange queries, I
 // rounding for a grid and for a sum of axes.
 template <typename A>
 void fill(const GridBias& form, const PreparedGrid<A>& prepared, std::int64_t head,
-          Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride);
+          Ids query_ids, Ids key_ids, A* to, std::int64_t stride);
 template <typename A>
 void fill(const AxesBias& form, const PreparedAxes<A>& prepared, std::int64_t head,
-          Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride);
+          Ids query_ids, Ids key_ids, A* to, std::int64_t stride);
 template <typename A>
 void fill(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,
-          std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::ptrdiff_t stride);
+          std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::int64_t stride);
 
 // Adds the gradient of one head of a tile to sums [gradient_size(form)], in the order of
 // BiasGradient. grad[i * stride + j] is the gradient of a score, without `unit`. The order of
 // the sums is fixed.
 template <typename A>
 void add_gradient(const GridBias& form, const PreparedGrid<A>& prepared, std::int64_t head,
-                  Ids query_ids, Ids key_ids, const A* grad, std::ptrdiff_t stride,
+                  Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride,
                   double* sums);
 template <typename A>
 void add_gradient(const AxesBias& form, const PreparedAxes<A>& prepared, std::int64_t head,
-                  Ids query_ids, Ids key_ids, const A* grad, std::ptrdiff_t stride,
+                  Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride,
                   double* sums);
 template <typename A>
 void add_gradient(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,
                   std::int64_t head, Ids query_ids, Ids key_ids, const A* grad,
-                  std::ptrdiff_t stride, double* sums);
+                  std::int64_t stride, double* sums);
 
 }  // namespace gnomon::internal

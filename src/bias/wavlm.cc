@@ -17,7 +17,7 @@ namespace {
 using std::int64_t;
 
 constexpr int64_t gate_grain = 256;  // head vectors in a piece of work: some 20 us
-constexpr std::ptrdiff_t gate_rows = 8, half = 4;
+constexpr std::int64_t gate_rows = 8, half = 4;
 
 template <typename T>
 void check_gate(const WavLm& wavlm, const WavLmGate<T>& gate) {
@@ -64,9 +64,9 @@ double as_double(X value) {
     return static_cast<double>(static_cast<float>(value));
 }
 template <typename X>
-void load(const X* from, std::ptrdiff_t stride, std::vector<double>& to) {
+void load(const X* from, std::int64_t stride, std::vector<double>& to) {
   for (std::size_t d = 0; d < to.size(); ++d)
-    to[d] = as_double(from[static_cast<std::ptrdiff_t>(d) * stride]);
+    to[d] = as_double(from[static_cast<std::int64_t>(d) * stride]);
 }
 
 std::array<double, 2> opened(const GateRows& of, const std::vector<double>& x) {

@@ -63,7 +63,7 @@ class Output {
     const auto step = [](const View<T, 2>& view) {
       return view.extent(1) > 1 ? view.stride(1) : 1;
     };
-    const std::ptrdiff_t apart = sines.data() - cosines.data();
+    const std::int64_t apart = sines.data() - cosines.data();
     const bool beside = step(cosines) == 2 && step(sines) == 2 &&
                         cosines.stride(0) == sines.stride(0) && (apart == 1 || apart == -1);
     if (beside) layout_ = apart == 1 ? AngleLayout::cosine_first : AngleLayout::sine_first;
@@ -88,7 +88,7 @@ class Output {
     for (; t < end; ++t, ++products.positions) {
       multiply_(products, cosines, 0, sines, 0);
       T *to_cosines = &cosines_(t, part.begin), *to_sines = &sines_(t, part.begin);
-      const std::ptrdiff_t cosine_step = cosines_.stride(1), sine_step = sines_.stride(1);
+      const std::int64_t cosine_step = cosines_.stride(1), sine_step = sines_.stride(1);
       for (int64_t i = 0; i < part.count; ++i) to_cosines[i * cosine_step] = cosines[i];
       for (int64_t i = 0; i < part.count; ++i) to_sines[i * sine_step] = sines[i];
     }
@@ -238,7 +238,7 @@ void fill_float32(std::span<const P> positions, std::span<const double> frequenc
       for (std::size_t i = 0; i < frequencies.size(); ++i) {
         const float angle = static_cast<float>(positions[static_cast<std::size_t>(t)]) *
                             static_cast<float>(frequencies[i]);
-        const auto column = static_cast<std::ptrdiff_t>(i);
+        const auto column = static_cast<std::int64_t>(i);
         cosines(t, column) = static_cast<T>(scale * double{std::cos(angle)});
         sines(t, column) = static_cast<T>(scale * double{std::sin(angle)});
       }
@@ -247,8 +247,8 @@ void fill_float32(std::span<const P> positions, std::span<const double> frequenc
 
 template <typename T>
 void check_view(const char* what, View<T, 2> view, std::size_t tokens, std::size_t count) {
-  if (view.extent(0) != static_cast<std::ptrdiff_t>(tokens) ||
-      view.extent(1) != static_cast<std::ptrdiff_t>(count))
+  if (view.extent(0) != static_cast<std::int64_t>(tokens) ||
+      view.extent(1) != static_cast<std::int64_t>(count))
     refuse("angles",
            std::string(what) + " must be [T, N] = [" + std::to_string(tokens) + ", " +
                std::to_string(count) + "]",

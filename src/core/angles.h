@@ -15,7 +15,7 @@ inline constexpr std::int64_t anchor_step = 64;
 // sin(positions[i position_step] frequencies[i]) for i < count. The bits are those of
 // fill_cos_sin (Angles::exact). position_step 0: one position for all pairs. No alignment is
 // required, and count may be any number.
-using PairAngles = void (*)(const std::int64_t* positions, std::ptrdiff_t position_step,
+using PairAngles = void (*)(const std::int64_t* positions, std::int64_t position_step,
                             const double* frequencies, std::int64_t count, double scale,
                             float* cosines, float* sines);
 PairAngles pair_angles();  // returns the kernel of the current instruction set
@@ -50,8 +50,8 @@ enum class AngleLayout {
   sine_first,    // sin cos sin cos ... at `first`
 };
 template <typename T>
-using MultiplyRows = void (*)(const RowProducts& products, T* first, std::ptrdiff_t first_row,
-                              T* second, std::ptrdiff_t second_row);
+using MultiplyRows = void (*)(const RowProducts& products, T* first, std::int64_t first_row,
+                              T* second, std::int64_t second_row);
 template <typename T>
 MultiplyRows<T> multiply_rows(AngleLayout layout);
 

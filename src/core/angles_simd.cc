@@ -31,7 +31,7 @@ void FillCosSinRow(double position, const double* HWY_RESTRICT frequencies, std:
   }
 }
 
-void PairAnglesF32(const std::int64_t* positions, std::ptrdiff_t position_step,
+void PairAnglesF32(const std::int64_t* positions, std::int64_t position_step,
                    const double* frequencies, std::int64_t count, double scale, float* cosines,
                    float* sines) {
   const D d;
@@ -105,11 +105,11 @@ HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) 
   StoreRows<layout>(d, ToEntries<T>(cosine), ToEntries<T>(sine), first, second);
 }
 
-constexpr std::ptrdiff_t ahead = 2;  // prefetch distance, in rows
+constexpr std::int64_t ahead = 2;  // prefetch distance, in rows
 
 template <typename T, AngleLayout layout>
-void MultiplyRows(const internal::RowProducts& products, T* first, std::ptrdiff_t first_row,
-                  T* second, std::ptrdiff_t second_row) {
+void MultiplyRows(const internal::RowProducts& products, T* first, std::int64_t first_row,
+                  T* second, std::int64_t second_row) {
   using E = Entry<T>;
   constexpr bool apart = layout == AngleLayout::apart;
   const D d;
@@ -179,8 +179,8 @@ void MultiplyRows(const internal::RowProducts& products, T* first, std::ptrdiff_
 
 #define GNOMON_ROW_PRODUCTS_OF(T, Name, Layout, layout)                                   \
   void MultiplyRows##Name##Layout(const internal::RowProducts& products, T* first,        \
-                                  std::ptrdiff_t first_row, T* second,                    \
-                                  std::ptrdiff_t second_row) {                            \
+                                  std::int64_t first_row, T* second,                    \
+                                  std::int64_t second_row) {                            \
     MultiplyRows<T, AngleLayout::layout>(products, first, first_row, second, second_row); \
   }
 #define GNOMON_ROW_PRODUCTS(T, Name)                         \

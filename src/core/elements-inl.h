@@ -29,7 +29,7 @@ namespace hn = hwy::HWY_NAMESPACE;
 // Prefetch distance of memory streams, in bytes. It is more than a page, because hardware
 // prefetch stops at page boundaries, and not a multiple of the page size, because a load waits
 // for a store to the same offset in another page.
-constexpr std::ptrdiff_t prefetch_bytes = 5632;
+constexpr std::int64_t prefetch_bytes = 5632;
 
 // Converts the binary16 in each lane of h to float. No intermediate result is a subnormal
 // float, so the caller's flush-to-zero mode has no effect.

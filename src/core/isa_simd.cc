@@ -44,6 +44,8 @@ constexpr Known known[] = {
     {Isa::avx512, HWY_AVX3, "avx512"},
 #elif HWY_ARCH_ARM
     {Isa::neon, HWY_NEON, "neon"},
+#elif HWY_ARCH_WASM
+    {Isa::wasm, HWY_WASM, "wasm"},
 #endif
 };
 

@@ -65,11 +65,11 @@ enum class Left { by_row = 1, packed };
 struct Block {
   std::int64_t depth;
   const double* a;
-  std::ptrdiff_t a_stride;
+  std::int64_t a_stride;
   const double* b;
-  std::ptrdiff_t b_row;
+  std::int64_t b_row;
   double* c;
-  std::ptrdiff_t c_row;
+  std::int64_t c_row;
   std::int64_t columns;  // columns of c; the block has at least as many
   bool add;
 };
@@ -151,7 +151,7 @@ HWY_NOINLINE void MultiplyRows(Block p, std::int64_t rows, std::int64_t vectors)
 
 void MultiplyPiece(const ProductPiece& piece) {
   const std::int64_t depth = piece.b->rows();
-  const std::ptrdiff_t down = piece.a.stride(0), along = piece.a.stride(1);
+  const std::int64_t down = piece.a.stride(0), along = piece.a.stride(1);
   const bool by_row = along == 1 || depth == 1;
   HWY_ALIGN double packed[internal::piece_rows * stretch];
   for (std::int64_t l = 0; l < depth; l += stretch) {

@@ -14,11 +14,18 @@
 
 namespace gnomon::internal {
 
-constexpr std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
+// A count beyond a size of 32 bits is the greatest size, which containers refuse.
+constexpr std::size_t to_size(std::int64_t count) {
+  constexpr std::size_t most = std::numeric_limits<std::size_t>::max();
+  if constexpr (sizeof(std::size_t) < sizeof count)
+    if (count < 0 || static_cast<std::uint64_t>(count) > most) return most;
+  return static_cast<std::size_t>(count);
+}
 
-// Elements of an array are fewer than 2^59, so that their bytes fit 64 bits for elements of up
-// to 16 bytes.
-inline constexpr std::int64_t most_elements = std::numeric_limits<std::int64_t>::max() / 16;
+// Elements of an array are fewer than 2^59 (2^28 if pointers have 32 bits), so that their bytes
+// fit a size for elements of up to 16 bytes.
+inline constexpr std::int64_t most_elements =
+    std::numeric_limits<std::int64_t>::max() / 16 >> (64 - 8 * sizeof(std::size_t));
 
 // The other extents of an empty array, multiplied, are at most this, because loops over them
 // run although there is nothing to do.
@@ -75,8 +82,8 @@ std::string range_text(std::int64_t first, std::int64_t count);
 // Throws std::invalid_argument unless the shapes are equal.
 template <std::size_t Rank>
 void check_shape(std::string_view encoding, std::string_view name,
-                 const std::array<std::ptrdiff_t, Rank>& got,
-                 const std::array<std::ptrdiff_t, Rank>& wanted) {
+                 const std::array<std::int64_t, Rank>& got,
+                 const std::array<std::int64_t, Rank>& wanted) {
   if (got != wanted)
     refuse(encoding, std::string(name) + " must be " + shape_text(wanted), shape_text(got));
 }

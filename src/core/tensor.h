@@ -140,15 +140,25 @@ View<T, Rank> write_batch(Argument argument, const Tensor& tensor) {
   return with_batch<T, Rank>(write<T, Rank - 1>(argument, tensor));
 }
 
+// JavaScript has arrays of float and double only, and a module without the others is smaller.
+#ifdef __wasm__
+inline constexpr bool has_16_bit_types = false;
+#else
+inline constexpr bool has_16_bit_types = true;
+#endif
+
 // Calls body(T{}) with the tensor's element type T: float, Half, BFloat16 or double. Throws
 // std::invalid_argument, with the name of the type, for others.
 template <typename Body>
 void by_type(Argument argument, const ConstTensor& tensor, Body&& body) {
   if (tensor.holds<float>()) return body(float{});
-  if (tensor.holds<BFloat16>()) return body(BFloat16{});
-  if (tensor.holds<Half>()) return body(Half{});
+  if constexpr (has_16_bit_types) {
+    if (tensor.holds<BFloat16>()) return body(BFloat16{});
+    if (tensor.holds<Half>()) return body(Half{});
+  }
   if (tensor.holds<double>()) return body(double{});
-  refuse_type(argument, "f32, f16, bf16 or f64", tensor.dtype);
+  refuse_type(argument, has_16_bit_types ? "f32, f16, bf16 or f64" : "f32 or f64",
+              tensor.dtype);
 }
 
 }  // namespace gnomon::internal

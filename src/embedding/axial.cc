@@ -49,12 +49,12 @@ void check_views(const AxialLearned& axial, std::size_t positions, const char* w
     refuse("axial", "there must be one table per axis, " + std::to_string(axial.rows.size()),
            static_cast<int64_t>(tables.size()));
   for (std::size_t a = 0; a < tables.size(); ++a) {
-    const std::array<std::ptrdiff_t, 2> wanted{axial.rows[a], axial.widths[a]};
+    const std::array<std::int64_t, 2> wanted{axial.rows[a], axial.widths[a]};
     if (tables[a].extents() != wanted)
       refuse("axial", "table " + std::to_string(a) + " must be " + shape_text(wanted),
              shape_text(tables[a].extents()));
   }
-  const std::array<std::ptrdiff_t, 2> wanted{static_cast<std::ptrdiff_t>(positions),
+  const std::array<std::int64_t, 2> wanted{static_cast<std::int64_t>(positions),
                                              width(axial)};
   if (matrix.extents() != wanted)
     refuse("axial", std::string(what) + " must be [T, C] = " + shape_text(wanted),

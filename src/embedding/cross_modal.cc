@@ -102,7 +102,7 @@ void check_tokens(const CrossModal& spec, const CrossModalTokens& tokens) {
            tokens.patches.cells);
 }
 
-void check_types(const CrossModal& spec, const std::array<std::ptrdiff_t, 2>& extents) {
+void check_types(const CrossModal& spec, const std::array<std::int64_t, 2>& extents) {
   if (extents[0] != spec.types || extents[1] != spec.text.width)
     refuse("cross_modal",
            "types must be [" + std::to_string(spec.types) + ", " +

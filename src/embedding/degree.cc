@@ -25,7 +25,7 @@ int64_t row_unchecked(const Degree& degree, int64_t arcs) {
   return std::min(arcs, most) + 1;
 }
 
-void check_table(const Degree& degree, const std::array<std::ptrdiff_t, 2>& extents) {
+void check_table(const Degree& degree, const std::array<std::int64_t, 2>& extents) {
   if (extents[0] != degree.rows || extents[1] != degree.width)
     refuse("degree",
            "each table must be [" + std::to_string(degree.rows) + ", " +
@@ -51,7 +51,7 @@ void add_gradient(const std::vector<int64_t>& rows, View<const float, 2> table_g
   for (std::size_t n = 0; n < rows.size(); ++n)
     for (int64_t c = 0; c < channels; ++c)
       sums[static_cast<std::size_t>(rows[n] * channels + c)] +=
-          double{table_grad(static_cast<std::ptrdiff_t>(n), c)};
+          double{table_grad(static_cast<std::int64_t>(n), c)};
   for (int64_t row = 0; row < grad.extent(0); ++row)
     for (int64_t c = 0; c < channels; ++c)
       grad(row, c) = static_cast<float>(double{grad(row, c)} +

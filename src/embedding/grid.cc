@@ -198,7 +198,7 @@ EmbeddingTable lower(const SinusoidalGrid& spec, std::span<const int64_t> positi
     const auto end = cells.coordinates.insert(cells.coordinates.end(), spec.grid.size(), 0);
     int64_t rest = cell;
     for (std::size_t a = spec.grid.size(); a-- > 0; rest /= spec.grid[a])
-      end[static_cast<std::ptrdiff_t>(a)] = rest % spec.grid[a];
+      end[static_cast<std::int64_t>(a)] = rest % spec.grid[a];
   }
   EmbeddingTable table{cells.cells, width(spec), {}};
   table.values.resize(

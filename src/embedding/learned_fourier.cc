@@ -40,8 +40,8 @@ void check(const LearnedFourier& spec) {
 }
 
 template <std::size_t Rank>
-void check_shape(const char* what, std::array<std::ptrdiff_t, Rank> wanted,
-                 std::array<std::ptrdiff_t, Rank> got) {
+void check_shape(const char* what, std::array<std::int64_t, Rank> wanted,
+                 std::array<std::int64_t, Rank> got) {
   if (wanted != got)
     refuse("learned_fourier", std::string(what) + " must be " + shape_text(wanted),
            shape_text(got));
@@ -152,7 +152,7 @@ struct Forward {
 template <typename T>
 void check_call(const LearnedFourier& spec, const LearnedFourierParameters<const T>& parameters,
                 View<const double, 2> at, const char* what,
-                std::array<std::ptrdiff_t, 2> shape) {
+                std::array<std::int64_t, 2> shape) {
   check(spec);
   check_parameters(spec, parameters);
   if (at.extent(1) != spec.axes)

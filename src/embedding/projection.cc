@@ -18,8 +18,8 @@ using std::int64_t;
 
 constexpr int64_t grain = 1 << 14;  // rounded values; minimum work of a parallel piece
 
-void check(const char* what, const std::string& letters, std::array<std::ptrdiff_t, 2> wanted,
-           std::array<std::ptrdiff_t, 2> got) {
+void check(const char* what, const std::string& letters, std::array<std::int64_t, 2> wanted,
+           std::array<std::int64_t, 2> got) {
   if (wanted != got)
     refuse("projection", std::string(what) + " must be " + letters + " = " + shape_text(wanted),
            shape_text(got));

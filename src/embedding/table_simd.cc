@@ -108,7 +108,7 @@ int64_t grain(int64_t channels) {
 }
 
 std::string shape(int64_t rows, int64_t columns) {
-  return shape_text(std::array<std::ptrdiff_t, 2>{rows, columns});
+  return shape_text(std::array<std::int64_t, 2>{rows, columns});
 }
 
 template <typename T>

@@ -69,7 +69,7 @@ Positions consecutive(int64_t tokens, int64_t offset, int64_t batch) {
 
 Positions explicit_ids(std::span<const int64_t> ids) {
   return explicit_ids(
-      View<const int64_t, 2>(ids.data(), {1, static_cast<std::ptrdiff_t>(ids.size())}));
+      View<const int64_t, 2>(ids.data(), {1, static_cast<std::int64_t>(ids.size())}));
 }
 
 Positions explicit_ids(View<const int64_t, 2> ids) {

@@ -144,7 +144,7 @@ void relative_scores(const RelativeForm& form, int64_t offset, View<const double
            "k must be [keys, heads, head_dim] with the head_dim of q " +
                shape_text(q.extents()) + " and heads that divide its",
            shape_text(k.extents()));
-  if (const std::array<std::ptrdiff_t, 3> whole{heads, queries, keys}; out.extents() != whole)
+  if (const std::array<std::int64_t, 3> whole{heads, queries, keys}; out.extents() != whole)
     refuse("relative", "out must be " + shape_text(whole), shape_text(out.extents()));
   if (offset < 0) refuse("relative", "offset must not be negative", offset);
   check(form, heads, size, form.values.empty() ? 1 : form.values[0].head_dim);

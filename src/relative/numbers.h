@@ -19,7 +19,7 @@ namespace gnomon::internal {
 template <typename T>
 void check_matrix(std::string_view operation, std::string_view what, const View<T, 2>& matrix,
                   std::int64_t rows, std::int64_t columns) {
-  if (const std::array<std::ptrdiff_t, 2> extents{rows, columns}; matrix.extents() != extents)
+  if (const std::array<std::int64_t, 2> extents{rows, columns}; matrix.extents() != extents)
     refuse(operation, std::string(what) + " must be " + shape_text(extents),
            shape_text(matrix.extents()));
 }

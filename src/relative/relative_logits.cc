@@ -99,7 +99,7 @@ void relative_queries(const RelativeLogits& logits,
                       View<float, 4> out) {
   check(logits), check_projection(logits, projection), check_input(logits, x, "out", out);
   std::vector<double> r = internal::project_tokens(x, projection.weight);
-  for_vectors(logits, x, r, [&](double* at, std::ptrdiff_t b, std::ptrdiff_t t, auto h) {
+  for_vectors(logits, x, r, [&](double* at, std::int64_t b, std::int64_t t, auto h) {
     double factor = 1, squares = 0;
     for (int64_t n = 0; n < logits.rank && logits.clip > 0; ++n) {
       at[n] *= static_cast<double>(projection.scale(h, n));
@@ -127,7 +127,7 @@ void relative_queries_backward(const RelativeLogits& logits,
   else
     r.resize(static_cast<std::size_t>(out_grad.size()));
   std::vector<double> scale_grad(static_cast<std::size_t>(logits.heads * logits.rank));
-  for_vectors(logits, x, r, [&](double* at, std::ptrdiff_t b, std::ptrdiff_t t, auto h) {
+  for_vectors(logits, x, r, [&](double* at, std::int64_t b, std::int64_t t, auto h) {
     const auto grad = [&](int64_t n) { return static_cast<double>(out_grad(b, t, h, n)); };
     if (logits.clip == 0) {
       for (int64_t n = 0; n < logits.rank; ++n) at[n] = grad(n);

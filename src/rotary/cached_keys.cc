@@ -70,10 +70,10 @@ class DifferenceAngles {
 
   // Views of the cosines and sines as [batch, tokens, R/2]: one row per token, or the first row
   // for all tokens.
-  rotary_internal::CosSin each(std::ptrdiff_t batch, std::ptrdiff_t tokens) const {
+  rotary_internal::CosSin each(std::int64_t batch, std::int64_t tokens) const {
     return cos_sin(batch, tokens, pairs_);
   }
-  rotary_internal::CosSin first_for_all(std::ptrdiff_t batch, std::ptrdiff_t tokens) const {
+  rotary_internal::CosSin first_for_all(std::int64_t batch, std::int64_t tokens) const {
     return cos_sin(batch, tokens, 0);
   }
 
@@ -83,14 +83,14 @@ class DifferenceAngles {
     std::vector<std::size_t> columns;
   };
 
-  rotary_internal::CosSin cos_sin(std::ptrdiff_t batch, std::ptrdiff_t tokens,
-                                  std::ptrdiff_t stride) const {
+  rotary_internal::CosSin cos_sin(std::int64_t batch, std::int64_t tokens,
+                                  std::int64_t stride) const {
     const float* const cos = factors_.data();
     return {{cos, {batch, tokens, pairs_}, {0, stride, 1}},
             {cos + tokens_ * pairs_, {batch, tokens, pairs_}, {0, stride, 1}}};
   }
 
-  std::ptrdiff_t pairs_;
+  std::int64_t pairs_;
   std::int64_t tokens_;
   std::vector<Axis> axes_;
   std::vector<double> exact_;   // cosines and sines of one axis
@@ -196,7 +196,7 @@ void rerotate(View<U, 4> cached, const RotaryFrequencies& from, const RotaryFreq
   }
 }
 
-void check_positions(const std::array<std::ptrdiff_t, 4>& shape,
+void check_positions(const std::array<std::int64_t, 4>& shape,
                      std::span<const Positions> axes) {
   if (axes.empty()) refuse("rotary", "positions must have at least one axis", 0);
   for (const Positions& axis : axes) {

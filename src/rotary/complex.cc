@@ -5,8 +5,8 @@
 namespace gnomon {
 namespace internal {
 
-void check_complex(std::span<const std::ptrdiff_t> extents,
-                   std::span<const std::ptrdiff_t> strides) {
+void check_complex(std::span<const std::int64_t> extents,
+                   std::span<const std::int64_t> strides) {
   const std::size_t last = extents.size() - 1;
   if (extents[last] % 2)
     refuse("complex", "the last extent must be even", std::int64_t{extents[last]});

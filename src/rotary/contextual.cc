@@ -53,16 +53,16 @@ void check(const RotaryContextual& c, View<const float, 3> x, const Positions* t
 // Calls body(b, t, h, row of x of the token before, its w) for all increments that are not 0.
 template <typename Body>
 void for_increments(const RotaryContextual& c, const ContextualWeights<const float>& weights,
-                    View<const float, 3> x, const Positions* tokens, std::ptrdiff_t count,
+                    View<const float, 3> x, const Positions* tokens, std::int64_t count,
                     const Body& body) {
-  const std::ptrdiff_t earlier = x.extent(1) - count;
-  const auto sequence = [&](std::ptrdiff_t b, std::ptrdiff_t row) -> std::int32_t {
+  const std::int64_t earlier = x.extent(1) - count;
+  const auto sequence = [&](std::int64_t b, std::int64_t row) -> std::int32_t {
     if (!tokens) return 0;
     return tokens->sequences[to_size((tokens->batch == 1 ? 0 : b * x.extent(1)) + row)];
   };
   for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
     for (std::ptrdiff_t t = 0; t < count; ++t) {
-      const std::ptrdiff_t before = earlier + t - 1;
+      const std::int64_t before = earlier + t - 1;
       if (before < 0 || sequence(b, before) != sequence(b, before + 1) ||
           sequence(b, before) == Positions::padding)
         continue;
@@ -101,7 +101,7 @@ void increments(const RotaryContextual& contextual,
         for (std::ptrdiff_t i = 0; i < out.extent(3); ++i) out(b, t, h, i) = 0;
   for_increments(
       contextual, weights, x, tokens, out.extent(1),
-      [&](std::ptrdiff_t b, std::ptrdiff_t t, std::ptrdiff_t h, std::ptrdiff_t, double w) {
+      [&](std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t, double w) {
         for (std::ptrdiff_t i = 0; i < out.extent(3); ++i)
           out(b, t, h, i) =
               static_cast<float>(-std::exp(double{weights.log_frequencies(i)}) * w);
@@ -118,11 +118,11 @@ void increments_backward(const RotaryContextual& contextual,
   if (x_grad.data())
     internal::check_shape<3>("contextual", "x_grad", x_grad.extents(), x.extents());
   // Sums of all tokens, in double: those of l, then W and b of each head.
-  const std::ptrdiff_t pairs = out_grad.extent(3), width = contextual.width;
+  const std::int64_t pairs = out_grad.extent(3), width = contextual.width;
   std::vector<double> l_grad(to_size(pairs)), w_grad(to_size(contextual.heads * (width + 1)));
   for_increments(contextual, weights, x, tokens, out_grad.extent(1),
-                 [&](std::ptrdiff_t b, std::ptrdiff_t t, std::ptrdiff_t h,
-                     std::ptrdiff_t before, double w) {
+                 [&](std::int64_t b, std::int64_t t, std::int64_t h,
+                     std::int64_t before, double w) {
                    double along = 0;
                    for (std::ptrdiff_t i = 0; i < pairs; ++i) {
                      const double one = -std::exp(double{weights.log_frequencies(i)}) *

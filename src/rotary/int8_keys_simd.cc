@@ -83,7 +83,7 @@ constexpr int64_t buffer_elements = 4096;  // buffer for rotated heads, in float
 template <typename T>
 void check(const View<const T, 4>& x, const Slots& slot, const Scales& scales) {
   rotary_internal::check_target("slot", x, slot);
-  const std::array<std::ptrdiff_t, 3> heads{x.extent(0), x.extent(1), x.extent(2)};
+  const std::array<std::int64_t, 3> heads{x.extent(0), x.extent(1), x.extent(2)};
   if (scales.extents() != heads)
     refuse("rotary", "scales must be [B, T, H] = " + shape_text(heads),
            shape_text(scales.extents()));

@@ -11,7 +11,7 @@ namespace {
 
 using internal::to_size;
 
-RotaryFrequencies plain(const RotaryLearned& rotary, std::ptrdiff_t pairs) {
+RotaryFrequencies plain(const RotaryLearned& rotary, std::int64_t pairs) {
   RotaryFrequencies frequencies = lower(Rotary{.rotary_dim = rotary.rotary_dim,
                                                .pairing = rotary.pairing,
                                                .base = rotary.base,

@@ -50,9 +50,9 @@ double softplus(double z) { return std::max(z, 0.0) + std::log1p(std::exp(-std::
 struct Projected {
   std::vector<double> angle, step;  // [P], [H]
 
-  void read(const Mamba3Weights<const float>& weights, View<const float, 3> x, std::ptrdiff_t b,
-            std::ptrdiff_t t) {
-    const auto product = [&](const View<const float, 2>& matrix, std::ptrdiff_t row) {
+  void read(const Mamba3Weights<const float>& weights, View<const float, 3> x, std::int64_t b,
+            std::int64_t t) {
+    const auto product = [&](const View<const float, 2>& matrix, std::int64_t row) {
       double sum = 0;
       for (std::ptrdiff_t n = 0; n < matrix.extent(1); ++n)
         sum += double{matrix(row, n)} * double{x(b, t, n)};
@@ -61,10 +61,10 @@ struct Projected {
     angle.resize(to_size(weights.angle.extent(0))),
         step.resize(to_size(weights.step.extent(0)));
     for (std::size_t i = 0; i < angle.size(); ++i)
-      angle[i] = product(weights.angle, static_cast<std::ptrdiff_t>(i));
+      angle[i] = product(weights.angle, static_cast<std::int64_t>(i));
     for (std::size_t h = 0; h < step.size(); ++h)
-      step[h] = product(weights.step, static_cast<std::ptrdiff_t>(h)) +
-                double{weights.bias(static_cast<std::ptrdiff_t>(h))};
+      step[h] = product(weights.step, static_cast<std::int64_t>(h)) +
+                double{weights.bias(static_cast<std::int64_t>(h))};
   }
 };
 
@@ -74,7 +74,7 @@ void for_tokens(View<const float, 3> x, const Positions* tokens, const Body& bod
                 const Padding& padding) {
   for (std::ptrdiff_t b = 0; b < x.extent(0); ++b)
     for (std::ptrdiff_t t = 0; t < x.extent(1); ++t) {
-      const std::ptrdiff_t row = tokens && tokens->batch != 1 ? b * x.extent(1) + t : t;
+      const std::int64_t row = tokens && tokens->batch != 1 ? b * x.extent(1) + t : t;
       if (tokens && tokens->sequences[to_size(row)] == Positions::padding)
         padding(b, t);
       else
@@ -95,20 +95,20 @@ void increments(const RotaryMamba3& mamba3, const Mamba3Weights<const float>& we
                 View<const float, 3> x, const Positions* tokens, View<float, 4> out) {
   check(mamba3, weights), check(mamba3, x, tokens, out);
   Projected z;
-  const auto write = [&](std::ptrdiff_t b, std::ptrdiff_t t, const auto& value) {
+  const auto write = [&](std::int64_t b, std::int64_t t, const auto& value) {
     for (std::ptrdiff_t h = 0; h < out.extent(2); ++h)
       for (std::ptrdiff_t i = 0; i < out.extent(3); ++i)
         out(b, t, h, i) = static_cast<float>(value(to_size(h), to_size(i)));
   };
   for_tokens(
       x, tokens,
-      [&](std::ptrdiff_t b, std::ptrdiff_t t) {
+      [&](std::int64_t b, std::int64_t t) {
         z.read(weights, x, b, t);
         for (double& one : z.angle) one = half_turn * std::tanh(one);
         for (double& one : z.step) one = softplus(one);
         write(b, t, [&](std::size_t h, std::size_t i) { return z.step[h] * z.angle[i]; });
       },
-      [&](std::ptrdiff_t b, std::ptrdiff_t t) {
+      [&](std::int64_t b, std::int64_t t) {
         write(b, t, [](std::size_t, std::size_t) { return 0.0; });
       });
 }
@@ -122,8 +122,8 @@ void increments_backward(const RotaryMamba3& mamba3, const Mamba3Weights<const f
   if (trained) check(mamba3, grads);
   if (x_grad.data())
     internal::check_shape<3>("mamba3", "x_grad", x_grad.extents(), x.extents());
-  const std::ptrdiff_t heads = out_grad.extent(2), pairs = out_grad.extent(3);
-  const std::ptrdiff_t width = x.extent(2);
+  const std::int64_t heads = out_grad.extent(2), pairs = out_grad.extent(3);
+  const std::int64_t width = x.extent(2);
   // Sums of all tokens, in double: those of W_a, then W_dt and b of each head.
   std::vector<double> angle_sums(to_size(pairs * width)), step_sums(to_size(heads * width)),
       bias_sums(to_size(heads));
@@ -131,11 +131,11 @@ void increments_backward(const RotaryMamba3& mamba3, const Mamba3Weights<const f
   Projected z;
   for_tokens(
       x, tokens,
-      [&](std::ptrdiff_t b, std::ptrdiff_t t) {
+      [&](std::int64_t b, std::int64_t t) {
         z.read(weights, x, b, t);
         std::fill(row_grad.begin(), row_grad.end(), 0.0);
         // Adds the gradient of one product of a row of a matrix and x.
-        const auto put = [&](const View<const float, 2>& matrix, std::ptrdiff_t row,
+        const auto put = [&](const View<const float, 2>& matrix, std::int64_t row,
                              std::vector<double>& sums, double grad) {
           for (std::ptrdiff_t n = 0; n < width; ++n) {
             sums[to_size(row * width + n)] += grad * double{x(b, t, n)};
@@ -161,7 +161,7 @@ void increments_backward(const RotaryMamba3& mamba3, const Mamba3Weights<const f
           for (std::ptrdiff_t n = 0; n < width; ++n)
             accumulate(x_grad(b, t, n), row_grad[to_size(n)]);
       },
-      [](std::ptrdiff_t, std::ptrdiff_t) {});
+      [](std::int64_t, std::int64_t) {});
   if (!trained) return;
   const auto add_all = [&](const View<float, 2>& to, const std::vector<double>& sums) {
     for (std::ptrdiff_t row = 0; row < to.extent(0); ++row)

@@ -21,7 +21,7 @@ using internal::to_size;
 namespace {
 
 template <typename List>
-void check_length(const char* what, const List& list, std::ptrdiff_t pairs) {
+void check_length(const char* what, const List& list, std::int64_t pairs) {
   if (!list.empty() && std::ssize(list) != pairs)
     refuse("rotary",
            std::string(what) + " must be empty or have one element for each of " +
@@ -105,7 +105,7 @@ std::shared_ptr<float[]> allocate(std::int64_t rows, std::int64_t pairs) {
 
 // Columns first, first + step, ..., all of one axis.
 struct Columns {
-  std::ptrdiff_t first, step, count;
+  std::int64_t first, step, count;
 };
 std::vector<Columns> columns_of(std::int64_t axis, const RotaryFrequencies& frequencies) {
   std::vector<Columns> runs;

@@ -37,14 +37,14 @@ template <typename T, typename U>
 struct HeadRows {
   const T* from;
   U* to;
-  std::ptrdiff_t from_step, to_step;
+  std::int64_t from_step, to_step;
   std::int64_t count;
   const T* next;  // the head that is read after the last one, for prefetching
   U* next_to;     // the head that is written after the last one
 
   // Prefetch distance, in heads.
   std::int64_t early() const {
-    const std::ptrdiff_t bytes = from_step * static_cast<std::ptrdiff_t>(sizeof(T));
+    const std::int64_t bytes = from_step * static_cast<std::int64_t>(sizeof(T));
     return bytes <= 0 ? 1 : (prefetch_bytes + bytes - 1) / bytes;
   }
   // Addresses that are read and written `early` heads after head h.
@@ -123,7 +123,7 @@ class PairRotator {
 
   // Rotates pairs [begin, pairs) of one head by prepared factors. The second element of a pair
   // is `half` elements after the first. In place, or without overlap.
-  static HWY_INLINE void Head(const T* x, U* to, std::ptrdiff_t half, const A* HWY_RESTRICT cos,
+  static HWY_INLINE void Head(const T* x, U* to, std::int64_t half, const A* HWY_RESTRICT cos,
                               const A* HWY_RESTRICT sin, std::int64_t begin,
                               std::int64_t pairs) {
     std::int64_t i = begin;
@@ -135,15 +135,15 @@ class PairRotator {
   }
 
   // Rotates several heads by the same factors.
-  static HWY_INLINE void Rows(const HeadRows<T, U>& rows, std::ptrdiff_t half,
+  static HWY_INLINE void Rows(const HeadRows<T, U>& rows, std::int64_t half,
                               const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
                               std::int64_t pairs) {
     RowsOf<most_unrolled, true>(rows, half, cos, sin, 0, pairs);
   }
   // Rotates several heads; the factors of two heads are factor_step apart.
-  static HWY_INLINE void RowsApart(const HeadRows<T, U>& rows, std::ptrdiff_t half,
+  static HWY_INLINE void RowsApart(const HeadRows<T, U>& rows, std::int64_t half,
                                    const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
-                                   std::ptrdiff_t factor_step, std::int64_t pairs) {
+                                   std::int64_t factor_step, std::int64_t pairs) {
     RowsOf<most_unrolled, false>(rows, half, cos, sin, factor_step, pairs);
   }
 
@@ -186,7 +186,7 @@ class PairRotator {
   }
 
   template <class Tag, int count>
-  static HWY_INLINE void RotateOne(Tag d, const T* x, U* to, std::ptrdiff_t half,
+  static HWY_INLINE void RotateOne(Tag d, const T* x, U* to, std::int64_t half,
                                    const FactorVectors<Tag, count>& cos,
                                    const FactorVectors<Tag, count>& sin) {
     const auto a = LoadElements(d, x);
@@ -220,7 +220,7 @@ class PairRotator {
   }
 
   template <class Tag, int count>
-  static HWY_INLINE void RotateApart(Tag d, const T* x, U* to, std::ptrdiff_t half,
+  static HWY_INLINE void RotateApart(Tag d, const T* x, U* to, std::int64_t half,
                                      const FactorVectors<Tag, count>& cos,
                                      const FactorVectors<Tag, count>& sin) {
     hn::Vec<Tag> even, odd;
@@ -239,7 +239,7 @@ class PairRotator {
   }
 
   template <bool apart, class Tag, int count>
-  static HWY_INLINE void RotatePairs(Tag d, const T* x, U* to, std::ptrdiff_t half,
+  static HWY_INLINE void RotatePairs(Tag d, const T* x, U* to, std::int64_t half,
                                      const FactorVectors<Tag, count>& cos,
                                      const FactorVectors<Tag, count>& sin) {
     if constexpr (apart)
@@ -250,7 +250,7 @@ class PairRotator {
 
   // Rotates the pairs that do not fill a block, with vectors of 1/2, 1/4, ... of the lanes.
   template <class Tag>
-  static HWY_INLINE void Tail(const T* x, U* to, std::ptrdiff_t half, const A* HWY_RESTRICT cos,
+  static HWY_INLINE void Tail(const T* x, U* to, std::int64_t half, const A* HWY_RESTRICT cos,
                               const A* HWY_RESTRICT sin, std::int64_t i, std::int64_t pairs) {
     constexpr Tag d;
     constexpr auto size = static_cast<std::int64_t>(hn::MaxLanes(d));
@@ -280,9 +280,9 @@ class PairRotator {
   // Rotates rows with at most `blocks` whole blocks per row (`blocks` = 0: any number). Whole
   // blocks are unrolled. Factors that all rows share stay in registers.
   template <int blocks, bool shared>
-  static HWY_INLINE void RowsOf(const HeadRows<T, U>& rows, std::ptrdiff_t half,
+  static HWY_INLINE void RowsOf(const HeadRows<T, U>& rows, std::int64_t half,
                                 const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
-                                std::ptrdiff_t factor_step, std::int64_t pairs) {
+                                std::int64_t factor_step, std::int64_t pairs) {
     [[maybe_unused]] const std::int64_t early = rows.early();
     [[maybe_unused]] const bool in_place = rows.in_place();
     if constexpr (blocks == 0) {
@@ -302,7 +302,7 @@ class PairRotator {
             }(std::make_integer_sequence<int, blocks>());
       };
       FactorVectors<D, vectors> c[blocks], s[blocks];
-      const auto load = [&](std::ptrdiff_t at) HWY_ATTR __attribute__((always_inline)) {
+      const auto load = [&](std::int64_t at) HWY_ATTR __attribute__((always_inline)) {
         each([&](auto n) HWY_ATTR __attribute__((always_inline)) {
           c[n] = LoadFactors<split>(D(), cos + at + spread * block * n);
           s[n] = LoadFactors<split>(D(), sin + at + spread * block * n);
@@ -341,7 +341,7 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
       2048;  // cosines, and sines; together 16 KB of L1 with 4 bytes
   HWY_ALIGN A cos[buffer_elements], sin[buffer_elements];
   constexpr std::int64_t stride = Rotator::stride;
-  const std::ptrdiff_t half = pairing == Pairing::halves ? heads.pairs : 1;
+  const std::int64_t half = pairing == Pairing::halves ? heads.pairs : 1;
   // If the tokens of a head are consecutive in memory, they are processed in blocks, so that
   // both the heads and the factors of a block are read in long runs.
   const bool by_head = tokens > 1 && heads.by_head();
@@ -350,7 +350,7 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
     const std::int64_t each = factors.token == 0 ? 0 : Rotator::Factors(pairs);
     const std::int64_t block = !by_head ? 1 : each == 0 ? tokens : buffer_elements / each;
     const auto prepare = [&](std::int64_t t, std::int64_t slot) HWY_ATTR {
-      const std::ptrdiff_t at = t * factors.token + first - begin;
+      const std::int64_t at = t * factors.token + first - begin;
       if (t + 2 < tokens)  // the factors of a token are needed before its first head
         for (std::int64_t i = at + 2 * factors.token; i < at + 2 * factors.token + pairs;
              i += 16) {

@@ -8,7 +8,7 @@
 namespace gnomon {
 namespace rotary_internal {
 
-void check_heads(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stride,
+void check_heads(const std::array<std::int64_t, 4>& shape, std::int64_t stride,
                  const RotaryFrequencies& frequencies) {
   if (shape[3] - frequencies.rotary_dim() <
       frequencies.head_offset)  // first + dim could overflow
@@ -22,7 +22,7 @@ void check_heads(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stri
            std::int64_t{stride});
 }
 
-void check_fits(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stride,
+void check_fits(const std::array<std::int64_t, 4>& shape, std::int64_t stride,
                 const RotaryTable& table) {
   if (shape[1] != table.tokens())
     refuse("rotary", "x must have the table's " + std::to_string(table.tokens()) + " tokens",
@@ -33,7 +33,7 @@ void check_fits(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t strid
   check_heads(shape, stride, table.frequencies());
 }
 
-CosSin cos_sin_of(const RotaryTable& table, std::ptrdiff_t batch, float sign) {
+CosSin cos_sin_of(const RotaryTable& table, std::int64_t batch, float sign) {
   const auto shared = [&](const View<const float, 3>& of) {
     return View<const float, 3>(
         of.data(), {batch, of.extent(1), of.extent(2)},

@@ -26,7 +26,7 @@ template <typename T, typename U>
 struct Heads {
   const T* from = nullptr;  // first rotated element of the first head of the first token
   U* to = nullptr;
-  std::ptrdiff_t from_token = 0, from_head = 0, to_token = 0, to_head = 0;
+  std::int64_t from_token = 0, from_head = 0, to_token = 0, to_head = 0;
   std::int64_t count = 0;              // H
   std::int64_t pairs = 0;              // R/2
   std::int64_t before = 0, after = 0;  // elements copied before and after the pairs
@@ -38,7 +38,7 @@ struct Heads {
 // cos and sin of each token, [T, R/2].
 struct CosSinRows {
   const float *cos, *sin;
-  std::ptrdiff_t token;  // stride; 0: all tokens share one row
+  std::int64_t token;  // stride; 0: all tokens share one row
   float sign;            // -1: inverse rotation
 };
 
@@ -97,7 +97,7 @@ void by_types(const ConstTensor& from, const ConstTensor& to, Body&& body) {
 
 // Throws std::invalid_argument unless a head of x contains R elements from `head_offset` on and
 // is contiguous.
-void check_heads(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stride,
+void check_heads(const std::array<std::int64_t, 4>& shape, std::int64_t stride,
                  const RotaryFrequencies& frequencies);
 template <typename T>
 void check_heads(const View<T, 4>& x, const RotaryFrequencies& frequencies) {
@@ -105,7 +105,7 @@ void check_heads(const View<T, 4>& x, const RotaryFrequencies& frequencies) {
 }
 
 // Throws also unless x has the tokens and rows of the table.
-void check_fits(const std::array<std::ptrdiff_t, 4>& shape, std::ptrdiff_t stride,
+void check_fits(const std::array<std::int64_t, 4>& shape, std::int64_t stride,
                 const RotaryTable& table);
 template <typename T>
 void check_fits(const View<T, 4>& x, const RotaryTable& table) {
@@ -136,7 +136,7 @@ struct CosSin {
   View<const float, 3> cos, sin;
   float sign = 1;  // -1: inverse rotation
 };
-CosSin cos_sin_of(const RotaryTable& table, std::ptrdiff_t batch, float sign = 1);
+CosSin cos_sin_of(const RotaryTable& table, std::int64_t batch, float sign = 1);
 
 // Input and output of a rotation, [B, T, H, D]. In place if from.data() == to.data().
 template <typename T, typename U>

@@ -20,7 +20,7 @@ using rotary_internal::TurnedRows;
 // The vectors of a row begin at its first angle, so that the bits of a token do not depend on
 // the other tokens of the call.
 template <typename Angle, typename F>
-HWY_INLINE void CosSinRows(const Angle* angles, std::ptrdiff_t row_step, std::int64_t rows,
+HWY_INLINE void CosSinRows(const Angle* angles, std::int64_t row_step, std::int64_t rows,
                            std::int64_t pairs, F* HWY_RESTRICT cos, F* HWY_RESTRICT sin) {
   using Vectors = AngleVectors<Angle, F>;
   const std::int64_t step = Vectors::Step();
@@ -44,7 +44,7 @@ HWY_INLINE void CosSinRows(const Angle* angles, std::ptrdiff_t row_step, std::in
 
 // Loads pairs as two vectors.
 template <Pairing pairing, class Tag, typename T>
-HWY_INLINE void LoadPairs([[maybe_unused]] Tag d, const T* x, std::ptrdiff_t half,
+HWY_INLINE void LoadPairs([[maybe_unused]] Tag d, const T* x, std::int64_t half,
                           hn::Vec<Tag>& a, hn::Vec<Tag>& b) {
   if constexpr (pairing == Pairing::halves) {
     a = LoadElements(d, x);
@@ -106,7 +106,7 @@ HWY_INLINE void TurnPairs(const TurnedRows<T, Angle>& rows, std::int64_t row,
                           std::int64_t begin, std::int64_t end, const float* cos,
                           const float* sin) {
   constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;
-  const std::ptrdiff_t half = pairing == Pairing::halves ? rows.pairs : 1;
+  const std::int64_t half = pairing == Pairing::halves ? rows.pairs : 1;
   const T* const x = rows.from + row * rows.from_row;
   T* const to = rows.to + row * rows.to_row;
   for (std::int64_t i = begin; i < end; ++i) {
@@ -127,7 +127,7 @@ HWY_INLINE void TurnPairs(const TurnedRows<T, Angle>& rows, std::int64_t row,
 // Loads pairs in the order of the angles, so that adjacent elements are separated. Two adjacent
 // bfloat16 are the halves of 32 bits.
 template <Pairing pairing, typename T>
-HWY_INLINE void LoadTurned(const T* x, std::ptrdiff_t half, VF& a, VF& b) {
+HWY_INLINE void LoadTurned(const T* x, std::int64_t half, VF& a, VF& b) {
   const DF d;
   if constexpr (pairing == Pairing::adjacent && std::is_same_v<T, float>) {
     hn::LoadInterleaved2(d, x, a, b);
@@ -154,7 +154,7 @@ HWY_INLINE void StoreRotated(VF v, T* to) {
 }
 
 template <Pairing pairing, typename T>
-HWY_INLINE void StoreTurned(VF a, VF b, T* to, std::ptrdiff_t half) {
+HWY_INLINE void StoreTurned(VF a, VF b, T* to, std::int64_t half) {
   const DF d;
   if constexpr (pairing == Pairing::halves) {
     StoreRotated(a, to);
@@ -206,7 +206,7 @@ HWY_INLINE void Turn(const TurnedRows<T, Angle>& rows) {
   constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;
   const DF d;
   const TurnedRows<T, Angle> r = rows;
-  const std::ptrdiff_t half = pairing == Pairing::halves ? r.pairs : 1;
+  const std::int64_t half = pairing == Pairing::halves ? r.pairs : 1;
   const VF sign = hn::BitCast(
       d, hn::And(hn::BitCast(DU(), hn::Set(d, r.sign)), hn::Set(DU(), 0x80000000u)));
   const T *x = r.from, *rotated = r.rotated;
@@ -264,7 +264,7 @@ HWY_INLINE void TurnAll(const TurnedRows<T, Angle>& rows) {
 }
 
 #define GNOMON_ANGLES(Angle, F, Name)                                              \
-  void CosSinOf##Name(const Angle* angles, std::ptrdiff_t step, std::int64_t rows, \
+  void CosSinOf##Name(const Angle* angles, std::int64_t step, std::int64_t rows, \
                       std::int64_t pairs, F* cos, F* sin) {                        \
     CosSinRows(angles, step, rows, pairs, cos, sin);                               \
   }

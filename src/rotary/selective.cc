@@ -71,7 +71,7 @@ void add(const std::vector<double>& from, View<float, 2> to) {
 class Tokens {
  public:
   Tokens(const SelectiveRotary& s, const SelectiveWeights<const float>& weights,
-         View<const float, 3> x, const Positions* positions, std::ptrdiff_t wanted)
+         View<const float, 3> x, const Positions* positions, std::int64_t wanted)
       : s_(s),
         count_(x.extent(1)),
         earlier_(x.extent(1) - wanted),

@@ -14,7 +14,7 @@ inline constexpr std::int64_t angle_chunk = 512;
 
 // cos and sin, [rows, pairs] each, of rows of angles that are `step` elements apart.
 template <typename Angle, typename F>
-using CosSinOfAngles = void (*)(const Angle* angles, std::ptrdiff_t step, std::int64_t rows,
+using CosSinOfAngles = void (*)(const Angle* angles, std::int64_t step, std::int64_t rows,
                                 std::int64_t pairs, F* cos, F* sin);
 template <typename Angle, typename F>
 CosSinOfAngles<Angle, F> cos_sin_of_angles();
@@ -33,16 +33,16 @@ struct TurnedRows {
   const T* from = nullptr;
   T* to = nullptr;
   const Angle* angles = nullptr;
-  std::ptrdiff_t from_row = 0, to_row = 0, angle_row = 0;
+  std::int64_t from_row = 0, to_row = 0, angle_row = 0;
   std::int64_t rows = 0, pairs = 0;
   Pairing pairing = {};
   float sign = 1;  // -1: inverse rotation
   // For the backward: `from` and `to` are the gradient, and `rotated` the rotated heads. Adds
   // the gradient of the angles.
   const T* rotated = nullptr;
-  std::ptrdiff_t rotated_row = 0;
+  std::int64_t rotated_row = 0;
   Angle* grad_angles = nullptr;
-  std::ptrdiff_t grad_angle_row = 0;
+  std::int64_t grad_angle_row = 0;
 };
 // cos, sin and rotation in one pass, for T of float, Half and BFloat16.
 template <typename T, typename Angle>
@@ -67,10 +67,10 @@ TurnRows<BFloat16, double> turn_rows();
 template <typename T>
 struct CrossedRows {
   const T *rotated = nullptr, *grad = nullptr;
-  std::ptrdiff_t rotated_row = 0, rotated_head = 0, grad_row = 0, grad_head = 0;
+  std::int64_t rotated_row = 0, rotated_head = 0, grad_row = 0, grad_head = 0;
   std::int64_t rows = 0, heads = 0, pairs = 0;
   Pairing pairing = {};
-  std::ptrdiff_t half = 0;
+  std::int64_t half = 0;
 };
 template <typename T>
 using CrossRows = void (*)(const CrossedRows<T>& rows, Accumulator<T>* sums);
@@ -93,7 +93,7 @@ template <typename T, typename U>
 struct SummedRows {
   const T* from = nullptr;  // increments, or gradients of sums
   U* to = nullptr;
-  std::ptrdiff_t from_step = 0, to_step = 0;
+  std::int64_t from_step = 0, to_step = 0;
   const SumStep* steps = nullptr;  // [tokens]
   std::int64_t tokens = 0, channels = 0;
   const double* scale = nullptr;  // [channels]

@@ -65,7 +65,7 @@ struct SumProblem {
   std::vector<double> scale;  // [P]
   // Heads are contiguous in both arrays, so that those of a token are one run of channels.
   bool merged() const {
-    const std::ptrdiff_t pairs = from.extent(3);
+    const std::int64_t pairs = from.extent(3);
     return from.extent(2) == 1 || (from.stride(2) == pairs && to.stride(2) == pairs);
   }
 };
@@ -84,7 +84,7 @@ SumProblem<T, U> problem_of(const char* from_name, const ConstTensor& from, cons
     if (wanted != got) refuse("cumulative_angles", rule + std::to_string(wanted), got);
   };
   internal::check_shape("cumulative_angles", to_name, problem.to.extents(), x.extents());
-  for (const std::ptrdiff_t stride : {x.stride(3), problem.to.stride(3)})
+  for (const std::int64_t stride : {x.stride(3), problem.to.stride(3)})
     if (stride != 1 && x.extent(3) > 1)
       refuse("cumulative_angles", "the pairs of a head must be contiguous: stride 1",
              int64_t{stride});

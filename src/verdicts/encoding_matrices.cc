@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <random>
 #include <span>
 
 #include "gnomon/attention/attention.h"
+#include "src/model/encodings/random_parameters.h"
 
 namespace gnomon::verdicts {
 namespace {
@@ -17,34 +17,9 @@ std::unique_ptr<Matrix> matrix(int64_t rows, int64_t columns) {
   return std::make_unique<Matrix>(std::array<std::ptrdiff_t, 2>{rows, columns});
 }
 
-// Normal random numbers, the same on every machine for the same seed. A table has deviation 1,
-// so that it is visible next to contents with deviation 1. Matrices of a network, and
-// parameters that do not start at random, have their initial values.
 std::unique_ptr<Matrix> random_matrix(const model::Parameter& parameter, unsigned seed) {
   auto random = matrix(parameter.rows, parameter.columns);
-  if (!parameter.initial.empty()) {
-    std::copy(parameter.initial.begin(), parameter.initial.end(), random->values.begin());
-    return random;
-  }
-  if (parameter.initial_deviation == 0 && parameter.initial_mean != 0) {
-    std::fill(random->values.begin(), random->values.end(),
-              static_cast<float>(parameter.initial_mean));
-    return random;
-  }
-  // Tables start at 0.02 or, for encodings that start as another one (CoPE), at 0.
-  constexpr double of_tables = 0.02;
-  const double deviation =
-      parameter.initial_deviation == of_tables || parameter.initial_deviation == 0
-          ? 1
-          : parameter.initial_deviation;
-  std::mt19937_64 engine(seed);
-  for (float& value : random->values) {
-    const double u = (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53;
-    const double v = static_cast<double>(engine() >> 11) * 0x1p-53;
-    value =
-        static_cast<float>(parameter.initial_mean +
-                           deviation * std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v));
-  }
+  random->values = model::internal::random_values(parameter, seed);
   return random;
 }
 
@@ -240,9 +215,7 @@ LayerPlan EncodingMatrices::lowered(const model::Window& window) const {
 }
 
 bool depends_on_contents(const model::EncodingInfo& info) {
-  const model::Encoding usual = info.usual({.width = 128, .heads = 2, .length = 16});
-  return model::properties(usual).causal || std::holds_alternative<Pope>(usual) ||
-         std::holds_alternative<GrapeAdditive>(usual);
+  return model::depends_on_contents(info.usual({.width = 128, .heads = 2, .length = 16}));
 }
 
 EncodingMatrices encoding_matrices(const std::string& name, const Setting& setting) {

@@ -19,6 +19,9 @@ function(gnomon_component library component)
   set(sources "")
   foreach(module IN LISTS gnomon_${component}_modules)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/${module}/*.cc")
+    if(GNOMON_WASM)  # has no file system
+      list(FILTER found EXCLUDE REGEX "/io/(file|checkpoint)[.]cc$")
+    endif()
     list(APPEND sources ${found})
     # A module is compiled in groups of at most 15 files, because headers and the same templates take longer
     # than the files.
@@ -120,7 +123,11 @@ function(gnomon_file_components library)
     endif()
     # Reads files and lowers specs: -O1 compiles in three quarters of the time of -O3. GCC 12 then warns falsely
     # of std::optional.
-    target_compile_options(${library}_model PRIVATE $<$<CONFIG:Release>:-O1 -Wno-maybe-uninitialized>)
+    if(GNOMON_WASM)
+      target_compile_options(${library}_model PRIVATE -Oz)
+    else()
+      target_compile_options(${library}_model PRIVATE $<$<CONFIG:Release>:-O1 -Wno-maybe-uninitialized>)
+    endif()
   endif()
   if(report IN_LIST gnomon_built)
     gnomon_component(${library} report $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
@@ -148,6 +155,9 @@ set_source_files_properties(src/core/parallel.cc PROPERTIES SKIP_UNITY_BUILD_INC
 # Under the address sanitizer, checks of the scope of every vector of a kernel take up to eight times as
 # long to compile as the kernel.
 set(gnomon_kernel_options -fno-sanitize-address-use-after-scope)
+if(GNOMON_WASM)  # other sources are compiled for size
+  set(gnomon_kernel_options -Os)
+endif()
 # The error terms of angles require that each product and each sum is rounded.
 set_source_files_properties(src/core/angles_simd.cc src/rotary/rotate_tokens_simd.cc PROPERTIES
   COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
@@ -161,6 +171,8 @@ add_library(gnomon INTERFACE)
 if(GNOMON_SANITIZE STREQUAL "thread")  # races do not depend on the instruction set: only one
   gnomon_core_library(HWY_COMPILE_ONLY_STATIC "HWY_DISABLED_TARGETS=(${left_out}|HWY_EMU128|HWY_SCALAR)")
   target_compile_options(gnomon_core PRIVATE -march=native -ffp-contract=off)
+elseif(GNOMON_WASM)  # one instruction set, chosen by the compiler's options
+  gnomon_core_library(HWY_COMPILE_ONLY_STATIC)
 else()
   gnomon_core_library(HWY_COMPILE_ALL_ATTAINABLE "HWY_DISABLED_TARGETS=(${left_out})")
 endif()

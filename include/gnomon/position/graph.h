@@ -99,7 +99,7 @@ struct EdgeList {
   std::vector<std::int64_t> ends;  // [E, 2]
 
   View<const std::int64_t, 2> edges() const noexcept {
-    return {ends.data(), {static_cast<std::ptrdiff_t>(ends.size() / 2), 2}};
+    return {ends.data(), {static_cast<std::int64_t>(ends.size() / 2), 2}};
   }
   bool operator==(const EdgeList&) const = default;
 };

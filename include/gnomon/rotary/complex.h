@@ -23,8 +23,8 @@ namespace gnomon {
 namespace internal {
 // Throws std::invalid_argument unless the last axis is contiguous, the last extent is even and
 // all other strides are even (an axis of one element may have any stride).
-void check_complex(std::span<const std::ptrdiff_t> extents,
-                   std::span<const std::ptrdiff_t> strides);
+void check_complex(std::span<const std::int64_t> extents,
+                   std::span<const std::int64_t> strides);
 template <typename T>
 using ComplexOf =
     std::conditional_t<std::is_const_v<T>, const std::complex<std::remove_const_t<T>>,

@@ -138,7 +138,7 @@ void finish(Draft& r) {
   for (const Layer& layer : r.layers)
     if (parts.empty() || parts.back() != layer.part) parts.push_back(layer.part);
   for (const std::string& part : parts) {
-    const auto first = static_cast<std::ptrdiff_t>(r.out.groups.size());
+    const auto first = static_cast<std::int64_t>(r.out.groups.size());
     std::vector<Kind> kinds;
     // Full attention first, because most readers look for it.
     for (const bool full : {true, false})

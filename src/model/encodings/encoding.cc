@@ -122,6 +122,11 @@ const EncodingInfo& info(const Encoding& encoding) {
   return list().infos[list().first[encoding.index()]];
 }
 
+bool depends_on_contents(const Encoding& encoding) {
+  return properties(encoding).causal || std::holds_alternative<Pope>(encoding) ||
+         std::holds_alternative<GrapeAdditive>(encoding);
+}
+
 const Properties& properties(const Encoding& encoding) {
   return std::visit(
       [](const auto& spec) -> const Properties& {

@@ -67,7 +67,7 @@ Matrix take(CheckpointTensor tensor, TensorLayout layout, const Parameter& wante
             const std::string& name) {
   auto& values = tensor.values;
   if (layout == TensorLayout::first_half || layout == TensorLayout::second_half) {
-    const auto half = static_cast<std::ptrdiff_t>(values.size() / 2);
+    const auto half = static_cast<std::int64_t>(values.size() / 2);
     if (layout == TensorLayout::first_half)
       values.erase(values.begin() + half, values.end());
     else

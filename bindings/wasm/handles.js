@@ -1,0 +1,259 @@
+// Encodings, plans and models: owners of handles of the C API.
+import {divided, integer, refuse} from './memory.js';
+
+// What a handle of the C API and its owner have in common.
+class Handle {
+  constructor(memory, pointer, destroy) {
+    this.memory = memory;
+    this.pointer = pointer;
+    this.destroy = destroy;
+    memory.owns(this, () => memory.calls[destroy], pointer);
+  }
+
+  /** The pointer, for a call. */
+  get handle() {
+    if (!this.pointer) refuse('handle', 'must not be freed', 'a freed object');
+    return this.pointer;
+  }
+
+  free() {
+    if (!this.pointer) return;
+    this.memory.disowns(this);
+    this.memory.calls[this.destroy](this.pointer);
+    this.pointer = 0;
+  }
+}
+
+// The sizes and the mask of PlanOptions.
+export function sizesOf(options, required = true) {
+  const {causal = true, left} = options;
+  let {keys, queries = keys} = options;
+  if (required || keys !== undefined) {
+    integer('plan', 'keys', keys, 1);
+    integer('plan', 'queries', queries, 1);
+    if (queries > keys) refuse('plan', `queries must be at most keys, ${keys}`, String(queries));
+  }
+  if (left !== undefined) integer('plan', 'left', left, 0);
+  return {keys, queries, mask: {reads: causal ? 1 : 2, left: left ?? -1}};
+}
+
+// An array of tensors of parameters; null for a tensor that is not given.
+function parametersTo(memory, wanted, values) {
+  if (values.length !== wanted.length)
+    refuse('plan', `parameters must have ${wanted.length} matrices`, String(values.length));
+  return memory.list(wanted.map(({name, rows, columns}, i) => values[i]
+    ? memory.input(name, values[i], [rows, columns])
+    : memory.describe(0, 2, 32, [rows, columns])));
+}
+
+export class Encoding extends Handle {
+  constructor(memory, pointer) {
+    super(memory, pointer, 'gnomon_encoding_destroy');
+    this.spec = memory.json('gnomon_encoding_to_json', pointer);
+    this.kind = this.spec.kind;
+    this.parameters = memory.json('gnomon_encoding_parameters', pointer);
+  }
+
+  randomParameters() {
+    const {memory, handle} = this;
+    return this.parameters.map(({rows, columns}, index) => memory.scope(() => {
+      const out = memory.output([rows, columns]);
+      memory.call('gnomon_encoding_random_parameter', handle, BigInt(index), out.tensor);
+      return memory.floatsOf(out);
+    }));
+  }
+
+  frequencies(length = 0) {
+    const {memory, handle} = this;
+    integer('frequencies', 'length', length, 0);
+    return memory.scope(() => {
+      const of = memory.make('gnomon_encoding_frequencies', handle, BigInt(length));
+      try {
+        const out = memory.output([Number(memory.calls.gnomon_frequencies_count(of))], 64);
+        memory.call('gnomon_frequencies_get', of, out.tensor);
+        return memory.doublesOf(out);
+      } finally {
+        memory.calls.gnomon_frequencies_destroy(of);
+      }
+    });
+  }
+
+  plan(options) {
+    const {memory, handle} = this;
+    const sizes = sizesOf(options ?? {});
+    const parameters = options.parameters ?? this.randomParameters();
+    return memory.scope(() => {
+      const plan = memory.make('gnomon_encoding_lower', handle,
+                               parametersTo(memory, this.parameters, parameters),
+                               BigInt(parameters.length), BigInt(sizes.queries),
+                               BigInt(sizes.keys));
+      return new Plan(memory, plan, sizes);
+    });
+  }
+}
+
+export class Plan extends Handle {
+  #sizes;
+  #ofKeys;  // the plan that prepares keys, if another one than this
+
+  constructor(memory, pointer, sizes, ofKeys = 0) {
+    super(memory, pointer, 'gnomon_layer_plan_destroy');
+    this.#sizes = sizes;
+    this.#ofKeys = ofKeys;
+    if (sizes.mask) memory.call('gnomon_layer_plan_rotate_in_prepare', pointer);
+    if (sizes.mask && sizes.keys !== undefined) this.#setMask(sizes.queries, sizes.keys);
+  }
+
+  #setMask(queries, keys) {
+    const {reads, left} = this.#sizes.mask;
+    this.memory.call('gnomon_layer_plan_set_mask', this.handle, reads, BigInt(keys - queries),
+                     BigInt(left), -1n);
+  }
+
+  table(tokens, width) {
+    const {memory, handle} = this;
+    return memory.scope(() => {
+      const shape = [1, integer('table', 'tokens', tokens, 1), integer('table', 'width', width, 1)];
+      const x = memory.zeros(shape);
+      memory.call('gnomon_add_position', x.tensor, handle);
+      memory.call('gnomon_prepare_input', x.tensor, handle, 1n);  // DETR adds it in each layer
+      return memory.floatsOf(x);
+    });
+  }
+
+  bias(heads, queries, keys) {
+    const {memory, handle} = this;
+    return memory.scope(() => {
+      const shape = [heads, queries, keys].map(
+        (extent, i) => integer('bias', ['heads', 'queries', 'keys'][i], extent, 1));
+      if (queries > keys) refuse('bias', `queries must be at most keys, ${keys}`, String(queries));
+      const out = memory.zeros(shape);
+      memory.call('gnomon_layer_plan_bias', handle, BigInt(keys - queries), out.tensor);
+      return memory.floatsOf(out);
+    });
+  }
+
+  // Prepared copies of q and k (and v) as tensors, and the shape of the call.
+  #prepared(q, k, v, options) {
+    const {memory, handle} = this;
+    const heads = integer('attention', 'heads', options?.heads, 1);
+    const keyHeads = integer('attention', 'keyHeads', options.keyHeads ?? heads, 1);
+    const {queries, keys, headDim} = this.#shapeOf(q, k, heads, keyHeads, options);
+    const copies = {
+      q: memory.inPlace('q', q, [1, queries, heads, headDim]),
+      k: memory.inPlace('k', k, [1, keys, keyHeads, headDim]),
+    };
+    let valueDim = headDim;
+    if (v) {
+      valueDim = divided('attention', 'v', v.length, keys * keyHeads, 'elements of heads');
+      copies.v = memory.inPlace('v', v, [1, keys, keyHeads, valueDim]);
+    }
+    const of = copies.v?.tensor ?? 0;
+    if (this.#ofKeys) {
+      const none = memory.describe(0, 2, 32, [1, keys, heads, headDim]);
+      memory.call('gnomon_prepare', copies.q.tensor, 0, 0, handle);
+      memory.call('gnomon_prepare', none, copies.k.tensor, of, this.#ofKeys.handle);
+    } else {
+      memory.call('gnomon_prepare', copies.q.tensor, copies.k.tensor, of, handle);
+    }
+    return {...copies, heads, queries, keys, valueDim};
+  }
+
+  #shapeOf(q, k, heads, keyHeads, options) {
+    let {queries, keys} = this.#sizes;
+    let headDim = options.headDim;
+    if (keys === undefined) {
+      if (headDim === undefined)
+        refuse('attention', 'a plan without keys requires the option headDim', 'none');
+      queries = divided('attention', 'q', q.length, heads * headDim, 'tokens');
+      keys = divided('attention', 'k', k.length, keyHeads * headDim, 'tokens');
+      if (queries > keys)
+        refuse('attention', `q must have at most the ${keys} tokens of k`, String(queries));
+      this.#setMask(queries, keys);
+    }
+    headDim = divided('attention', 'q', q.length, queries * heads, 'elements of heads');
+    return {queries, keys, headDim};
+  }
+
+  prepare(q, k, options) {
+    const {memory} = this;
+    return memory.scope(() => {
+      const copies = this.#prepared(q, k, null, options);
+      return {q: memory.floatsOf(copies.q), k: memory.floatsOf(copies.k)};
+    });
+  }
+
+  attention(q, k, v, options) {
+    const {memory, handle} = this;
+    return memory.scope(() => {
+      const {queries, heads, valueDim, ...of} = this.#prepared(q, k, v, options);
+      const out = memory.output([1, queries, heads, valueDim]);
+      const input = memory.list([of.q.tensor, of.k.tensor, of.v.tensor, 0, 0, 0]);
+      memory.call('gnomon_attention', input, handle, out.tensor, 0);
+      return memory.floatsOf(out);
+    });
+  }
+
+  #matrix(q, k, options, scores) {
+    const {memory, handle} = this;
+    return memory.scope(() => {
+      const {queries, keys, heads, ...of} = this.#prepared(q, k, null, options);
+      const out = memory.output([1, heads, queries, keys]);
+      const input = memory.list([of.q.tensor, of.k.tensor, 0, 0, 0, 0]);
+      memory.call('gnomon_attention_weights', input, handle, scores ? 0 : out.tensor,
+                  scores ? out.tensor : 0);
+      return memory.floatsOf(out);
+    });
+  }
+
+  weights(q, k, options) { return this.#matrix(q, k, options, false); }
+  scores(q, k, options) { return this.#matrix(q, k, options, true); }
+
+  free() {
+    if (this.#ofKeys) this.#ofKeys.free();
+    super.free();
+  }
+}
+
+export class Model extends Handle {
+  constructor(memory, pointer) {
+    super(memory, pointer, 'gnomon_model_destroy');
+  }
+
+  describe(length) {
+    const {memory, handle} = this;
+    return memory.scope(() => length === undefined
+      ? memory.json('gnomon_model_to_json', handle)
+      : memory.json('gnomon_model_to_json_at', handle,
+                    BigInt(integer('describe', 'length', length, 1))));
+  }
+
+  layerParameters(layer, part = '') {
+    const {memory, handle} = this;
+    return memory.scope(() => memory.json('gnomon_model_layer_parameters', handle,
+                                          memory.text(part),
+                                          BigInt(integer('model', 'layer', layer, 0))));
+  }
+
+  plan(layer, options) {
+    const {memory} = this;
+    const {keys, queries} = sizesOf(options ?? {});
+    const part = options.part ?? '';
+    const wanted = this.layerParameters(layer, part);
+    const values = options.parameters ?? wanted.map(() => null);
+    const length = integer('plan', 'length', options.length ?? 0, 0);
+    const lower = count => memory.scope(() => {
+      const ids = Array.from({length: count}, (_, t) => keys - count + t);
+      const tokens = memory.take(32);
+      memory.i32.set([memory.positions(ids, [1, count]), 0, 0, 0], tokens >> 2);
+      memory.integerTo(tokens + 16, keys - count);
+      memory.integerTo(tokens + 24, length);
+      const plan = memory.make('gnomon_model_lower_layer', this.handle, memory.text(part),
+                               BigInt(layer), tokens, parametersTo(memory, wanted, values),
+                               BigInt(wanted.length));
+      return plan;
+    });
+    const ofKeys = queries < keys ? new Plan(memory, lower(keys), {}) : 0;
+    return new Plan(memory, lower(queries), {queries, keys}, ofKeys);
+  }
+}
