@@ -166,6 +166,11 @@ gpu-bundle: setup
 wasm: setup-lab
 	@JOBS=$(JOBS) tools/wasm.sh
 
+test-wasm: configure-release wasm
+	@tools/setup.sh wasm
+	@cmake --build $(release) -j$(JOBS) --target gnomon-recorded
+	@GNOMON_RECORDED=$(CURDIR)/$(release)/tests/wasm/gnomon-recorded node --expose-gc --test tests/wasm/*.test.mjs
+
 format: setup
 	@tools/check_format.sh --fix
 

@@ -6,6 +6,7 @@
 #   tools/setup.sh pypi    as lab, for the LibTorch of PyPI's torch instead of Debian's
 #   tools/setup.sh test    also those for tests and formatting
 #   tools/setup.sh neon    as test, and a compiler, an emulator and libraries for 64-bit ARM
+#   tools/setup.sh wasm    as lab, and Node and TypeScript for the tests of the JavaScript package
 #   tools/setup.sh long    all of these, and those for fuzzing and tools/clean_root.sh
 #
 # Installs only missing packages; changes nothing if all are installed. Runs apt-get as root, or
@@ -61,7 +62,8 @@ missing_packages() {
     libfmt-dev libpng-dev libicu-dev libgloo-dev libsentencepiece-dev)
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
   [[ $1 == pypi ]] || need+=(libtorch-dev)
-  if [[ $1 != lab && $1 != pypi ]]; then
+  [[ $1 != wasm ]] || tools+=([node]=nodejs [tsc]=node-typescript)
+  if [[ $1 != lab && $1 != pypi && $1 != wasm ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind
       [zsh]=zsh [fish]=fish [groff]=groff-base [parallel]=parallel)
@@ -144,8 +146,8 @@ fetch_arm64() {
 }
 
 case ${1-} in
-  lab | pypi | test | neon | long) ;;
-  *) die "usage: tools/setup.sh lab|pypi|test|neon|long" ;;
+  lab | pypi | test | neon | wasm | long) ;;
+  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|long" ;;
 esac
 
 if command -v dpkg-query >/dev/null; then

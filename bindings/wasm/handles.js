@@ -12,7 +12,7 @@ class Handle {
 
   /** The pointer, for a call. */
   get handle() {
-    if (!this.pointer) refuse('handle', 'must not be freed', 'a freed object');
+    if (!this.pointer) refuse('js', 'an object must not be freed', 'a freed one');
     return this.pointer;
   }
 
@@ -245,7 +245,7 @@ export class Model extends Handle {
     const lower = count => memory.scope(() => {
       const ids = Array.from({length: count}, (_, t) => keys - count + t);
       const tokens = memory.take(32);
-      memory.i32.set([memory.positions(ids, [1, count]), 0, 0, 0], tokens >> 2);
+      memory.i32.set([memory.positions(ids, [1, count]), 0, 0, 0], tokens >>> 2);
       memory.integerTo(tokens + 16, keys - count);
       memory.integerTo(tokens + 24, length);
       const plan = memory.make('gnomon_model_lower_layer', this.handle, memory.text(part),

@@ -28,7 +28,14 @@ export interface Shape {
   reads?: Reads;        // default: causal
 }
 
-/** What `gnomon list --json` prints of an encoding. */
+/** An array in the memory of the library; accepted in place of a Float32Array. */
+export interface Constant {
+  readonly length: number;
+  free(): void;
+}
+export type Values = Float32Array | Constant;
+
+/** What `gnomon list --json` prints of an encoding, and more. */
 export interface EncodingInfo {
   name: string;         // as encoding() accepts it
   title: string;
@@ -55,6 +62,7 @@ export interface Parameter {
 export interface Gnomon {
   readonly version: string;
   readonly isa: string;                    // "wasm"
+  readonly memoryBytes: number;            // size of the library's memory; it only grows
   encodings(): EncodingInfo[];
   /** The usual settings of an encoding for models of a shape, by name, title or synonym. */
   encoding(name: string, shape: Shape): Encoding;
@@ -62,8 +70,8 @@ export interface Gnomon {
   encoding(spec: object): Encoding;
   /** Reads a config.json. pairing: that of a model_type that is not known. */
   model(config: string | object, options?: {pairing?: Pairing}): Model;
-  /** A plan that adds no position. */
-  plan(options?: {causal?: boolean}): Plan;
+  /** A plan that adds no position. Without keys, calls require the option headDim. */
+  plan(options?: {keys?: number, queries?: number, causal?: boolean, left?: number}): Plan;
   /** The sinusoidal table [positions, width]. */
   sinusoidal(positions: ArrayLike<number>, width: number,
              options?: {base?: number, layout?: 'interleaved' | 'half-split' | 'tensor2tensor'}):
@@ -72,7 +80,7 @@ export interface Gnomon {
   cosSin(positions: ArrayLike<number>, frequencies: ArrayLike<number>):
       {cos: Float32Array, sin: Float32Array};
   /** Rotates x [T, heads, D], a copy, at the positions. */
-  rotate(x: Float32Array, positions: ArrayLike<number>,
+  rotate(x: Values, positions: ArrayLike<number>,
          options: {heads: number, rotaryDim: number, pairing: Pairing, base?: number,
                    frequencies?: ArrayLike<number>, headOffset?: number, inverse?: boolean}):
       Float32Array;
@@ -80,6 +88,11 @@ export interface Gnomon {
   alibiSlopes(heads: number): Float64Array;
   /** Normal random numbers, the same in every engine for a seed. */
   normal(count: number, seed: number): Float32Array;
+  /** out [T, N] = x [T, C] weight [N, C]^T + bias [N]: a linear layer. */
+  linear(x: Values, weight: Values, bias: Values | null,
+         sizes: {inputs: number, outputs: number}): Float32Array;
+  /** Copies values to the memory of the library, where they stay until free(): for weights. */
+  constant(values: Float32Array): Constant;
 }
 
 export interface PlanOptions {
@@ -103,23 +116,28 @@ export interface Encoding {
   free(): void;
 }
 
+export interface Heads {
+  heads: number;                           // H
+  keyHeads?: number;                       // Hk, divides H; default: H
+  headDim?: number;                        // D; required if the plan was made without keys
+}
+
 export interface Plan {
   /** The rows that are added to the embeddings, [T, width]; zeros without a table. */
   table(tokens: number, width: number): Float32Array;
-  /** The bias [heads, T, S] that is added to the scores. */
+  /** The bias [heads, T, S] that is added to the scores; zeros without one. */
   bias(heads: number, queries: number, keys: number): Float32Array;
   /** Rotated (normed, scaled) copies of q [T, H, D] and k [S, Hk, D]. */
-  prepare(q: Float32Array, k: Float32Array, options: {heads: number, keyHeads?: number}):
-      {q: Float32Array, k: Float32Array};
+  prepare(q: Values, k: Values, options: Heads): {q: Float32Array, k: Float32Array};
   /** Attention of q [T, H, D], k [S, Hk, D], v [S, Hk, Dv], with the rotation of the plan. */
-  attention(q: Float32Array, k: Float32Array, v: Float32Array,
-            options: {heads: number, keyHeads?: number}): Float32Array;
-  /** The weights [H, T, S] of the same call. */
-  weights(q: Float32Array, k: Float32Array, options: {heads: number, keyHeads?: number}):
-      Float32Array;
-  /** The scores [H, T, S] before the softmax, with bias and scale; hidden keys: -Infinity. */
-  scores(q: Float32Array, k: Float32Array, options: {heads: number, keyHeads?: number}):
-      Float32Array;
+  attention(q: Values, k: Values, v: Values, options: Heads): Float32Array;
+  /** The weights [H, T, S] of the same call, computed in double. */
+  weights(q: Values, k: Values, options: Heads): Float32Array;
+  /**
+   * The scores [H, T, S] before the softmax, with bias and scale, computed in double; hidden
+   * keys: -Infinity.
+   */
+  scores(q: Values, k: Values, options: Heads): Float32Array;
   free(): void;
 }
 

@@ -41,6 +41,10 @@ class Gnomon {
     this.isa = memory.read(memory.calls.gnomon_isa());
   }
 
+  get memoryBytes() {
+    return this.#memory.calls.memory.buffer.byteLength;
+  }
+
   encodings() {
     const memory = this.#memory;
     return memory.scope(() => memory.json('gnomon_encodings'));
@@ -175,8 +179,8 @@ class Gnomon {
 function withFrequencies(memory, options, body) {
   const spec = memory.take(32);
   memory.integerTo(spec, integer('rotary', 'rotaryDim', options.rotaryDim, 1));
-  memory.i32[(spec >> 2) + 2] = choice('rotary', 'pairing', PAIRINGS, options.pairing);
-  memory.f64[(spec >> 3) + 2] = options.base ?? 0;
+  memory.i32[(spec >>> 2) + 2] = choice('rotary', 'pairing', PAIRINGS, options.pairing);
+  memory.f64[(spec >>> 3) + 2] = options.base ?? 0;
   memory.integerTo(spec + 24, integer('rotary', 'headOffset', options.headOffset ?? 0, 0));
   const of = options.frequencies
     ? memory.make('gnomon_frequencies_from', spec, memory.doubleInput(options.frequencies), 0, 1)

@@ -49,7 +49,7 @@ export class Constant {
     this.memory = memory;
     this.length = values.length;
     this.pointer = memory.keep(4 * values.length);
-    memory.f32.set(values, this.pointer >> 2);
+    memory.f32.set(values, this.pointer >>> 2);
     memory.owns(this, () => memory.calls.free, this.pointer);
   }
 
@@ -125,16 +125,14 @@ export class Memory {
   }
 
   read(pointer) {
-    const bytes = this.u8;
-    let end = pointer;
-    while (bytes[end]) ++end;
-    return decoder.decode(bytes.subarray(pointer, end));
+    const bytes = this.u8, begin = pointer >>> 0;
+    return decoder.decode(bytes.subarray(begin, bytes.indexOf(0, begin)));
   }
 
   // A tensor of the C API: data, device, ndim, dtype, shape, strides, byte_offset.
   describe(data, code, bits, shape) {
     const pointer = this.take(TENSOR_BYTES + 8 * shape.length);
-    const words = this.i32, at = pointer >> 2;
+    const words = this.i32, at = pointer >>> 2;
     words[at] = data;
     words[at + 1] = 1;  // the CPU
     words[at + 2] = 0;
@@ -150,7 +148,7 @@ export class Memory {
   }
 
   integerTo(pointer, value) {
-    const words = this.i32, at = pointer >> 2;
+    const words = this.i32, at = pointer >>> 2;
     words[at] = value | 0;
     words[at + 1] = Math.floor(value / 0x100000000);
   }
@@ -164,13 +162,14 @@ export class Memory {
     const count = shape.reduce((a, b) => a * b, 1);
     const constant = values instanceof Constant;
     if (!constant && !(values instanceof Float32Array))
-      refuse(name, 'must be a Float32Array or a constant', kindOf(values));
-    if (constant && !values.pointer) refuse(name, 'must not be freed', 'a freed constant');
+      refuse('js', `${name} must be a Float32Array or a constant`, kindOf(values));
+    if (constant && !values.pointer) refuse('js', `${name} must not be freed`, 'a freed constant');
     if (values.length !== count)
-      refuse(name, `must have ${count} elements, [${shape.join(', ')}]`, String(values.length));
+      refuse('js', `${name} must have ${count} elements, [${shape.join(', ')}]`,
+             String(values.length));
     if (constant) return values.pointer;
     const data = this.take(4 * count);
-    this.f32.set(values, data >> 2);
+    this.f32.set(values, data >>> 2);
     return data;
   }
 
@@ -194,21 +193,21 @@ export class Memory {
 
   zeros(shape) {
     const out = this.output(shape);
-    this.f32.fill(0, out.data >> 2, (out.data >> 2) + out.length);
+    this.f32.fill(0, out.data >>> 2, (out.data >>> 2) + out.length);
     return out;
   }
 
   floatsOf({data, length}) {
-    return this.f32.slice(data >> 2, (data >> 2) + length);
+    return this.f32.slice(data >>> 2, (data >>> 2) + length);
   }
 
   doublesOf({data, length}) {
-    return this.f64.slice(data >> 3, (data >> 3) + length);
+    return this.f64.slice(data >>> 3, (data >>> 3) + length);
   }
 
   doubleInput(values) {
     const data = this.take(8 * values.length);
-    this.f64.set(values, data >> 3);
+    this.f64.set(values, data >>> 3);
     return this.describe(data, FLOAT, 64, [values.length]);
   }
 
@@ -217,7 +216,7 @@ export class Memory {
     const data = this.take(8 * values.length);
     for (let i = 0; i < values.length; ++i) {
       if (!Number.isSafeInteger(values[i]))
-        refuse('positions', 'must be integers', String(values[i]));
+        refuse('js', 'positions must be integers', String(values[i]));
       this.integerTo(data + 8 * i, values[i]);
     }
     return this.describe(data, INTEGER, 64, shape);
@@ -226,7 +225,7 @@ export class Memory {
   /** An array of pointers. */
   list(pointers) {
     const at = this.take(4 * pointers.length);
-    this.i32.set(pointers, at >> 2);
+    this.i32.set(pointers, at >>> 2);
     return at;
   }
 
@@ -239,9 +238,9 @@ export class Memory {
   /** Calls a function whose last argument is a pointer to a result; returns that. */
   make(name, ...values) {
     const out = this.take(4);
-    this.i32[out >> 2] = 0;
+    this.i32[out >>> 2] = 0;
     this.call(name, ...values, out);
-    return this.i32[out >> 2] >>> 0;
+    return this.i32[out >>> 2] >>> 0;
   }
 
   /** The same for a result that is JSON. */

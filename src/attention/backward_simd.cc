@@ -30,6 +30,7 @@
 #include "src/attention/walk-inl.h"
 #include "src/attention/weigh-inl.h"
 #include "src/core/dispatch.h"
+#include "src/core/elements-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -81,7 +82,7 @@ HWY_INLINE A Dot(const A* HWY_RESTRICT x, const A* HWY_RESTRICT y, std::int64_t 
   auto sum = hn::Zero(tag);
   for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(hn::Lanes(tag)))
     sum = hn::MulAdd(hn::Load(tag, x + i), hn::Load(tag, y + i), sum);
-  return hn::GetLane(hn::SumOfLanes(tag, sum));
+  return SumLanes(tag, sum);
 }
 
 // Packs the queries of a tile's head to the rows of the buffers from `first`.

@@ -9,6 +9,7 @@
 
 #include "hwy/highway.h"
 #include "src/attention/channel_gates-inl.h"
+#include "src/core/elements-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -271,7 +272,7 @@ bool MakeGatedScores(const internal::TypedProblem<A>& problem, const Tile& tile,
           sum =
               hn::MulAdd(hn::Mul(decay, hn::Load(tag, query + i)), hn::Load(tag, key + i), sum);
         });
-        to[r * tile_keys + j] = hn::GetLane(hn::SumOfLanes(d, sum));
+        to[r * tile_keys + j] = SumLanes(d, sum);
       });
     });
   }

@@ -232,7 +232,7 @@ void attend(const AttentionInput& input, const AttentionPlan& plan, const Dape& 
 void add_rows(View<const float, 4> from, View<float, 4> to) {
   parallel_for(from.extent(1), 16, [&](int64_t begin, int64_t end) {
     for (std::ptrdiff_t b = 0; b < from.extent(0); ++b)
-      for (std::ptrdiff_t t = begin; t < end; ++t)
+      for (std::int64_t t = begin; t < end; ++t)
         for (std::ptrdiff_t h = 0; h < from.extent(2); ++h)
           for (std::ptrdiff_t d = 0; d < from.extent(3); ++d)
             to(b, t, h, d) += from(b, t, h, d);

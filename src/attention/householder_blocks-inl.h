@@ -11,6 +11,7 @@
 #include <iterator>
 
 #include "src/attention/householder-inl.h"
+#include "src/core/elements-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -25,7 +26,7 @@ HWY_INLINE A DotRows(std::int64_t size, const A* HWY_RESTRICT x, const A* HWY_RE
   auto sum = hn::Zero(tag);
   for (std::int64_t i = 0; i < padded(size); i += static_cast<std::int64_t>(hn::Lanes(tag)))
     sum = hn::MulAdd(hn::Load(tag, x + i), hn::Load(tag, y + i), sum);
-  return hn::GetLane(hn::SumOfLanes(tag, sum));
+  return SumLanes(tag, sum);
 }
 
 // y += factor x.

@@ -12,6 +12,7 @@
 #include <limits>
 
 #include "src/attention/scores-inl.h"
+#include "src/core/elements-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -150,7 +151,7 @@ void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t que
               std::int64_t head, A most, const A* sum_lanes, const A* out) {
   const hn::ScalableTag<A> tag;
   const double sum =
-      static_cast<double>(hn::GetLane(hn::SumOfLanes(tag, hn::Load(tag, sum_lanes))));
+      static_cast<double>(SumLanes(tag, hn::Load(tag, sum_lanes)));
   double scale = sum == 0 ? 0 : 1 / sum;
   double lse = -std::numeric_limits<double>::infinity();
   if (sum != 0) lse = ln_of_2 * (static_cast<double>(most) + std::log2(sum));

@@ -101,7 +101,7 @@ HWY_INLINE Factors FactorsOf(const A* HWY_RESTRICT rows, std::int64_t count,
   }
   const auto all = hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3]));
   // 0 times NaN or infinity is NaN.
-  return hn::GetLane(hn::SumOfLanes(tag, all)) == A(0) ? Factors::all : Factors::nonzero;
+  return SumLanes(tag, all) == A(0) ? Factors::all : Factors::nonzero;
 }
 
 // Prefetch distance, in rows.

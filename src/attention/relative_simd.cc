@@ -7,6 +7,7 @@
 #include "hwy/highway.h"
 #include "src/attention/relative-inl.h"
 #include "src/attention/used_vectors-inl.h"
+#include "src/core/elements-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -84,7 +85,7 @@ void CollectAnyRow(const std::int32_t* HWY_RESTRICT of_column, const A* HWY_REST
   auto sum = hn::Zero(d);  // sum of the rows of vector `own`
   std::int32_t own = -1;
   const auto add_sum = [&]() HWY_ATTR {
-    if (own >= 0) sums[own] += hn::GetLane(hn::SumOfLanes(d, sum));
+    if (own >= 0) sums[own] += SumLanes(d, sum);
     own = -1, sum = hn::Zero(d);
   };
   for (std::int64_t j = columns.begin; j < columns.end; j += lanes) {
@@ -133,7 +134,7 @@ void CollectByRow(const Tile& tile, const SeenColumns& columns, const UsedVector
       else
         sum = hn::Add(sum, value);
     }
-    if (met.way == UsedVectors::Step::one) to[at[0]] += hn::GetLane(hn::SumOfLanes(d, sum));
+    if (met.way == UsedVectors::Step::one) to[at[0]] += SumLanes(d, sum);
   }
 }
 

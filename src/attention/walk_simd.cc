@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 #include "src/attention/lane_shifts-inl.h"
 #include "src/attention/walk-inl.h"
+#include "src/core/elements-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -253,7 +254,7 @@ void GateBackward(const TypedProblem<A>& problem, const Tile& tile, const SeenCo
     for (; j < seen.end && positions[j + lanes - 1] == last; j += lanes)
       sum = hn::Add(sum, hn::Load(tag, grad + j));
     product_grad[problem.relative.contextual.positions() - 1] +=
-        hn::GetLane(hn::SumOfLanes(tag, sum));
+        SumLanes(tag, sum);
     for (; j < seen.end; j += lanes) {
       const auto of_score = hn::Load(tag, grad + j), gate = hn::Load(tag, gates + j);
       const auto position = hn::Load(tag, positions + j);
@@ -276,8 +277,8 @@ void GateBackward(const TypedProblem<A>& problem, const Tile& tile, const SeenCo
           product_grad[n] += low[l], product_grad[n + 1] += high[l];
         }
       } else {
-        product_grad[floor] += hn::GetLane(hn::SumOfLanes(tag, of_low));
-        product_grad[floor + 1] += hn::GetLane(hn::SumOfLanes(tag, of_high));
+        product_grad[floor] += SumLanes(tag, of_low);
+        product_grad[floor + 1] += SumLanes(tag, of_high);
       }
       // A hidden key has a gate of 0.
       hn::Store(hn::Add(of_score, hn::IfThenZeroElse(hn::Eq(gate, hn::Zero(tag)), through)),

@@ -12,6 +12,7 @@
 
 #include "hwy/highway.h"
 #include "src/bias/tile.h"
+#include "src/core/elements-inl.h"
 
 // 1 if the target can read and write part of a vector without touching the rest.
 #undef GNOMON_HAS_MASKS
@@ -83,7 +84,7 @@ HWY_INLINE hn::Vec<D> ReadWhole(D d, const A* from) {
 
 template <class D>
 HWY_INLINE double Sum(D d, hn::Vec<D> v) {
-  return static_cast<double>(hn::GetLane(hn::SumOfLanes(d, v)));
+  return static_cast<double>(SumLanes(d, v));
 }
 
 // Returns the end of the run that starts at `begin`. next(j): whether j continues the run of j

@@ -31,6 +31,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 // for a store to the same offset in another page.
 constexpr std::int64_t prefetch_bytes = 5632;
 
+// Returns the sum of the lanes of v, in the same order for all versions of Highway: 1.3, whose
+// WebAssembly has double, adds lanes 0 and 3 first, and 1.0.3 lanes 0 and 2.
+template <class D>
+HWY_INLINE hn::TFromD<D> SumLanes(D d, hn::Vec<D> v) {
+#if HWY_TARGET == HWY_WASM
+  if constexpr (sizeof(hn::TFromD<D>) == 4) {
+    const hn::Vec<D> pairs = hn::Add(v, hn::Shuffle1032(v));
+    return hn::GetLane(hn::Add(pairs, hn::Shuffle0321(pairs)));
+  }
+#endif
+  return hn::GetLane(hn::SumOfLanes(d, v));
+}
+
 // Converts the binary16 in each lane of h to float. No intermediate result is a subnormal
 // float, so the caller's flush-to-zero mode has no effect.
 template <class D, class V = hn::Vec<hn::Rebind<std::uint32_t, D>>>

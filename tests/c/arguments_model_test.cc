@@ -96,9 +96,21 @@ void Attack::model(int which) {
       return encodings_.add(draw, encoding);
     }
     case 30:
+      if (draw.one_in(50)) {
+        count("encodings", gnomon_encodings(out(json)));
+        return give(json);
+      }
       count("encoding_to_json", gnomon_encoding_to_json(encodings_.one(draw), out(json)));
       return give(json);
     case 31:
+      if (draw.one_in(4))
+        return count("normal", gnomon_normal(draw.one_in(2) ? 1 : UINT64_MAX,
+                                             tensor(Kind::f32, {rows})));
+      if (draw.one_in(2))
+        return count("encoding_random_parameter",
+                     gnomon_encoding_random_parameter(encodings_.one(draw),
+                                                      draw.one_in(4) ? draw.number() : 0,
+                                                      tensor(Kind::f32, {32, 1 + draw.below(3)})));
       count("encoding_parameters", gnomon_encoding_parameters(encodings_.one(draw), out(json)));
       return give(json);
     case 32:
@@ -124,7 +136,11 @@ void Attack::model(int which) {
       count("model_from_config", gnomon_model_from_config(text_of(configs), out(model)));
       return models_.add(draw, model);
     case 38:
-      count("model_to_json", gnomon_model_to_json(models_.one(draw), out(json)));
+      if (draw.one_in(2))
+        count("model_to_json_at",
+              gnomon_model_to_json_at(models_.one(draw), draw.number(), out(json)));
+      else
+        count("model_to_json", gnomon_model_to_json(models_.one(draw), out(json)));
       return give(json);
     case 39:
       count("model_layer_parameters",
@@ -147,7 +163,7 @@ void Attack::model(int which) {
   }
 }
 
-TEST(ArgumentsModel, OfEveryFunctionGiveAStatus) { drawn::attack<Attack>(20, 12); }
+TEST(ArgumentsModel, OfEveryFunctionGiveAStatus) { drawn::attack<Attack>(20, 16); }
 
 }  // namespace arguments_model_test
 }  // namespace gnomon

@@ -149,6 +149,9 @@ void Attack::layer(int which) {
                                         draw.one_in(4) ? draw.real() : 0,
                                         draw.one_in(4) ? tensor(Kind::f64, {h}) : nullptr));
     case 17:
+      if (draw.one_in(6))
+        return count("layer_plan_rotate_in_prepare",
+                     gnomon_layer_plan_rotate_in_prepare(plans_.one(draw)));
       return count("layer_plan_set_rotary",
                    gnomon_layer_plan_set_rotary(plans_.one(draw),
                                                 draw.one_in(3) ? tables_.one(draw) : nullptr,
@@ -191,6 +194,11 @@ void Attack::layer(int which) {
                          maybe(Kind::any, {b, s, hk, dv}), plans_.one(draw)));
     case 24:
     case 25:
+      if (draw.one_in(4))
+        return count("attention_weights",
+                     gnomon_attention_weights(draw.one_in(60) ? nullptr : &input,
+                                              plans_.one(draw), maybe(Kind::f32, {b, h, t, s}),
+                                              maybe(Kind::f64, {b, h, t, s})));
       return count(
           "attention",
           gnomon_attention(draw.one_in(60) ? nullptr : &input, plans_.one(draw),
@@ -234,7 +242,7 @@ void Attack::layer(int which) {
   }
 }
 
-TEST(Arguments, OfEveryFunctionGiveAStatus) { drawn::attack<Attack>(40, 34); }
+TEST(Arguments, OfEveryFunctionGiveAStatus) { drawn::attack<Attack>(40, 36); }
 
 // The arguments that the attack found.
 TEST(Arguments, RanksThatNoTensorHasAreRefused) {

@@ -261,6 +261,59 @@ static void test_bias(void) {
 }
 
 static int64_t loops = 0;
+/* A softmax in double of two queries, the first of which sees one key; and the rotation of a plan
+ * before attention. */
+static void test_weights(void) {
+  enum { count = 2, size = 4 };
+  gnomon_tensor q = make_tensor(2, 32, 4, 1, count, 1, size);
+  gnomon_tensor k = make_tensor(2, 32, 4, 1, count, 1, size);
+  draw(&q, 1), draw(&k, 2);
+  gnomon_layer_plan* plan = NULL;
+  OK(gnomon_layer_plan_create(&plan));
+  gnomon_tensor slopes = make_tensor(2, 64, 1, 1, 0, 0, 0);
+  doubles(&slopes)[0] = 0.25;
+  OK(gnomon_layer_plan_set_slopes(plan, &slopes));
+  gnomon_tensor weights = make_tensor(2, 64, 4, 1, 1, count, count), scores = weights;
+  scores.data = keep(sizeof(double) * count * count);
+  const gnomon_attention_input input = {.q = &q, .k = &k};
+  OK(gnomon_attention_weights(&input, plan, &weights, &scores));
+  double expected[count];
+  for (int j = 0; j < count; ++j) {
+    expected[j] = -0.25 * (1 - j);
+    for (int d = 0; d < size; ++d)
+      expected[j] += (double)floats(&q)[size + d] * (double)floats(&k)[j * size + d] / 2;
+    CHECK(fabs(doubles(&scores)[2 + j] - expected[j]) < 1e-12);
+  }
+  CHECK(doubles(&weights)[0] == 1 && doubles(&weights)[1] == 0);
+  CHECK(doubles(&scores)[1] == -INFINITY);
+  CHECK(fabs(doubles(&weights)[2] - 1 / (1 + exp(expected[1] - expected[0]))) < 1e-13);
+  CHECK(fabs(doubles(&weights)[2] + doubles(&weights)[3] - 1) < 1e-13);
+
+  gnomon_rotary_spec spec = {.rotary_dim = size, .pairing = GNOMON_HALVES};
+  gnomon_frequencies* frequencies = NULL;
+  gnomon_rotary_table* table = NULL;
+  OK(gnomon_frequencies_create(&spec, &frequencies));
+  CHECK(gnomon_frequencies_count(frequencies) == 2 && gnomon_frequencies_count(NULL) == 0);
+  gnomon_tensor positions = make_positions(count), before = q, rotated = q;
+  before.data = keep(sizeof(float) * count * size), rotated.data = keep(sizeof(float) * count * size);
+  memcpy(before.data, q.data, sizeof(float) * count * size);
+  OK(gnomon_rotary_table_create(frequencies, &positions, &table));
+  OK(gnomon_rotate_to(&q, table, GNOMON_FORWARD, &rotated));
+  OK(gnomon_layer_plan_set_rotary(plan, table, table));
+  OK(gnomon_prepare(&q, NULL, NULL, plan));
+  CHECK(memcmp(q.data, before.data, sizeof(float) * count * size) == 0);
+  OK(gnomon_layer_plan_rotate_in_prepare(plan));
+  OK(gnomon_prepare(&q, NULL, NULL, plan));
+  CHECK(memcmp(q.data, rotated.data, sizeof(float) * count * size) == 0);
+  gnomon_rotary_table_destroy(table);
+  gnomon_frequencies_destroy(frequencies);
+
+  gnomon_tensor narrow = make_tensor(2, 64, 4, 1, 1, count, 1);
+  REFUSED(gnomon_attention_weights(&input, plan, &narrow, NULL), "weights must be [1, 1, 2, 2]");
+  REFUSED(gnomon_attention_weights(NULL, plan, &weights, NULL), "input must be given");
+  gnomon_layer_plan_destroy(plan);
+}
+
 static void serially(void* context, int64_t count, gnomon_task task, void* data) {
   CHECK(context == &loops);
   ++loops;
@@ -292,6 +345,7 @@ int main(void) {
   test_tables();
   test_attention();
   test_bias();
+  test_weights();
   test_executor();
   free_kept();
   printf("%d failures\n", failures);

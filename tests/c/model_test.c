@@ -43,6 +43,32 @@ static void test_encodings(void) {
           "none such");
 }
 
+/* The list of encodings, and values of parameters. */
+static void test_list(void) {
+  char* json = NULL;
+  OK(gnomon_encodings(&json));
+  CHECK(strstr(json, "[{\"name\":\"none\"") == json);
+  const char* const rotary = strstr(json, "\"name\":\"rotary\"");
+  CHECK(rotary && strstr(rotary, "\"places\":[\"queries and keys\"]"));
+  CHECK(strstr(json, "\"contents\":true") && strstr(json, "\"causal\":true"));
+  gnomon_free(json);
+  REFUSED(gnomon_encodings(NULL), "json must be given");
+
+  gnomon_encoding* t5 = NULL;
+  OK(gnomon_encoding_from_name("t5", 32, 2, 64, GNOMON_CAUSAL, &t5));
+  DLTensor buckets = make_tensor(kDLFloat, 32, 2, 32, 2, 0, 0);
+  DLTensor numbers = make_tensor(kDLFloat, 32, 1, 64, 0, 0, 0);
+  OK(gnomon_encoding_random_parameter(t5, 0, &buckets));
+  OK(gnomon_normal(1, &numbers)); /* a table has deviation 1, the first one the seed 1 */
+  CHECK(memcmp(buckets.data, numbers.data, 64 * sizeof(float)) == 0);
+  double sum = 0, squares = 0;
+  for (int i = 0; i < 64; ++i) sum += floats(&numbers)[i], squares += pow(floats(&numbers)[i], 2);
+  CHECK(fabs(sum / 64) < 0.5 && fabs(squares / 64 - 1) < 0.6);
+  REFUSED(gnomon_encoding_random_parameter(t5, 1, &buckets), "one of 1 parameters, got 1");
+  REFUSED(gnomon_encoding_random_parameter(t5, 0, &numbers), "values must have 2 axes");
+  gnomon_encoding_destroy(t5);
+}
+
 /* T5's buckets: the bias, and the gradient of the table. */
 static void test_trained(void) {
   gnomon_encoding* t5 = NULL;
@@ -93,6 +119,9 @@ static void test_model(void) {
   char* json = NULL;
   OK(gnomon_model_to_json(model, &json));
   CHECK(strstr(json, "llama") != NULL);
+  gnomon_free(json);
+  OK(gnomon_model_to_json_at(model, 77, &json));
+  CHECK(strstr(json, "\"length\":77") || strstr(json, "\"length\": 77"));
   gnomon_free(json);
   OK(gnomon_model_layer_parameters(model, "", 1, &json));
   CHECK(strcmp(json, "[]") == 0);
@@ -152,6 +181,7 @@ static void test_model(void) {
 
 int main(void) {
   test_encodings();
+  test_list();
   test_trained();
   test_model();
   free_kept();

@@ -5,6 +5,8 @@
 //   weights[b, h, i, j] = softmax_j(scores[b, h, i, :])
 //
 // Letters: B batch, T query tokens, S key tokens, H query heads, Hk key heads, D head dimension.
+//
+// Naive version: tests/naive/attention.h, `naive_weights`.
 #pragma once
 
 #include "gnomon/attention/attention.h"
