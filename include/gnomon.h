@@ -287,10 +287,10 @@ gnomon_status gnomon_attention(const gnomon_attention_input* input,
                                const gnomon_layer_plan* plan, const gnomon_tensor* out,
                                const gnomon_tensor* lse);
 
-/* Computes the weights and the scores of gnomon_attention as matrices, to look at them: [B, H, T,
- * S], float32 or float64, each computed in double and rounded once. A score includes scale and
- * bias, and is -infinity for a key that the query does not see. weights or scores may be NULL.
- * input->v is not read, and may be NULL. */
+/* Computes the weights and the scores of gnomon_attention as matrices [B, H, T, S], float32 or
+ * float64, to look at them. Each is computed in double and rounded once. A score includes scale
+ * and bias, and is -infinity for a key that the query does not see. weights or scores may be
+ * NULL. input->v is not read, and may be NULL. */
 gnomon_status gnomon_attention_weights(const gnomon_attention_input* input,
                                        const gnomon_layer_plan* plan,
                                        const gnomon_tensor* weights,
@@ -319,11 +319,12 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
 /* --- Model: encodings by name (component gnomon::model) -------------------------------------
  */
 
-/* Lists the encodings as JSON, in the order of `gnomon list`: [{"name": "rotary", "title": "Rotary
- * (RoPE)", "places": ["queries and keys"], "summary": ..., "formula": ..., "source": ...,
- * "users": ..., "page": "rotary/rotary.md", "causal": false, "contents": false}]. causal: the
- * encoding is defined for causal attention only. contents: scores depend on contents otherwise
- * than by q . k, so that a matrix of biases does not exist. Free json with gnomon_free. */
+/* Lists the encodings as JSON, in the order of `gnomon list`: [{"name": "rotary", "title":
+ * "Rotary (RoPE)", "places": ["queries and keys"], "summary": ..., "formula": ..., "source":
+ * ..., "users": ..., "page": "rotary/rotary.md", "causal": false, "contents": false}]. causal:
+ * the encoding is defined for causal attention only. contents: scores depend on contents
+ * otherwise than by q . k, so that a matrix of biases does not exist. Free json with
+ * gnomon_free. */
 gnomon_status gnomon_encodings(char** json);
 
 /* A positional encoding with its settings. */

@@ -164,12 +164,12 @@ gnomon_status gnomon_encoding_random_parameter(const gnomon_encoding* encoding, 
   return guarded([&] {
     const auto parameters = gnomon::model::parameters(given("encoding", encoding).encoding);
     if (index < 0 || index >= std::ssize(parameters))
-      gnomon::refuse("c",
-                     "index must be of one of " + std::to_string(parameters.size()) +
-                         " parameters",
-                     index);
+      gnomon::refuse(
+          "c", "index must be of one of " + std::to_string(parameters.size()) + " parameters",
+          index);
     const auto& one = parameters[static_cast<std::size_t>(index)];
-    const auto to = gnomon::internal::write<float, 2>({"c", "values"}, tensor("values", values));
+    const auto to =
+        gnomon::internal::write<float, 2>({"c", "values"}, tensor("values", values));
     gnomon::internal::check_shape("c", "values", to.extents(), {one.rows, one.columns});
     // The first parameter has the seed 1.
     const auto from =

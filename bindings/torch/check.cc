@@ -64,11 +64,10 @@ void check_rows(const char* name, const Positions& positions, std::int64_t batch
       gnomon::internal::holds(positions.ids.size(), positions.batch, positions.tokens) &&
       positions.sequences.size() == positions.ids.size();
   if (!fits)
-    refuse(
-        attend,
-        std::string("options.") + name + " must be [" + std::to_string(batch) + " or 1, " +
-            std::to_string(tokens) + "]",
-        gnomon::shape_text(std::array<std::int64_t, 2>{positions.batch, positions.tokens}));
+    refuse(attend,
+           std::string("options.") + name + " must be [" + std::to_string(batch) + " or 1, " +
+               std::to_string(tokens) + "]",
+           gnomon::shape_text(std::array<std::int64_t, 2>{positions.batch, positions.tokens}));
 }
 
 // Whether the encoding has T5 buckets for causal attention.

@@ -115,11 +115,10 @@ at::Tensor PositionEncodingImpl::embed(const at::Tensor& x, std::int64_t offset)
 at::Tensor PositionEncodingImpl::embed(const at::Tensor& x, const Positions& positions) {
   checked("embed", "x", x, 3, "[B, T, C]");
   if ((positions.batch != 1 && positions.batch != x.size(0)) || positions.tokens != x.size(1))
-    refuse(
-        "embed",
-        "positions must be [" + std::to_string(x.size(0)) + " or 1, " +
-            std::to_string(x.size(1)) + "]",
-        gnomon::shape_text(std::array<std::int64_t, 2>{positions.batch, positions.tokens}));
+    refuse("embed",
+           "positions must be [" + std::to_string(x.size(0)) + " or 1, " +
+               std::to_string(x.size(1)) + "]",
+           gnomon::shape_text(std::array<std::int64_t, 2>{positions.batch, positions.tokens}));
   return embed_window(x, {.queries = x.size(1),
                           .keys = x.size(1),
                           .batch = model::BatchPositions{positions, positions}});

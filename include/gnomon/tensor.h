@@ -121,7 +121,8 @@ struct Tensor : ConstTensor {
 };
 
 // The layout of DLTensor. Its three pointers have 64 bits, or 32 in WebAssembly.
-static_assert(std::is_standard_layout_v<Tensor> && sizeof(Tensor) == (sizeof(void*) == 8 ? 48 : 40));
+static_assert(std::is_standard_layout_v<Tensor> &&
+              sizeof(Tensor) == (sizeof(void*) == 8 ? 48 : 40));
 
 // Returns the tensor as a View of its type and rank. The caller must have checked `holds<T>()`
 // and the rank.

@@ -177,7 +177,7 @@ void fill_weights(const OrderContent& content, const LayerPlan& plan, Visibility
   if (!plan.relative.projected.empty()) {
     const std::vector<double> r = relative_queries(terms_of(content, plan));
     const std::array<std::int64_t, 3> shape{tokens, content.heads,
-                                              plan.relative.projected[0].head_dim};
+                                            plan.relative.projected[0].head_dim};
     projected_scores(plan.relative, offset,
                      View<const double, 3>(r.data(), shape).slice(0, offset, count),
                      of_queries);

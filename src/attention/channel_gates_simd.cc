@@ -417,7 +417,7 @@ void StoreGateGradient(const BackwardProblem<A>& problem, std::int64_t b, std::i
                                       const SeenColumns&, const Columns&, std::int64_t,        \
                                       const A*, const A*, const ChannelScratch<A>&, A*);       \
   template void TakeKeySums(const AttentionProblem&, const Tile&, A, const ChannelScratch<A>&, \
-                            A*, A*, std::int64_t);                                           \
+                            A*, A*, std::int64_t);                                             \
   template void TakeQuerySums(std::int64_t, A, const A*, const A*, A*);                        \
   template void StoreGateGradient(const BackwardProblem<A>&, std::int64_t, std::int64_t,       \
                                   const A*, std::int64_t);

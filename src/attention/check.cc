@@ -170,7 +170,7 @@ void check_places(const AttentionProblem& problem) {
 
 void check_dense(const AttentionProblem& problem, const DenseBias& dense) {
   const std::array<std::int64_t, 4> wanted = {problem.batch, problem.heads, problem.queries,
-                                                problem.keys};
+                                              problem.keys};
   for (std::size_t axis = 0; axis < 4; ++axis)
     if (dense.values.extent(axis) != wanted[axis])
       refuse(operation,

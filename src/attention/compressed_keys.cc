@@ -55,8 +55,7 @@ int64_t check(const KeyCompressionPlan& plan) {
 }
 
 template <std::size_t Rank>
-void check_compressed_extents(std::string_view name,
-                              const std::array<std::int64_t, Rank>& got,
+void check_compressed_extents(std::string_view name, const std::array<std::int64_t, Rank>& got,
                               const std::array<int64_t, Rank>& wanted) {
   for (std::size_t axis = 0; axis < Rank; ++axis)
     if (got[axis] != wanted[axis])

@@ -267,7 +267,7 @@ void attend_backward(const AttentionInput& input, const AttentionPlan& plan, con
                   problem);
   const auto &q = setting.q.view, &k = setting.k.view, &v = setting.v.view;
   const std::array<std::int64_t, 4> of_out{problem.batch, problem.queries, problem.heads,
-                                             problem.value_dim};
+                                           problem.value_dim};
   const FloatRows out = FloatRows::of<T>("out", out_tensor),
                   out_grad = FloatRows::of<T>("out_grad", out_grad_tensor);
   internal::check_shape<4>(dape_operation, "out", out.view.extents(), of_out);

@@ -30,8 +30,7 @@ constexpr std::int64_t decode_rows = 4;
 // decode_rows), `stride` elements apart. size: a multiple of the vector length.
 void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
                         std::int64_t head, std::int64_t count, std::int64_t size,
-                        const float* q, std::int64_t stride, std::int64_t rows,
-                        float* scores);
+                        const float* q, std::int64_t stride, std::int64_t rows, float* scores);
 
 // Computes out [rows, values] += weights [rows, count] values [count, values]. weights:
 // tile_keys elements apart; out: `stride` elements apart. factors: those of the weights.

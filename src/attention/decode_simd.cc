@@ -50,8 +50,8 @@ HWY_INLINE void StoreSums([[maybe_unused]] D d, V a, V b, V c, V e, float* HWY_R
 // The keys are `step` elements apart. q: query_rows rows, `stride` elements apart. size: a
 // multiple of the vector length.
 template <int query_rows, typename E>
-HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::int64_t step,
-                             std::int64_t count, std::int64_t size, const float* HWY_RESTRICT q,
+HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::int64_t step, std::int64_t count,
+                             std::int64_t size, const float* HWY_RESTRICT q,
                              std::int64_t stride, float* HWY_RESTRICT scores) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -148,8 +148,7 @@ HWY_INLINE void WithElements(const Operand& from, std::int64_t b, std::int64_t r
 
 void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
                         std::int64_t head, std::int64_t count, std::int64_t size,
-                        const float* q, std::int64_t stride, std::int64_t rows,
-                        float* scores) {
+                        const float* q, std::int64_t stride, std::int64_t rows, float* scores) {
   WithElements(keys, b, first, head, [&](const auto* from) HWY_ATTR {
     if (rows == 1)
       return MultiplyKeys<1>(from, keys.strides[1], count, size, q, stride, scores);

@@ -150,8 +150,7 @@ template <typename A>
 void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t query,
               std::int64_t head, A most, const A* sum_lanes, const A* out) {
   const hn::ScalableTag<A> tag;
-  const double sum =
-      static_cast<double>(SumLanes(tag, hn::Load(tag, sum_lanes)));
+  const double sum = static_cast<double>(SumLanes(tag, hn::Load(tag, sum_lanes)));
   double scale = sum == 0 ? 0 : 1 / sum;
   double lse = -std::numeric_limits<double>::infinity();
   if (sum != 0) lse = ln_of_2 * (static_cast<double>(most) + std::log2(sum));

@@ -31,7 +31,7 @@ using internal::Result;
 using internal::row_stride;
 
 inline std::int64_t OffsetOf(const Operand& from, std::int64_t b, std::int64_t row,
-                               std::int64_t head) {
+                             std::int64_t head) {
   return b * from.strides[0] + row * from.strides[1] + head * from.strides[2];
 }
 

@@ -253,8 +253,7 @@ void GateBackward(const TypedProblem<A>& problem, const Tile& tile, const SeenCo
     // Positions fall from left to right: the first keys may all be at the last position.
     for (; j < seen.end && positions[j + lanes - 1] == last; j += lanes)
       sum = hn::Add(sum, hn::Load(tag, grad + j));
-    product_grad[problem.relative.contextual.positions() - 1] +=
-        SumLanes(tag, sum);
+    product_grad[problem.relative.contextual.positions() - 1] += SumLanes(tag, sum);
     for (; j < seen.end; j += lanes) {
       const auto of_score = hn::Load(tag, grad + j), gate = hn::Load(tag, gates + j);
       const auto position = hn::Load(tag, positions + j);

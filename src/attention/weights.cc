@@ -85,8 +85,8 @@ void attention_weights(const AttentionInput& input, const AttentionPlan& plan,
 
   const int64_t block = std::min(most_units, keys);
   Doubles units({1, keys, 1, block}), out({batch, queries, heads, block});
-  std::vector<double> sums(internal::checked_size("attention_weights", "batch x heads x queries",
-                                                  {batch, heads, queries}));
+  std::vector<double> sums(internal::checked_size(
+      "attention_weights", "batch x heads x queries", {batch, heads, queries}));
   const View<double, 3> lse(sums.data(), {batch, heads, queries});
   for (int64_t begin = 0; begin < keys; begin += block) {
     const int64_t count = std::min(block, keys - begin);

@@ -96,7 +96,7 @@ void add_gradient(const AxesBias& form, const PreparedAxes<A>&, int64_t, Ids que
 
 #define GNOMON_INSTANTIATE(A)                                                               \
   template void fill<A>(const AxesBias&, const PreparedAxes<A>&, int64_t, Ids, Ids, A*,     \
-                        std::int64_t);                                                    \
+                        std::int64_t);                                                      \
   template void add_gradient<A>(const AxesBias&, const PreparedAxes<A>&, int64_t, Ids, Ids, \
                                 const A*, std::int64_t, double*);
 GNOMON_INSTANTIATE(float)

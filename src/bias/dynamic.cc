@@ -30,7 +30,7 @@ void check_shapes(const DynamicBias& dynamic, std::span<const DynamicLayer<T>> l
   for (std::size_t l = 0; l < layers.size(); ++l) {
     const bool last = l + 1 == layers.size();
     const std::array<std::int64_t, 2> weight = {last ? dynamic.heads : dynamic.hidden,
-                                                  l ? dynamic.hidden : 1};
+                                                l ? dynamic.hidden : 1};
     const std::array<std::int64_t, 1> bias = {weight[0]};
     if (layers[l].weight.extents() != weight)
       refuse("dynamic",

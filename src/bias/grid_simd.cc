@@ -87,8 +87,8 @@ HWY_INLINE void FillGrid(const GridBias&, const PreparedGrid<A>& prepared, int64
 
 template <typename A>
 HWY_INLINE void AddGridGradient(const GridBias&, const PreparedGrid<A>& prepared, int64_t,
-                                Ids query_ids, Ids key_ids, const A* grad,
-                                std::int64_t stride, double* sums) {
+                                Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride,
+                                double* sums) {
   const Vectors<double> d;
   const auto lanes = static_cast<int64_t>(hn::Lanes(d));
   const auto keys = static_cast<int64_t>(key_ids.size());
@@ -123,12 +123,12 @@ HWY_INLINE void AddGridGradient(const GridBias&, const PreparedGrid<A>& prepared
 #define GNOMON_OF_TYPE(A, suffix)                                                        \
   void FillGrid##suffix(const GridBias& form, const internal::PreparedGrid<A>& prepared, \
                         int64_t head, Ids query_ids, Ids key_ids, A* to,                 \
-                        std::int64_t stride) {                                         \
+                        std::int64_t stride) {                                           \
     FillGrid(form, prepared, head, query_ids, key_ids, to, stride);                      \
   }                                                                                      \
   void AddGridGradient##suffix(                                                          \
       const GridBias& form, const internal::PreparedGrid<A>& prepared, int64_t head,     \
-      Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride, double* sums) {  \
+      Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride, double* sums) {    \
     AddGridGradient(form, prepared, head, query_ids, key_ids, grad, stride, sums);       \
   }
 GNOMON_OF_TYPE(float, F32)
@@ -152,12 +152,12 @@ namespace internal {
 #define GNOMON_OF_TYPE(A, suffix)                                                             \
   template <>                                                                                 \
   void fill(const GridBias& form, const PreparedGrid<A>& prepared, std::int64_t head,         \
-            Ids query_ids, Ids key_ids, A* to, std::int64_t stride) {                       \
+            Ids query_ids, Ids key_ids, A* to, std::int64_t stride) {                         \
     GNOMON_DISPATCH(FillGrid##suffix)(form, prepared, head, query_ids, key_ids, to, stride);  \
   }                                                                                           \
   template <>                                                                                 \
   void add_gradient(const GridBias& form, const PreparedGrid<A>& prepared, std::int64_t head, \
-                    Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride,         \
+                    Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride,           \
                     double* sums) {                                                           \
     GNOMON_DISPATCH(AddGridGradient##suffix)(form, prepared, head, query_ids, key_ids, grad,  \
                                              stride, sums);                                   \

@@ -237,17 +237,17 @@ HWY_INLINE void AddPiecewiseLogGradient(const PiecewiseLogBias& form,
       });
 }
 
-#define GNOMON_OF_TYPE(A, suffix)                                                            \
-  void FillPiecewiseLog##suffix(                                                             \
-      const PiecewiseLogBias& form, const internal::PreparedPiecewiseLog<A>& prepared,       \
+#define GNOMON_OF_TYPE(A, suffix)                                                          \
+  void FillPiecewiseLog##suffix(                                                           \
+      const PiecewiseLogBias& form, const internal::PreparedPiecewiseLog<A>& prepared,     \
       int64_t head, Ids query_ids, Ids key_ids, A* to, std::int64_t stride) {              \
-    FillPiecewiseLog(form, prepared, head, query_ids, key_ids, to, stride);                  \
-  }                                                                                          \
-  void AddPiecewiseLogGradient##suffix(const PiecewiseLogBias& form,                         \
-                                       const internal::PreparedPiecewiseLog<A>& prepared,    \
-                                       int64_t head, Ids query_ids, Ids key_ids,             \
+    FillPiecewiseLog(form, prepared, head, query_ids, key_ids, to, stride);                \
+  }                                                                                        \
+  void AddPiecewiseLogGradient##suffix(const PiecewiseLogBias& form,                       \
+                                       const internal::PreparedPiecewiseLog<A>& prepared,  \
+                                       int64_t head, Ids query_ids, Ids key_ids,           \
                                        const A* grad, std::int64_t stride, double* sums) { \
-    AddPiecewiseLogGradient(form, prepared, head, query_ids, key_ids, grad, stride, sums);   \
+    AddPiecewiseLogGradient(form, prepared, head, query_ids, key_ids, grad, stride, sums); \
   }
 GNOMON_OF_TYPE(float, F32)
 GNOMON_OF_TYPE(double, F64)
@@ -270,14 +270,14 @@ namespace internal {
 #define GNOMON_OF_TYPE(A, suffix)                                                              \
   template <>                                                                                  \
   void fill(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,             \
-            std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::int64_t stride) {     \
+            std::int64_t head, Ids query_ids, Ids key_ids, A* to, std::int64_t stride) {       \
     GNOMON_DISPATCH(FillPiecewiseLog##suffix)(form, prepared, head, query_ids, key_ids, to,    \
                                               stride);                                         \
   }                                                                                            \
   template <>                                                                                  \
   void add_gradient(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,     \
                     std::int64_t head, Ids query_ids, Ids key_ids, const A* grad,              \
-                    std::int64_t stride, double* sums) {                                     \
+                    std::int64_t stride, double* sums) {                                       \
     GNOMON_DISPATCH(AddPiecewiseLogGradient##suffix)(form, prepared, head, query_ids, key_ids, \
                                                      grad, stride, sums);                      \
   }

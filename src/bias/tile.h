@@ -101,12 +101,10 @@ void fill(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,
 // the sums is fixed.
 template <typename A>
 void add_gradient(const GridBias& form, const PreparedGrid<A>& prepared, std::int64_t head,
-                  Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride,
-                  double* sums);
+                  Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride, double* sums);
 template <typename A>
 void add_gradient(const AxesBias& form, const PreparedAxes<A>& prepared, std::int64_t head,
-                  Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride,
-                  double* sums);
+                  Ids query_ids, Ids key_ids, const A* grad, std::int64_t stride, double* sums);
 template <typename A>
 void add_gradient(const PiecewiseLogBias& form, const PreparedPiecewiseLog<A>& prepared,
                   std::int64_t head, Ids query_ids, Ids key_ids, const A* grad,

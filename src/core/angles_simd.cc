@@ -179,8 +179,8 @@ void MultiplyRows(const internal::RowProducts& products, T* first, std::int64_t 
 
 #define GNOMON_ROW_PRODUCTS_OF(T, Name, Layout, layout)                                   \
   void MultiplyRows##Name##Layout(const internal::RowProducts& products, T* first,        \
-                                  std::int64_t first_row, T* second,                    \
-                                  std::int64_t second_row) {                            \
+                                  std::int64_t first_row, T* second,                      \
+                                  std::int64_t second_row) {                              \
     MultiplyRows<T, AngleLayout::layout>(products, first, first_row, second, second_row); \
   }
 #define GNOMON_ROW_PRODUCTS(T, Name)                         \

@@ -24,8 +24,8 @@ constexpr std::size_t to_size(std::int64_t count) {
 
 // Elements of an array are fewer than 2^59 (2^28 if pointers have 32 bits), so that their bytes
 // fit a size for elements of up to 16 bytes.
-inline constexpr std::int64_t most_elements =
-    std::numeric_limits<std::int64_t>::max() / 16 >> (64 - 8 * sizeof(std::size_t));
+inline constexpr std::int64_t most_elements = std::numeric_limits<std::int64_t>::max() / 16 >>
+                                              (64 - 8 * sizeof(std::size_t));
 
 // The other extents of an empty array, multiplied, are at most this, because loops over them
 // run although there is nothing to do.

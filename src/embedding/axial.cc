@@ -54,8 +54,7 @@ void check_views(const AxialLearned& axial, std::size_t positions, const char* w
       refuse("axial", "table " + std::to_string(a) + " must be " + shape_text(wanted),
              shape_text(tables[a].extents()));
   }
-  const std::array<std::int64_t, 2> wanted{static_cast<std::int64_t>(positions),
-                                             width(axial)};
+  const std::array<std::int64_t, 2> wanted{static_cast<std::int64_t>(positions), width(axial)};
   if (matrix.extents() != wanted)
     refuse("axial", std::string(what) + " must be [T, C] = " + shape_text(wanted),
            shape_text(matrix.extents()));

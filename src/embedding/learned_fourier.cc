@@ -151,8 +151,7 @@ struct Forward {
 
 template <typename T>
 void check_call(const LearnedFourier& spec, const LearnedFourierParameters<const T>& parameters,
-                View<const double, 2> at, const char* what,
-                std::array<std::int64_t, 2> shape) {
+                View<const double, 2> at, const char* what, std::array<std::int64_t, 2> shape) {
   check(spec);
   check_parameters(spec, parameters);
   if (at.extent(1) != spec.axes)

@@ -99,13 +99,12 @@ void increments(const RotaryContextual& contextual,
     for (std::ptrdiff_t t = 0; t < out.extent(1); ++t)
       for (std::ptrdiff_t h = 0; h < out.extent(2); ++h)
         for (std::ptrdiff_t i = 0; i < out.extent(3); ++i) out(b, t, h, i) = 0;
-  for_increments(
-      contextual, weights, x, tokens, out.extent(1),
-      [&](std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t, double w) {
-        for (std::ptrdiff_t i = 0; i < out.extent(3); ++i)
-          out(b, t, h, i) =
-              static_cast<float>(-std::exp(double{weights.log_frequencies(i)}) * w);
-      });
+  for_increments(contextual, weights, x, tokens, out.extent(1),
+                 [&](std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t, double w) {
+                   for (std::ptrdiff_t i = 0; i < out.extent(3); ++i)
+                     out(b, t, h, i) =
+                         static_cast<float>(-std::exp(double{weights.log_frequencies(i)}) * w);
+                 });
 }
 
 void increments_backward(const RotaryContextual& contextual,
@@ -120,25 +119,25 @@ void increments_backward(const RotaryContextual& contextual,
   // Sums of all tokens, in double: those of l, then W and b of each head.
   const std::int64_t pairs = out_grad.extent(3), width = contextual.width;
   std::vector<double> l_grad(to_size(pairs)), w_grad(to_size(contextual.heads * (width + 1)));
-  for_increments(contextual, weights, x, tokens, out_grad.extent(1),
-                 [&](std::int64_t b, std::int64_t t, std::int64_t h,
-                     std::int64_t before, double w) {
-                   double along = 0;
-                   for (std::ptrdiff_t i = 0; i < pairs; ++i) {
-                     const double one = -std::exp(double{weights.log_frequencies(i)}) *
-                                        double{out_grad(b, t, h, i)};
-                     l_grad[to_size(i)] += w * one;
-                     along += one;
-                   }
-                   const double z_grad = along * w * (1 - w) / contextual.scale;
-                   double* const sums = w_grad.data() + h * (width + 1);
-                   for (std::ptrdiff_t n = 0; n < width; ++n) {
-                     sums[n] += z_grad * double{x(b, before, n)};
-                     if (x_grad.data())
-                       accumulate(x_grad(b, before, n), z_grad * double{weights.weight(h, n)});
-                   }
-                   sums[width] += z_grad;
-                 });
+  for_increments(
+      contextual, weights, x, tokens, out_grad.extent(1),
+      [&](std::int64_t b, std::int64_t t, std::int64_t h, std::int64_t before, double w) {
+        double along = 0;
+        for (std::ptrdiff_t i = 0; i < pairs; ++i) {
+          const double one =
+              -std::exp(double{weights.log_frequencies(i)}) * double{out_grad(b, t, h, i)};
+          l_grad[to_size(i)] += w * one;
+          along += one;
+        }
+        const double z_grad = along * w * (1 - w) / contextual.scale;
+        double* const sums = w_grad.data() + h * (width + 1);
+        for (std::ptrdiff_t n = 0; n < width; ++n) {
+          sums[n] += z_grad * double{x(b, before, n)};
+          if (x_grad.data())
+            accumulate(x_grad(b, before, n), z_grad * double{weights.weight(h, n)});
+        }
+        sums[width] += z_grad;
+      });
   if (!trained) return;
   for (std::ptrdiff_t i = 0; i < pairs; ++i)
     accumulate(grads.log_frequencies(i), l_grad[to_size(i)]);

@@ -41,9 +41,9 @@ RotaryTable lower(const MusicFlamingo& time, std::span<const std::int64_t> windo
   RotaryFrequencies frequencies{.pairing = Pairing::adjacent, .inv_freq = one};
   frequencies.inv_freq.insert(frequencies.inv_freq.end(), one.begin(), one.end());
   const auto view = [&](const std::vector<float>& values) {
-    return View<const float, 3>(values.data(), {static_cast<std::int64_t>(windows.size()),
-                                                static_cast<std::int64_t>(frames),
-                                                static_cast<std::int64_t>(pairs)});
+    return View<const float, 3>(
+        values.data(), {static_cast<std::int64_t>(windows.size()),
+                        static_cast<std::int64_t>(frames), static_cast<std::int64_t>(pairs)});
   };
   return RotaryTable(std::move(frequencies), view(cos), view(sin));
 }

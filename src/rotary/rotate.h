@@ -39,7 +39,7 @@ struct Heads {
 struct CosSinRows {
   const float *cos, *sin;
   std::int64_t token;  // stride; 0: all tokens share one row
-  float sign;            // -1: inverse rotation
+  float sign;          // -1: inverse rotation
 };
 
 namespace rotary_internal {

@@ -263,10 +263,10 @@ HWY_INLINE void TurnAll(const TurnedRows<T, Angle>& rows) {
   return Turn<Pairing::adjacent, false>(rows);
 }
 
-#define GNOMON_ANGLES(Angle, F, Name)                                              \
+#define GNOMON_ANGLES(Angle, F, Name)                                            \
   void CosSinOf##Name(const Angle* angles, std::int64_t step, std::int64_t rows, \
-                      std::int64_t pairs, F* cos, F* sin) {                        \
-    CosSinRows(angles, step, rows, pairs, cos, sin);                               \
+                      std::int64_t pairs, F* cos, F* sin) {                      \
+    CosSinRows(angles, step, rows, pairs, cos, sin);                             \
   }
 GNOMON_ANGLES(float, float, F32F32)
 GNOMON_ANGLES(double, float, F64F32)

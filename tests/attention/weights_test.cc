@@ -22,9 +22,8 @@ constexpr double infinity = std::numeric_limits<double>::infinity();
 // Two key heads of four, a window, and more keys than one block of unit vectors.
 struct Case {
   int64_t queries = 5, keys = 300, heads = 4, key_heads = 2, head_dim = 8;
-  AttentionPlan plan = {
-      .mask = {.visibility = Visibility::causal, .offset = 295, .left = 290},
-      .bias = SlopeBias{slopes(Alibi{.heads = 4})}};
+  AttentionPlan plan = {.mask = {.visibility = Visibility::causal, .offset = 295, .left = 290},
+                        .bias = SlopeBias{slopes(Alibi{.heads = 4})}};
   Tensor<float, 4> q = random_tensor<float, 4>({2, queries, heads, head_dim}, 1);
   Tensor<float, 4> k = random_tensor<float, 4>({2, keys, key_heads, head_dim}, 2);
 
@@ -47,10 +46,9 @@ TEST(Weights, AndScoresAreThoseOfTheNaiveVersion) {
       }
       for (int64_t i = 0; i < c.queries; ++i)
         for (int64_t j = 0; j < c.keys; ++j)
-          bias.view()(i, j) = c.hidden(i, j)
-                                  ? -infinity
-                                  : -of_heads[static_cast<std::size_t>(h)] *
-                                        static_cast<double>(std::abs(i + 295 - j));
+          bias.view()(i, j) = c.hidden(i, j) ? -infinity
+                                             : -of_heads[static_cast<std::size_t>(h)] *
+                                                   static_cast<double>(std::abs(i + 295 - j));
       const double scale = softmax_scale(c.head_dim);
       testing::naive_weights(q.view(), k.view(), bias.view(), scale, expected.view());
       for (int64_t i = 0; i < c.queries; ++i)

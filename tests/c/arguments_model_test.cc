@@ -104,13 +104,13 @@ void Attack::model(int which) {
       return give(json);
     case 31:
       if (draw.one_in(4))
-        return count("normal", gnomon_normal(draw.one_in(2) ? 1 : UINT64_MAX,
-                                             tensor(Kind::f32, {rows})));
+        return count("normal",
+                     gnomon_normal(draw.one_in(2) ? 1 : UINT64_MAX, tensor(Kind::f32, {rows})));
       if (draw.one_in(2))
         return count("encoding_random_parameter",
-                     gnomon_encoding_random_parameter(encodings_.one(draw),
-                                                      draw.one_in(4) ? draw.number() : 0,
-                                                      tensor(Kind::f32, {32, 1 + draw.below(3)})));
+                     gnomon_encoding_random_parameter(
+                         encodings_.one(draw), draw.one_in(4) ? draw.number() : 0,
+                         tensor(Kind::f32, {32, 1 + draw.below(3)})));
       count("encoding_parameters", gnomon_encoding_parameters(encodings_.one(draw), out(json)));
       return give(json);
     case 32:

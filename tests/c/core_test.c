@@ -261,8 +261,8 @@ static void test_bias(void) {
 }
 
 static int64_t loops = 0;
-/* A softmax in double of two queries, the first of which sees one key; and the rotation of a plan
- * before attention. */
+/* A softmax in double of two queries, the first of which sees one key; and the rotation of a
+ * plan before attention. */
 static void test_weights(void) {
   enum { count = 2, size = 4 };
   gnomon_tensor q = make_tensor(2, 32, 4, 1, count, 1, size);
@@ -295,7 +295,8 @@ static void test_weights(void) {
   OK(gnomon_frequencies_create(&spec, &frequencies));
   CHECK(gnomon_frequencies_count(frequencies) == 2 && gnomon_frequencies_count(NULL) == 0);
   gnomon_tensor positions = make_positions(count), before = q, rotated = q;
-  before.data = keep(sizeof(float) * count * size), rotated.data = keep(sizeof(float) * count * size);
+  before.data = keep(sizeof(float) * count * size),
+  rotated.data = keep(sizeof(float) * count * size);
   memcpy(before.data, q.data, sizeof(float) * count * size);
   OK(gnomon_rotary_table_create(frequencies, &positions, &table));
   OK(gnomon_rotate_to(&q, table, GNOMON_FORWARD, &rotated));
@@ -309,7 +310,8 @@ static void test_weights(void) {
   gnomon_frequencies_destroy(frequencies);
 
   gnomon_tensor narrow = make_tensor(2, 64, 4, 1, 1, count, 1);
-  REFUSED(gnomon_attention_weights(&input, plan, &narrow, NULL), "weights must be [1, 1, 2, 2]");
+  REFUSED(gnomon_attention_weights(&input, plan, &narrow, NULL),
+          "weights must be [1, 1, 2, 2]");
   REFUSED(gnomon_attention_weights(NULL, plan, &weights, NULL), "input must be given");
   gnomon_layer_plan_destroy(plan);
 }

@@ -62,7 +62,8 @@ static void test_list(void) {
   OK(gnomon_normal(1, &numbers)); /* a table has deviation 1, the first one the seed 1 */
   CHECK(memcmp(buckets.data, numbers.data, 64 * sizeof(float)) == 0);
   double sum = 0, squares = 0;
-  for (int i = 0; i < 64; ++i) sum += floats(&numbers)[i], squares += pow(floats(&numbers)[i], 2);
+  for (int i = 0; i < 64; ++i)
+    sum += floats(&numbers)[i], squares += pow(floats(&numbers)[i], 2);
   CHECK(fabs(sum / 64) < 0.5 && fabs(squares / 64 - 1) < 0.6);
   REFUSED(gnomon_encoding_random_parameter(t5, 1, &buckets), "one of 1 parameters, got 1");
   REFUSED(gnomon_encoding_random_parameter(t5, 0, &numbers), "values must have 2 axes");

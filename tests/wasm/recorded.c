@@ -1,9 +1,10 @@
-/* Writes results of gnomon.h to a file, as bits, for the tests of the JavaScript package, which computes the same
- * with the module of WebAssembly (tests/wasm/recorded.test.mjs).
+/* Writes results of gnomon.h to a file, as bits, for the tests of the JavaScript package, which
+ * computes the same with the module of WebAssembly (tests/wasm/recorded.test.mjs).
  *
- *   recorded FILE CONFIG...
+ *   gnomon-recorded FILE CONFIG...
  *
- * A line is "KEY\tHEX" with the bits of the numbers, "KEY\t!MESSAGE" for a call that is refused, or "KEY\t{JSON". */
+ * A line is "KEY\tHEX" with the bits of the numbers, "KEY\t!MESSAGE" for a call that is refused,
+ * or "KEY\t{JSON". */
 #include <gnomon.h>
 #include <math.h>
 #include <stdio.h>
@@ -89,7 +90,8 @@ static void put_tables(void) {
   gnomon_tensor at = integers(positions, 6), table = floats(2, 6, 64, 0, 0);
   static const char* const layouts[] = {"interleaved", "half-split", "tensor2tensor"};
   for (int32_t layout = 1; layout <= 3; ++layout)
-    put("sinusoidal", layouts[layout - 1], gnomon_sinusoidal(&at, layout, 10000, &table), &table);
+    put("sinusoidal", layouts[layout - 1], gnomon_sinusoidal(&at, layout, 10000, &table),
+        &table);
 
   gnomon_rotary_spec spec = {.rotary_dim = 64, .pairing = GNOMON_HALVES, .base = 500000};
   gnomon_frequencies* frequencies = NULL;
@@ -121,8 +123,8 @@ static void put_rotations(void) {
       if (gnomon_frequencies_create(&spec, &frequencies) ||
           gnomon_rotary_table_create(frequencies, &at, &table))
         abort();
-      put(pairings[pairing - 1], directions[direction - 1], gnomon_rotate(&x, NULL, table, direction),
-          &x);
+      put(pairings[pairing - 1], directions[direction - 1],
+          gnomon_rotate(&x, NULL, table, direction), &x);
       gnomon_rotary_table_destroy(table);
       gnomon_frequencies_destroy(frequencies);
       release(&at), release(&x);
@@ -157,11 +159,15 @@ static void put_attention(const char* key, const gnomon_layer_plan* plan) {
   put(key, "q", status, &x[0]);
   put(key, "k", status, &x[1]);
   gnomon_tensor result = floats(4, 1, tokens, heads, head_dim);
-  gnomon_tensor weights = floats(4, 1, heads, tokens, tokens), scores = floats(4, 1, heads, tokens, tokens);
+  gnomon_tensor weights = floats(4, 1, heads, tokens, tokens),
+                scores = floats(4, 1, heads, tokens, tokens);
   const gnomon_attention_input input = {.q = &x[0], .k = &x[1], .v = &x[2]};
-  put(key, "attention", status ? status : gnomon_attention(&input, plan, &result, NULL), &result);
-  put(key, "weights", status ? status : gnomon_attention_weights(&input, plan, &weights, NULL), &weights);
-  put(key, "scores", status ? status : gnomon_attention_weights(&input, plan, NULL, &scores), &scores);
+  put(key, "attention", status ? status : gnomon_attention(&input, plan, &result, NULL),
+      &result);
+  put(key, "weights", status ? status : gnomon_attention_weights(&input, plan, &weights, NULL),
+      &weights);
+  put(key, "scores", status ? status : gnomon_attention_weights(&input, plan, NULL, &scores),
+      &scores);
   for (int i = 0; i < 3; ++i) release(&x[i]);
   release(&result), release(&weights), release(&scores);
 }

@@ -1,5 +1,6 @@
-// The numbers of the module beside those of the native library, which GNOMON_RECORDED (tests/wasm/recorded.c) writes:
-// of a processor without FMA, whose vectors have the size of WebAssembly's (sse4), and of this one.
+// The numbers of the module beside those of the native library, which GNOMON_RECORDED
+// (tests/wasm/recorded.c) writes: with SSE4, which has no FMA and vectors of the size of
+// WebAssembly's, and with the best instruction set of this machine.
 import assert from 'node:assert/strict';
 import {execFileSync} from 'node:child_process';
 import {mkdirSync, readFileSync, writeFileSync} from 'node:fs';
@@ -118,17 +119,17 @@ test('numbers equal those of the native library without FMA to the bit',
        assert.deepEqual([...found].filter(([, difference]) => difference !== 0), []);
      });
 
-// FMA rounds once where WebAssembly rounds twice, and wider vectors add in another order. The bound of attention is
-// that of gnomon/attention/attention.h, 2^-17 max |v|, with values up to 4; that of others a few units in the last
-// place of numbers up to 4.
+// FMA rounds once where WebAssembly rounds twice, and wider vectors add in another order. The
+// bound of attention is that of gnomon/attention/attention.h, 2^-17 max |v|, with values up to 4;
+// that of others a few units in the last place of numbers up to 4.
 test('numbers equal those of the native library within the error bound', () => {
   for (const [key, difference] of differences('').found)
     assert.ok(difference <= (key.endsWith('.attention') ? 2 ** -15 : 2 ** -20),
               `${key}: ${difference}`);
 });
 
-// long double, in which frequencies are computed, has 64 bits of mantissa on x86 and 113 here: one number of a
-// thousand is rounded differently.
+// long double, in which frequencies are computed, has 64 bits of mantissa on x86 and 113 here: one
+// number of a thousand is rounded differently.
 test('descriptions of models equal those of the native library', () => {
   const recorded = native('');
   let described = 0, exact = 0;

@@ -5,8 +5,8 @@ import {fileURLToPath} from 'node:url';
 import {test} from 'node:test';
 
 const user = fileURLToPath(new URL('user.ts', import.meta.url));
-const options = ['--noEmit', '--strict', '--noUncheckedIndexedAccess', '--target', 'es2022', '--module', 'esnext',
-                 '--moduleResolution', 'node', '--lib', 'es2022,dom'];
+const options = ['--noEmit', '--strict', '--noUncheckedIndexedAccess', '--target', 'es2022',
+                 '--module', 'esnext', '--moduleResolution', 'node', '--lib', 'es2022,dom'];
 const installed = spawnSync('tsc', ['--version']).status === 0;
 
 test('a program that uses the package has the right types', {skip: !installed && 'no tsc'}, () => {

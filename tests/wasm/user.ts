@@ -1,6 +1,7 @@
 // Uses of the package that the types must allow, and below, those that they must refuse.
 import {load, GnomonError} from '../../build/wasm/index.js';
-import type {Constant, Encoding, EncodingInfo, Gnomon, Plan, Values, Verdict} from '../../build/wasm/index.js';
+import type {Constant, Encoding, EncodingInfo, Gnomon, Plan, Values, Verdict}
+  from '../../build/wasm/index.js';
 
 export async function use(bytes: ArrayBuffer): Promise<Float32Array> {
   const gnomon: Gnomon = await load(bytes);

@@ -4,7 +4,8 @@
 //                         attention.h; -infinity if i does not see j
 //   weights[b, h, i, j] = softmax_j(scores[b, h, i, :])
 //
-// Letters: B batch, T query tokens, S key tokens, H query heads, Hk key heads, D head dimension.
+// Letters: B batch, T query tokens, S key tokens, H query heads, Hk key heads, D head
+// dimension.
 //
 // Naive version: tests/naive/attention.h, `naive_weights`.
 #pragma once
@@ -20,8 +21,8 @@ namespace gnomon {
 // as values, and a score is the logarithm of its weight plus the log-sum-exp of its row. Each
 // result is rounded once.
 //
-// Error bound: 2^-46 for a weight, 2^-40 max(1, |lse|) for a score, if the scores are bounded as
-// in attention.h. A weight below 2^-960 of the greatest weight of its row is 0, and its score
+// Error bound: 2^-46 for a weight, 2^-40 max(1, |lse|) for a score, if the scores are bounded
+// as in attention.h. A weight below 2^-960 of the greatest weight of its row is 0, and its score
 // -infinity.
 //
 // Cost: B H T S (D + S) multiply-adds. Throws std::invalid_argument as `attention`, and if the

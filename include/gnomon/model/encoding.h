@@ -190,9 +190,9 @@ const EncodingInfo& info(const Encoding& encoding);
 // Returns the facts that the entry of the encoding's spec declares.
 const Properties& properties(const Encoding& encoding);
 
-// Returns whether scores depend on contents otherwise than by q . k, so that the encoding has no
-// matrix of biases: encodings for causal attention depend on the tokens between query and key,
-// and PoPE on the elements of both.
+// Returns whether scores depend on contents otherwise than by q . k, so that the encoding has
+// no matrix of biases: encodings for causal attention depend on the tokens between query and
+// key, and PoPE on the elements of both.
 bool depends_on_contents(const Encoding& encoding);
 
 // The encodings of one layer: for example rotary and a bias, or a table and relative vectors.

@@ -7,8 +7,8 @@ namespace gnomon::model::internal {
 
 std::vector<float> random_values(const Parameter& parameter, unsigned seed) {
   if (!parameter.initial.empty()) return parameter.initial;
-  std::vector<float> values(gnomon::internal::checked_size("encoding", "rows x columns",
-                                                           {parameter.rows, parameter.columns}));
+  std::vector<float> values(gnomon::internal::checked_size(
+      "encoding", "rows x columns", {parameter.rows, parameter.columns}));
   const double mean = parameter.initial_mean;
   double deviation = parameter.initial_deviation;
   if (deviation == 0 && mean != 0) {
