@@ -1,6 +1,6 @@
-// powl for long double of 128 bits. musl's converts its arguments to double, so that a frequency
-// would be wrong by up to 14 units in the last place. Frequencies are computed in long double and
-// rounded once.
+// powl for long double of 128 bits. musl's converts its arguments to double, so that a
+// frequency would be wrong by up to 14 units in the last place. Frequencies are computed in
+// long double and rounded once.
 #include <cmath>
 
 extern "C" long double powl(long double x, long double y) {

@@ -1,6 +1,7 @@
 // What a module of WebAssembly has in place of parts of a C++ runtime.
 
-// The tag of the exceptions of C++, which compiled code names and no library of ziglang defines.
+// The tag of the exceptions of C++. Compiled code names it, and no library of ziglang defines
+// it.
 asm(".globl __cpp_exception\n"
     ".tagtype __cpp_exception i32\n"
     "__cpp_exception:\n");

@@ -3,8 +3,8 @@
  *
  *   gnomon-recorded FILE CONFIG...
  *
- * A line is "KEY\tHEX" with the bits of the numbers, "KEY\t!MESSAGE" for a call that is refused,
- * or "KEY\t{JSON". */
+ * A line is "KEY\tHEX" with the bits of the numbers, "KEY\t!MESSAGE" for a call that is
+ * refused, or "KEY\t{JSON". */
 #include <gnomon.h>
 #include <math.h>
 #include <stdio.h>

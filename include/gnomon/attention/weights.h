@@ -22,8 +22,8 @@ namespace gnomon {
 // result is rounded once.
 //
 // Error bound: 2^-46 for a weight, 2^-40 max(1, |lse|) for a score, if the scores are bounded
-// as in attention.h. A weight below 2^-960 of the greatest weight of its row is 0, and its score
-// -infinity.
+// as in attention.h. A weight below 2^-960 of the greatest weight of its row is 0, and its
+// score -infinity.
 //
 // Cost: B H T S (D + S) multiply-adds. Throws std::invalid_argument as `attention`, and if the
 // scores of stick-breaking are asked for, which has no softmax.
