@@ -166,12 +166,13 @@ class Gnomon {
 
   check(name, setting = {}) {
     const memory = this.#memory;
-    if (!memory.calls.gnomon_encoding_check)
-      throw new GnomonError('[check] this build has no gnomon_encoding_check', 4);
     const numbers = Object.entries({width: 128, heads: 4, trained: 128, length: 512}).map(
       ([key, usual]) => BigInt(integer('check', key, setting[key] ?? usual, 1)));
-    return memory.scope(
+    const found = memory.scope(
       () => memory.json('gnomon_encoding_check', memory.text(name), ...numbers));
+    const verdicts = Object.entries(found.verdicts).map(
+      ([property, verdict]) => ({property, ...verdict}));
+    return {...found, verdicts};
   }
 }
 

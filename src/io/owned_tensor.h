@@ -17,7 +17,7 @@ struct OwnedTensor {
   View<T, Rank> view;
 
   // Throws std::invalid_argument if the bytes exceed the memory of the machine.
-  explicit OwnedTensor(std::array<std::ptrdiff_t, Rank> shape)
+  explicit OwnedTensor(std::array<std::int64_t, Rank> shape)
       : values(elements_that_fit(std::vector<std::int64_t>(shape.begin(), shape.end()),
                                  sizeof(T))),
         view(values.data(), shape) {}

@@ -14,12 +14,13 @@ using std::int64_t;
 using Matrix = OwnedTensor<float, 2>;
 
 std::unique_ptr<Matrix> matrix(int64_t rows, int64_t columns) {
-  return std::make_unique<Matrix>(std::array<std::ptrdiff_t, 2>{rows, columns});
+  return std::make_unique<Matrix>(std::array<std::int64_t, 2>{rows, columns});
 }
 
 std::unique_ptr<Matrix> random_matrix(const model::Parameter& parameter, unsigned seed) {
   auto random = matrix(parameter.rows, parameter.columns);
-  random->values = model::internal::random_values(parameter, seed);
+  const std::vector<float> values = model::internal::random_values(parameter, seed);
+  std::copy(values.begin(), values.end(), random->values.begin());
   return random;
 }
 
@@ -180,7 +181,7 @@ void from_scores(EncodingMatrices& matrices, const LayerPlan& lowered, const Set
   }
 
   const int64_t size = setting.width / setting.heads;
-  const std::array<std::ptrdiff_t, 3> whole{setting.heads, trained, trained};
+  const std::array<std::int64_t, 3> whole{setting.heads, trained, trained};
   OwnedTensor<double, 3> bias(whole), products(whole), ones({trained, setting.heads, size});
   if (biases > 0) dense(lowered.bias, 0, bias.view);
   if (!lowered.relative.empty()) {

@@ -215,6 +215,20 @@ static void put_encodings(void) {
   gnomon_free(json);
 }
 
+static void put_checks(void) {
+  static const char* const names[] = {"none", "sinusoidal", "learned", "rotary", "alibi",
+                                      "t5",   "shaw",       "fire",    "swin-v2"};
+  for (size_t i = 0; i < sizeof names / sizeof *names; ++i) {
+    char* json = NULL;
+    fprintf(out, "%s.check\t", names[i]);
+    if (gnomon_encoding_check(names[i], width, heads, length, 2 * length, &json))
+      fprintf(out, "!%s\n", gnomon_error_message());
+    else
+      put_json(json);
+    gnomon_free(json);
+  }
+}
+
 static char* text_of(const char* path) {
   FILE* const file = fopen(path, "rb");
   if (!file || fseek(file, 0, SEEK_END)) abort();
@@ -245,6 +259,7 @@ int main(int count, char** arguments) {
   put_tables();
   put_rotations();
   put_encodings();
+  put_checks();
   for (int i = 2; i < count; ++i) put_model(arguments[i]);
   return fclose(out) != 0;
 }
