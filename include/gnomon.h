@@ -270,6 +270,20 @@ gnomon_status gnomon_prepare_input(const gnomon_tensor* x, const gnomon_layer_pl
 gnomon_status gnomon_prepare(const gnomon_tensor* q, const gnomon_tensor* k,
                              const gnomon_tensor* v, const gnomon_layer_plan* plan);
 
+/* Terms of tokens: the inputs of attention that depend on what the tokens hold, as the forget
+ * gates of FoX (docs/attention/token_terms.md). gnomon_encoding_terms computes those of an
+ * encoding. Otherwise the caller sets them: name: "log_gates", "angles", ...; values: float32,
+ * copied. */
+typedef struct gnomon_terms gnomon_terms;
+gnomon_status gnomon_terms_create(gnomon_terms** out);
+gnomon_status gnomon_terms_set(gnomon_terms* terms, const char* name,
+                               const gnomon_tensor* values);
+void gnomon_terms_destroy(gnomon_terms* terms);
+/* Like gnomon_prepare, with the angles of the tokens, if the plan rotates by them. */
+gnomon_status gnomon_prepare_with(const gnomon_tensor* q, const gnomon_tensor* k,
+                                  const gnomon_tensor* v, const gnomon_layer_plan* plan,
+                                  const gnomon_terms* terms);
+
 typedef struct gnomon_attention_input {
   const gnomon_tensor* q;        /* [B, T, H, D] */
   const gnomon_tensor* k;        /* [B, S, Hk, D]; type of q, or 16 bits for float32, or int8 */
@@ -277,6 +291,7 @@ typedef struct gnomon_attention_input {
   const gnomon_tensor* k_scales; /* float32 [B, S, Hk] of int8 keys; else NULL */
   const gnomon_tensor* v_scales; /* float32 [B, S, Hk] of int8 values; else NULL */
   const gnomon_tensor* gates;    /* float32 [B or 1, H, T], a factor on the bias; or NULL */
+  const gnomon_terms* terms;     /* or NULL; `gates` replaces those of terms */
 } gnomon_attention_input;
 
 /* Computes softmax attention. out: [B, T, H, Dv], of the type of q. lse: the log-sum-exp of the
@@ -321,10 +336,10 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
 
 /* Lists the encodings as JSON, in the order of `gnomon list`: [{"name": "rotary", "title":
  * "Rotary (RoPE)", "places": ["queries and keys"], "summary": ..., "formula": ..., "source":
- * ..., "users": ..., "page": "rotary/rotary.md", "causal": false, "contents": false}]. causal:
- * the encoding is defined for causal attention only. contents: scores depend on contents
- * otherwise than by q . k, so that a matrix of biases does not exist. Free json with
- * gnomon_free. */
+ * ..., "users": ..., "page": "rotary/rotary.md", "causal": false, "contents": false,
+ * "terms": false}]. causal: the encoding is defined for causal attention only. contents: scores
+ * depend on contents otherwise than by q . k, so that a matrix of biases does not exist. terms:
+ * attention requires gnomon_encoding_terms. Free json with gnomon_free. */
 gnomon_status gnomon_encodings(char** json);
 
 /* A positional encoding with its settings. */
@@ -361,6 +376,11 @@ gnomon_status gnomon_encoding_frequencies(const gnomon_encoding* encoding, int64
 gnomon_status gnomon_encoding_lower(const gnomon_encoding* encoding,
                                     const gnomon_tensor* const* values, int64_t count,
                                     int64_t queries, int64_t keys, gnomon_layer_plan** out);
+/* Computes the terms of an encoding that depends on what the tokens hold, from the input of the
+ * layer, x: float32 [B, T, C]. Fails if the encoding has no terms. */
+gnomon_status gnomon_encoding_terms(const gnomon_encoding* encoding,
+                                    const gnomon_tensor* const* values, int64_t count,
+                                    const gnomon_tensor* x, gnomon_terms** out);
 /* Adds the gradient with respect to the parameters to grads, which have the shapes of values.
  * gradient: that of the plan. table_grad: float32 [queries, C], the gradient of a table that is
  * added to the embeddings; or NULL. */

@@ -24,6 +24,10 @@ struct gnomon_rotary_table {
 struct gnomon_layer_plan {
   gnomon::LayerPlan plan;
 };
+struct gnomon_terms {
+  gnomon::TermArrays own;
+  gnomon::TokenTerms terms;  // borrow `own`
+};
 struct gnomon_plan_gradient {
   gnomon::BiasGradient bias;
   gnomon::RelativeGradient relative;

@@ -41,6 +41,27 @@ std::shared_ptr<const Positions> positions_of(const char* name, const gnomon_ten
   return std::make_shared<const Positions>(std::move(axes.front()));
 }
 
+// Appends the extents and, in row-major order, the elements of a view to an array.
+template <std::size_t Rank>
+void copy(View<const float, Rank> from, TermArrays::Array& to) {
+  to.shape.assign(from.extents().begin(), from.extents().end());
+  const auto append = [&](const auto& append_part, auto part) -> void {
+    for (std::int64_t i = 0; i < part.extent(0); ++i)
+      if constexpr (std::tuple_size_v<std::decay_t<decltype(part.extents())>> == 1)
+        to.values.push_back(part(i));
+      else
+        append_part(append_part, part[i]);
+  };
+  append(append, from);
+}
+
+TokenTerms terms_of(const gnomon_terms* terms) { return terms ? terms->terms : TokenTerms{}; }
+TokenTerms terms_of(const gnomon_attention_input& input) {
+  TokenTerms terms = terms_of(input.terms);
+  if (input.gates) terms.gates = tensor_if(input.gates);
+  return terms;
+}
+
 AttentionInput input_of(const gnomon_attention_input* from) {
   const gnomon_attention_input& input = given("input", from);
   return {.q = tensor("q", input.q),
@@ -48,7 +69,7 @@ AttentionInput input_of(const gnomon_attention_input* from) {
           .v = tensor("v", input.v),
           .k_scales = tensor_if(input.k_scales),
           .v_scales = tensor_if(input.v_scales),
-          .terms = {.gates = tensor_if(input.gates)}};
+          .terms = terms_of(input)};
 }
 
 LayerPlan& plan_of(gnomon_layer_plan* plan) { return given("plan", plan).plan; }
@@ -175,6 +196,43 @@ gnomon_status gnomon_prepare(const gnomon_tensor* q, const gnomon_tensor* k,
       [&] { gnomon::prepare(plan_of(plan), tensor("q", q), tensor_if(k), tensor_if(v)); });
 }
 
+gnomon_status gnomon_terms_create(gnomon_terms** out) {
+  return guarded([&] { make(out); });
+}
+void gnomon_terms_destroy(gnomon_terms* terms) { delete terms; }
+
+gnomon_status gnomon_terms_set(gnomon_terms* terms, const char* name,
+                               const gnomon_tensor* values) {
+  return guarded([&] {
+    gnomon_terms& to = given("terms", terms);
+    const std::string_view term(&given("name", name));
+    for (const auto& one : gnomon::named_terms<gnomon::ConstTensor>) {
+      if (one.name != term) continue;
+      gnomon::TermArrays::Array array{.name = one.name, .shape = {}, .values = {}};
+      const gnomon::Tensor from = tensor("values", values);
+      const gnomon::internal::Argument argument{"c", "values"};
+      if (one.rank == 3)
+        gnomon::c::copy(gnomon::internal::read<float, 3>(argument, from), array);
+      else
+        gnomon::c::copy(gnomon::internal::read<float, 4>(argument, from), array);
+      std::erase_if(to.own.arrays, [&](const auto& old) { return old.name == term; });
+      to.own.arrays.push_back(std::move(array));
+      to.terms = to.own.terms<gnomon::ConstTensor>();
+      return;
+    }
+    gnomon::refuse("c", "name must be that of a token term", term);
+  });
+}
+
+gnomon_status gnomon_prepare_with(const gnomon_tensor* q, const gnomon_tensor* k,
+                                  const gnomon_tensor* v, const gnomon_layer_plan* plan,
+                                  const gnomon_terms* terms) {
+  return guarded([&] {
+    gnomon::prepare(plan_of(plan), tensor("q", q), tensor_if(k), tensor_if(v),
+                    gnomon::c::terms_of(terms));
+  });
+}
+
 gnomon_status gnomon_attention(const gnomon_attention_input* input,
                                const gnomon_layer_plan* plan, const gnomon_tensor* out,
                                const gnomon_tensor* lse) {
@@ -196,7 +254,7 @@ gnomon_status gnomon_attention_weights(const gnomon_attention_input* input,
   return guarded([&] {
     gnomon::AttentionInput from{.q = tensor("q", given("input", input).q),
                                 .k = tensor("k", input->k),
-                                .terms = {.gates = tensor_if(input->gates)}};
+                                .terms = gnomon::c::terms_of(*input)};
     gnomon::attention_weights(from, plan_of(plan), tensor_if(weights), tensor_if(scores));
   });
 }

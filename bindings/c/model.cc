@@ -75,7 +75,8 @@ std::string json_of_encodings() {
                    {"users", one.users},
                    {"page", one.page},
                    {"causal", model::properties(usual).causal},
-                   {"contents", model::depends_on_contents(usual)}});
+                   {"contents", model::depends_on_contents(usual)},
+                   {"terms", !model::token_terms({usual}).empty()}});
   }
   return all.dump();
 }
@@ -212,6 +213,22 @@ gnomon_status gnomon_encoding_lower(const gnomon_encoding* encoding,
         gnomon::c::matrices_of(values, count, gnomon::model::parameters(of).size()));
     plan.mask = {.visibility = gnomon::Visibility::causal, .offset = keys - queries};
     make(out, std::move(plan));
+  });
+}
+
+gnomon_status gnomon_encoding_terms(const gnomon_encoding* encoding,
+                                    const gnomon_tensor* const* values, int64_t count,
+                                    const gnomon_tensor* x, gnomon_terms** out) {
+  return guarded([&] {
+    const gnomon::model::Mixture of{given("encoding", encoding).encoding};
+    const auto input = gnomon::internal::read<float, 3>({"c", "x"}, tensor("x", x));
+    const auto matrices =
+        gnomon::c::matrices_of(values, count, gnomon::model::parameters(of).size());
+    gnomon::TermArrays arrays =
+        gnomon::model::term_arrays(of, input.extent(0), input.extent(1));
+    gnomon::model::compute_terms(of, matrices, input, arrays.terms<gnomon::Tensor>());
+    make(out, std::move(arrays));
+    (*out)->terms = (*out)->own.terms<gnomon::ConstTensor>();
   });
 }
 

@@ -90,6 +90,33 @@ export class Encoding extends Handle {
       return new Plan(memory, plan, sizes);
     });
   }
+
+  terms(x, options) {
+    const {memory, handle} = this;
+    const tokens = integer('terms', 'tokens', options?.tokens, 1);
+    const parameters = options.parameters ?? this.randomParameters();
+    return memory.scope(() => {
+      const width = divided('terms', 'x', x.length, tokens, 'channels');
+      const input = memory.inPlace('x', x, [1, tokens, width]);
+      return new Terms(memory, memory.make('gnomon_encoding_terms', handle,
+                                           parametersTo(memory, this.parameters, parameters),
+                                           BigInt(parameters.length), input.tensor));
+    });
+  }
+}
+
+/** Terms of tokens, for the calls of a plan that depends on what the tokens hold. */
+class Terms extends Handle {
+  constructor(memory, pointer) {
+    super(memory, pointer, 'gnomon_terms_destroy');
+  }
+}
+
+// The handle of the option `terms`, or 0.
+function termsOf({terms}) {
+  if (terms !== undefined && !(terms instanceof Terms))
+    refuse('attention', 'terms must be those of encoding.terms()', typeof terms);
+  return terms ? terms.handle : 0;
 }
 
 export class Plan extends Handle {
@@ -154,7 +181,7 @@ export class Plan extends Handle {
       memory.call('gnomon_prepare', copies.q.tensor, 0, 0, handle);
       memory.call('gnomon_prepare', none, copies.k.tensor, of, this.#ofKeys.handle);
     } else {
-      memory.call('gnomon_prepare', copies.q.tensor, copies.k.tensor, of, handle);
+      memory.call('gnomon_prepare_with', copies.q.tensor, copies.k.tensor, of, handle, termsOf(options));
     }
     return {...copies, heads, queries, keys, valueDim};
   }
@@ -188,7 +215,7 @@ export class Plan extends Handle {
     return memory.scope(() => {
       const {queries, heads, valueDim, ...of} = this.#prepared(q, k, v, options);
       const out = memory.output([1, queries, heads, valueDim]);
-      const input = memory.list([of.q.tensor, of.k.tensor, of.v.tensor, 0, 0, 0]);
+      const input = memory.list([of.q.tensor, of.k.tensor, of.v.tensor, 0, 0, 0, termsOf(options)]);
       memory.call('gnomon_attention', input, handle, out.tensor, 0);
       return memory.floatsOf(out);
     });
@@ -199,7 +226,7 @@ export class Plan extends Handle {
     return memory.scope(() => {
       const {queries, keys, heads, ...of} = this.#prepared(q, k, null, options);
       const out = memory.output([1, heads, queries, keys]);
-      const input = memory.list([of.q.tensor, of.k.tensor, 0, 0, 0, 0]);
+      const input = memory.list([of.q.tensor, of.k.tensor, 0, 0, 0, 0, termsOf(options)]);
       memory.call('gnomon_attention_weights', input, handle, scores ? 0 : out.tensor,
                   scores ? out.tensor : 0);
       return memory.floatsOf(out);

@@ -46,6 +46,7 @@ export interface EncodingInfo {
   users: string;
   page: string;         // page under docs/
   causal: boolean;      // defined for causal attention only
+  terms: boolean;       // attention requires Encoding.terms()
   contents: boolean;    // its scores depend on contents, so that a bias matrix does not exist
 }
 
@@ -113,6 +114,15 @@ export interface Encoding {
   /** Frequencies of a rotary encoding, in radians per position, at a declared length. */
   frequencies(length?: number): Float64Array;
   plan(options: PlanOptions): Plan;
+  /**
+   * The terms of an encoding that depends on what the tokens hold (`contents` of EncodingInfo),
+   * computed from the input of the layer, x [tokens, C]. Throws if the encoding has none.
+   */
+  terms(x: Values, options: {tokens: number, parameters?: Float32Array[]}): Terms;
+  free(): void;
+}
+
+export interface Terms {
   free(): void;
 }
 
@@ -120,6 +130,7 @@ export interface Heads {
   heads: number;                           // H
   keyHeads?: number;                       // Hk, divides H; default: H
   headDim?: number;                        // D; required if the plan was made without keys
+  terms?: Terms;                           // required if the plan depends on what tokens hold
 }
 
 export interface Plan {

@@ -113,6 +113,64 @@ static void test_trained(void) {
   gnomon_encoding_destroy(t5);
 }
 
+/* Forget gates (FoX): computed from the input of the layer, or set by the caller. */
+static void test_terms(void) {
+  enum { length = 5, heads = 2, size = 8, width = heads * size };
+  gnomon_encoding* fox = NULL;
+  OK(gnomon_encoding_from_name("fox", width, heads, 64, GNOMON_CAUSAL, &fox));
+  char* json = NULL;
+  OK(gnomon_encoding_parameters(fox, &json));
+  CHECK(strstr(json, "\"rows\":16") || strstr(json, "\"columns\":16"));
+  gnomon_free(json);
+  DLTensor weight = make_tensor(kDLFloat, 32, 2, heads, width, 0, 0);
+  DLTensor bias = make_tensor(kDLFloat, 32, 2, heads, 1, 0, 0);
+  const DLTensor* values[] = {&weight, &bias};
+  gnomon_layer_plan* plan = NULL;
+  OK(gnomon_encoding_lower(fox, values, 2, length, length, &plan));
+  DLTensor x = make_tensor(kDLFloat, 32, 3, 1, length, width, 0);
+  DLTensor q = make_tensor(kDLFloat, 32, 4, 1, length, heads, size), k = q;
+  k.data = keep(length * width * sizeof(float));
+  draw(&x, 1), draw(&q, 2), draw(&k, 3);
+  gnomon_attention_input input = {.q = &q, .k = &k};
+  DLTensor weights = make_tensor(kDLFloat, 64, 4, 1, heads, length, length);
+  REFUSED(gnomon_attention_weights(&input, plan, &weights, NULL), "log_gates must be given");
+
+  /* Weights and biases of 0: every gate is 1/2, so a key that is d back loses d ln 2. */
+  gnomon_terms* terms = NULL;
+  OK(gnomon_encoding_terms(fox, values, 2, &x, &terms));
+  memset(q.data, 0, length * width * sizeof(float));
+  input.terms = terms;
+  OK(gnomon_attention_weights(&input, plan, &weights, NULL));
+  for (int j = 0; j < length; ++j)
+    CHECK(fabs(doubles(&weights)[4 * length + j] - pow(2, j) / 31) < 1e-6);
+  gnomon_terms_destroy(terms);
+
+  /* Token 2 forgets all before it. */
+  OK(gnomon_terms_create(&terms));
+  DLTensor gates = make_tensor(kDLFloat, 32, 3, 1, heads, length, 0);
+  floats(&gates)[2] = floats(&gates)[length + 2] = -1000;
+  REFUSED(gnomon_terms_set(terms, "gate", &gates), "name must be that of a token term");
+  REFUSED(gnomon_terms_set(terms, "log_gates", &q), "3");
+  OK(gnomon_terms_set(terms, "log_gates", &gates));
+  OK(gnomon_terms_set(terms, "log_gates", &gates)); /* replaces the first */
+  input.terms = terms;
+  OK(gnomon_attention_weights(&input, plan, &weights, NULL));
+  for (int j = 0; j < length; ++j)
+    CHECK(fabs(doubles(&weights)[4 * length + j] - (j < 2 ? 0 : 1.0 / 3)) < 1e-6);
+  DLTensor v = k, out = k;
+  out.data = keep(length * width * sizeof(float));
+  input.v = &v;
+  OK(gnomon_prepare_with(&q, &k, NULL, plan, terms));
+  OK(gnomon_attention(&input, plan, &out, NULL));
+  CHECK(floats(&out)[0] == floats(&v)[0]);
+  gnomon_terms_destroy(terms);
+  gnomon_layer_plan_destroy(plan);
+  gnomon_encoding_destroy(fox);
+  OK(gnomon_encoding_from_name("rotary", width, heads, 64, GNOMON_CAUSAL, &fox));
+  REFUSED(gnomon_encoding_terms(fox, NULL, 0, &x, &terms), "");
+  gnomon_encoding_destroy(fox);
+}
+
 /* From a config to attention: the second pass, with a cache, repeats the whole pass. */
 static void test_model(void) {
   gnomon_model* model = NULL;
@@ -184,6 +242,7 @@ int main(void) {
   test_encodings();
   test_list();
   test_trained();
+  test_terms();
   test_model();
   free_kept();
   printf("%d failures\n", failures);

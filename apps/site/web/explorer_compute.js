@@ -64,7 +64,7 @@ const views = {
     return {values: plan.bias(shape.heads, tokens, tokens), rows: tokens, columns: tokens,
             heads: shape.heads};
   },
-  decay(gnomon, {info, plan, shape, tokens}) {
+  decay(gnomon, {info, encoding, plan, shape, tokens}) {
     const size = shape.width / shape.heads, distances = [...Array(tokens).keys()];
     if (isEmbedding(info)) {
       const table = plan.table(tokens, shape.width), products = new Float32Array(tokens * tokens);
@@ -75,21 +75,25 @@ const views = {
       return {distances, series: [{head: -1, mean: [...meanByDistance(products, tokens)]}]};
     }
     const ones = new Float32Array(tokens * shape.width).fill(1);
-    const scores = plan.scores(ones, ones, {heads: shape.heads});
+    const terms = info.terms ? encoding.terms(ones, {tokens}) : undefined;
+    const scores = plan.scores(ones, ones, {heads: shape.heads, terms});
+    terms?.free();
     const heads = [...Array(Math.min(shape.heads, 6)).keys()];
     return {distances, size, series: heads.map(head => ({
       head, mean: [...meanByDistance(scores.subarray(head * tokens * tokens), tokens)]}))};
   },
-  attention(gnomon, {encoding, shape, words, causal, parameters}) {
+  attention(gnomon, {info, encoding, shape, words, causal, parameters}) {
     const {width, heads} = shape, tokens = words.length;
     const plan = encoding.plan({keys: tokens, causal, parameters});
     const x = contentsOf(gnomon, words, width), table = plan.table(tokens, width);
     for (let i = 0; i < x.length; ++i) x[i] += table[i];
     const plain = contentsOf(gnomon, words, width), none = gnomon.plan({causal});
-    const result = {words, heads, values: plan.weights(x, x, {heads}),
+    const terms = info.terms ? encoding.terms(x, {tokens, parameters}) : undefined;
+    const result = {words, heads, values: plan.weights(x, x, {heads, terms}),
                     without: none.weights(plain, plain, {heads, headDim: width / heads})};
     none.free();
     plan.free();
+    terms?.free();
     return result;
   },
   check(gnomon, {name, shape, isUsual}) {
