@@ -164,6 +164,18 @@ test('a linear layer, from arrays and from constants', () => {
   assert.deepEqual(plan.attention(x, x, x, {heads: 1}), once);
 });
 
+test('verdicts on the properties of every encoding', () => {
+  const {verdicts} = gnomon.check('alibi', {trained: 32, length: 64});
+  const word = property => verdicts.find(one => one.property === property).word;
+  assert.equal(word('distance'), 'yes');
+  assert.equal(word('nearer'), 'yes');
+  for (const {name} of gnomon.encodings())
+    assert.ok(gnomon.check(name, {width: 64, heads: 2, trained: 16, length: 32})
+      .verdicts.every(one => one.word && one.sentence), name);
+  refused(() => gnomon.check('none such'), /none such/);
+  refused(() => gnomon.check('rotary', {trained: 8}), /trained must be 16 to 4096/);
+});
+
 test('wrong arguments give the message of the library', () => {
   const shape = {width: 8, heads: 1, length: 8};
   refused(() => gnomon.encoding({kind: 'rotary', rotary_dim: 7, pairing: 'halves'}).plan({keys: 2}),
