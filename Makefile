@@ -24,7 +24,7 @@ neon := build/neon
 fuzz := build/fuzz
 gnomon := $(program)/apps/cli/gnomon
 
-.PHONY: help setup setup-lab setup-neon setup-long configure-release build lab test build-tests build-asan \
+.PHONY: help setup setup-lab setup-neon setup-wasm setup-long configure-release build lab test build-tests build-asan \
         build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-neon test-torch2 test-long bench instructions peers \
         gpu gpu-bundle wasm test-wasm format check-format install clean
 .DEFAULT_GOAL := help
@@ -62,6 +62,9 @@ setup-lab:
 
 setup-neon:
 	@tools/setup.sh neon
+
+setup-wasm:
+	@tools/setup.sh wasm
 
 setup-long:
 	@tools/setup.sh long
@@ -163,11 +166,10 @@ gpu:
 gpu-bundle: setup
 	@JOBS=$(JOBS) tools/gpu_bundle.sh
 
-wasm: setup-lab
+wasm: setup-wasm
 	@JOBS=$(JOBS) tools/wasm.sh
 
 test-wasm: configure-release wasm
-	@tools/setup.sh wasm
 	@cmake --build $(release) -j$(JOBS) --target gnomon-recorded
 	@GNOMON_RECORDED=$(CURDIR)/$(release)/tests/wasm/gnomon-recorded node --expose-gc --test tests/wasm/*.test.mjs
 

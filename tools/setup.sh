@@ -6,7 +6,7 @@
 #   tools/setup.sh pypi    as lab, for the LibTorch of PyPI's torch instead of Debian's
 #   tools/setup.sh test    also those for tests and formatting
 #   tools/setup.sh neon    as test, and a compiler, an emulator and libraries for 64-bit ARM
-#   tools/setup.sh wasm    as lab, and Node and TypeScript for the tests of the JavaScript package
+#   tools/setup.sh wasm    packages for the JavaScript package and its tests (Node, TypeScript)
 #   tools/setup.sh long    all of these, and those for fuzzing and tools/clean_root.sh
 #
 # Installs only missing packages; changes nothing if all are installed. Runs apt-get as root, or
@@ -62,8 +62,10 @@ missing_packages() {
     libfmt-dev libpng-dev libicu-dev libgloo-dev libsentencepiece-dev)
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
   [[ $1 == pypi ]] || need+=(libtorch-dev)
-  [[ $1 != wasm ]] || tools+=([node]=nodejs [tsc]=node-typescript)
-  if [[ $1 != lab && $1 != pypi && $1 != wasm ]]; then
+  if [[ $1 == wasm ]]; then
+    need=(nlohmann-json3-dev)
+    tools=([cmake]=cmake [ninja]=ninja-build [node]=nodejs [tsc]=node-typescript)
+  elif [[ $1 != lab && $1 != pypi ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind
       [zsh]=zsh [fish]=fish [groff]=groff-base [parallel]=parallel)
@@ -79,10 +81,10 @@ missing_packages() {
   for tool in "${!tools[@]}"; do
     command -v "$tool" >/dev/null || printf '%s\n' "${tools[$tool]}"
   done
-  if [[ $1 != pypi ]] && blas_is_unfit; then  # the wheel contains a BLAS
+  if [[ $1 != pypi && $1 != wasm ]] && blas_is_unfit; then  # the wheel contains a BLAS
     not_installed libopenblas0-pthread
   fi
-  if [[ ! -s $vega || $1 == pypi ]] && ! find_python >/dev/null; then
+  if [[ ! -s $vega || $1 == pypi || $1 == wasm ]] && ! find_python >/dev/null; then
     printf 'python3\npython3-venv\n'
   fi
 }
@@ -153,12 +155,12 @@ esac
 if command -v dpkg-query >/dev/null; then
   mapfile -t missing < <(missing_packages "$1")
   ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
-  [[ $1 == pypi ]] || ! blas_is_unfit ||
+  [[ $1 == pypi || $1 == wasm ]] || ! blas_is_unfit ||
     say "the selected BLAS is slow or not safe with threads (change: update-alternatives --config libblas.so.3-\$(uname -m)-linux-gnu)"
 else
   say "not a Debian system: no packages are installed"
 fi
-[[ -s $vega ]] || write_vega
+[[ $1 == wasm || -s $vega ]] || write_vega
 if [[ $1 == neon || $1 == long ]] && [[ ! -d $arm64/root/usr/include/Spectra ]]; then
   fetch_arm64
 fi

@@ -23,7 +23,7 @@ die() {
 write_programs() {
   local name
   mkdir -p "$tools/bin"
-  ln -sfn "$(build/python/wasm/bin/python -c 'import os, ziglang; print(os.path.dirname(ziglang.__file__))')" "$tools/zig"
+  ln -sfn "$(build/python/wasm/bin/python -c 'import ziglang; print(*ziglang.__path__)')" "$tools/zig"
   for name in clang ar ranlib wasm-ld; do
     printf '#!/bin/sh\nexec "%s/zig/zig" %s "$@"\n' "$tools" "$name" >"$tools/bin/$name"
     chmod +x "$tools/bin/$name"
@@ -122,4 +122,4 @@ mkdir -p "$out"
 cmake --build "$objects" -j"${JOBS:-$(nproc)}" --target gnomon-wasm
 cp "$objects/bindings/wasm/gnomon.wasm" bindings/wasm/{index.d.ts,package.json,README.md} "$out/"
 write_script
-say "$out/gnomon.wasm has $(wc -c <"$out/gnomon.wasm") bytes, $(gzip -9 -c "$out/gnomon.wasm" | wc -c) compressed with gzip -9"
+say "gnomon.wasm has $(wc -c <"$out/gnomon.wasm") bytes, $(gzip -9 -c "$out/gnomon.wasm" | wc -c) after gzip -9"
