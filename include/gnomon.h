@@ -279,7 +279,8 @@ gnomon_status gnomon_terms_create(gnomon_terms** out);
 gnomon_status gnomon_terms_set(gnomon_terms* terms, const char* name,
                                const gnomon_tensor* values);
 void gnomon_terms_destroy(gnomon_terms* terms);
-/* Like gnomon_prepare, with the angles of the tokens, if the plan rotates by them. */
+/* Like gnomon_prepare, with the angles of the tokens, if the plan rotates by them here. If it
+ * rotates in attention, attention reads them. */
 gnomon_status gnomon_prepare_with(const gnomon_tensor* q, const gnomon_tensor* k,
                                   const gnomon_tensor* v, const gnomon_layer_plan* plan,
                                   const gnomon_terms* terms);

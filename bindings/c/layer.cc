@@ -55,21 +55,27 @@ void copy(View<const float, Rank> from, TermArrays::Array& to) {
   append(append, from);
 }
 
-TokenTerms terms_of(const gnomon_terms* terms) { return terms ? terms->terms : TokenTerms{}; }
-TokenTerms terms_of(const gnomon_attention_input& input) {
-  TokenTerms terms = terms_of(input.terms);
+// The terms of a call. Angles belong to the call that rotates: preparation, or attention.
+TokenTerms terms_of(const gnomon_terms* terms, bool is_rotating) {
+  if (!terms) return {};
+  TokenTerms all = terms->terms;
+  if (!is_rotating) all.angles = {};
+  return all;
+}
+TokenTerms terms_of(const gnomon_attention_input& input, const AttentionPlan& plan) {
+  TokenTerms terms = terms_of(input.terms, plan.token_rotation.has_value());
   if (input.gates) terms.gates = tensor_if(input.gates);
   return terms;
 }
 
-AttentionInput input_of(const gnomon_attention_input* from) {
+AttentionInput input_of(const gnomon_attention_input* from, const AttentionPlan& plan) {
   const gnomon_attention_input& input = given("input", from);
   return {.q = tensor("q", input.q),
           .k = tensor("k", input.k),
           .v = tensor("v", input.v),
           .k_scales = tensor_if(input.k_scales),
           .v_scales = tensor_if(input.v_scales),
-          .terms = terms_of(input)};
+          .terms = terms_of(input, plan)};
 }
 
 LayerPlan& plan_of(gnomon_layer_plan* plan) { return given("plan", plan).plan; }
@@ -228,8 +234,9 @@ gnomon_status gnomon_prepare_with(const gnomon_tensor* q, const gnomon_tensor* k
                                   const gnomon_tensor* v, const gnomon_layer_plan* plan,
                                   const gnomon_terms* terms) {
   return guarded([&] {
-    gnomon::prepare(plan_of(plan), tensor("q", q), tensor_if(k), tensor_if(v),
-                    gnomon::c::terms_of(terms));
+    const gnomon::LayerPlan& layer = plan_of(plan);
+    gnomon::prepare(layer, tensor("q", q), tensor_if(k), tensor_if(v),
+                    gnomon::c::terms_of(terms, layer.prepared_rotation.has_value()));
   });
 }
 
@@ -242,7 +249,7 @@ gnomon_status gnomon_attention(const gnomon_attention_input* input,
       gnomon::refuse("c", "a plan with compressed keys requires the C++ functions of",
                      "compressed_attention.h");
     const gnomon::Tensor to = tensor("out", out);
-    gnomon::attention(gnomon::c::input_of(input), layer, to, tensor_if(lse));
+    gnomon::attention(gnomon::c::input_of(input, layer), layer, to, tensor_if(lse));
     gnomon::finish(layer, to);
   });
 }
@@ -254,7 +261,7 @@ gnomon_status gnomon_attention_weights(const gnomon_attention_input* input,
   return guarded([&] {
     gnomon::AttentionInput from{.q = tensor("q", given("input", input).q),
                                 .k = tensor("k", input->k),
-                                .terms = gnomon::c::terms_of(*input)};
+                                .terms = gnomon::c::terms_of(*input, plan_of(plan))};
     gnomon::attention_weights(from, plan_of(plan), tensor_if(weights), tensor_if(scores));
   });
 }
@@ -315,8 +322,9 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
       if (!sinks.contiguous()) gnomon::refuse("c", "sinks must be contiguous", sinks.stride(0));
       grads.sinks = {sinks.data(), static_cast<std::size_t>(sinks.extent(0))};
     }
-    gnomon::attention_backward(gnomon::c::input_of(input), plan_of(plan), tensor("out", out),
-                               tensor("lse", lse), tensor("out_grad", out_grad), grads);
+    gnomon::attention_backward(gnomon::c::input_of(input, plan_of(plan)), plan_of(plan),
+                               tensor("out", out), tensor("lse", lse),
+                               tensor("out_grad", out_grad), grads);
     if (bias) bias->dense = {};
   });
 }

@@ -65,7 +65,7 @@ const views = {
             heads: shape.heads};
   },
   decay(gnomon, {info, encoding, plan, shape, tokens}) {
-    const size = shape.width / shape.heads, distances = [...Array(tokens).keys()];
+    const distances = [...Array(tokens).keys()];
     if (isEmbedding(info)) {
       const table = plan.table(tokens, shape.width), products = new Float32Array(tokens * tokens);
       for (let i = 0; i < tokens; ++i)
@@ -74,13 +74,16 @@ const views = {
             products[i * tokens + j] += table[i * shape.width + c] * table[j * shape.width + c];
       return {distances, series: [{head: -1, mean: [...meanByDistance(products, tokens)]}]};
     }
+    const heads = [...Array(Math.min(shape.heads, 6)).keys()];
+    const means = scores => heads.map(head => ({
+      head, mean: [...meanByDistance(scores.subarray(head * tokens * tokens), tokens)]}));
+    if (info.places.length === 1 && info.places[0] === 'scores' && !info.terms && !info.contents)
+      return {distances, isBias: true, series: means(plan.bias(shape.heads, tokens, tokens))};
     const ones = new Float32Array(tokens * shape.width).fill(1);
     const terms = info.terms ? encoding.terms(ones, {tokens}) : undefined;
     const scores = plan.scores(ones, ones, {heads: shape.heads, terms});
     terms?.free();
-    const heads = [...Array(Math.min(shape.heads, 6)).keys()];
-    return {distances, size, series: heads.map(head => ({
-      head, mean: [...meanByDistance(scores.subarray(head * tokens * tokens), tokens)]}))};
+    return {distances, series: means(scores)};
   },
   attention(gnomon, {info, encoding, shape, words, causal, parameters}) {
     const {width, heads} = shape, tokens = words.length;

@@ -34,13 +34,13 @@ const draws = {
                           columnTitle: say.key, title: say.bias});
     return filled(say.saidBias, head, number(one[rows * rows - 1]), number(one[(rows - 1) * rows]));
   },
-  decay(view, {distances, series: heads}, state, info, say) {
+  decay(view, {distances, series: heads, isBias}, state, info, say) {
     const isOne = heads.every(({mean}) => mean.every((value, d) => value === heads[0].mean[d]));
     const series = isOne ? [{...heads[0], head: -1}] : heads;
     view.lines('decay', {
       series: series.map(({head, mean}) => ({name: head < 0 ? '' : `${say.head} ${head}`, x: distances,
                                              y: mean})),
-      xTitle: say.distance, yTitle: heads[0].head < 0 ? say.product : say.score, height: 300});
+      xTitle: say.distance, yTitle: heads[0].head < 0 ? say.product : isBias ? say.bias : say.score, height: 300});
     const first = series[0].mean, last = first.length - 1;
     let rising = 0;
     for (let d = 1; d <= last; ++d) if (first[d] > first[d - 1]) ++rising;
