@@ -106,9 +106,15 @@ export class Encoding extends Handle {
 }
 
 /** Terms of tokens, for the calls of a plan that depends on what the tokens hold. */
-class Terms extends Handle {
+export class Terms extends Handle {
   constructor(memory, pointer) {
     super(memory, pointer, 'gnomon_terms_destroy');
+  }
+
+  set(name, values, shape) {
+    const {memory, handle} = this;
+    memory.scope(() => memory.call('gnomon_terms_set', handle, memory.text(name),
+                                   memory.inPlace(name, values, shape).tensor));
   }
 }
 

@@ -94,6 +94,11 @@ export interface Gnomon {
          sizes: {inputs: number, outputs: number}): Float32Array;
   /** Copies values to the memory of the library, where they stay until free(): for weights. */
   constant(values: Float32Array): Constant;
+  /**
+   * Terms of tokens that the caller computes (docs/attention/token_terms.md):
+   * {log_gates: {values, shape: [1, heads, tokens]}}.
+   */
+  terms(arrays: Record<string, {values: Values, shape: number[]}>): Terms;
 }
 
 export interface PlanOptions {

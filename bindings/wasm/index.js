@@ -1,5 +1,5 @@
 // Gnomon in JavaScript. index.d.ts describes the interface, docs/wasm.md the use.
-import {Encoding, Model, Plan, sizesOf} from './handles.js';
+import {Encoding, Model, Plan, Terms, sizesOf} from './handles.js';
 import {Constant, GnomonError, Memory, choice, divided, integer, refuse} from './memory.js';
 
 export {GnomonError};
@@ -162,6 +162,13 @@ class Gnomon {
         bias ? memory.inputData('bias', bias, [outputs]) : 0, out, tokens, inputs, outputs);
       return memory.floatsOf({data: out, length: tokens * outputs});
     });
+  }
+
+  terms(arrays) {
+    const memory = this.#memory;
+    const terms = memory.scope(() => new Terms(memory, memory.make('gnomon_terms_create')));
+    for (const [name, {values, shape}] of Object.entries(arrays)) terms.set(name, values, shape);
+    return terms;
   }
 
   check(name, setting = {}) {

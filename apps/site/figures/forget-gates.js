@@ -1,18 +1,20 @@
 // Figure 8.7: the bias of forget gates (FoX), from one gate for each token.
-//
-// The JavaScript package has no terms of tokens, so the figure adds up the gates itself. The
-// library does so in C++ and Python: the blocks under the figure compare.
 
 const wordsOf = text => text.trim().split(/\s+/).filter(word => word !== '').slice(0, 16);
 
-/** bias[i][j]: the sum of the log gates of the tokens after j, up to i; 0 for hidden keys. */
-function biasOf(gates) {
-  const tokens = gates.length, sums = [0];
-  for (const gate of gates) sums.push(sums[sums.length - 1] + gate);
-  return Array.from({length: tokens * tokens}, (_, n) => {
-    const i = Math.floor(n / tokens), j = n % tokens;
-    return j > i ? 0 : sums[i + 1] - sums[j + 1];
-  });
+const size = 8;  // elements of a head
+
+/** Scores and weights [tokens, tokens] of FoX for equal contents whose products are 0. */
+function attentionOf(gnomon, gates) {
+  const tokens = gates.length, zeros = new Float32Array(tokens * size);
+  const fox = gnomon.encoding('fox', {width: size, heads: 1, length: tokens});
+  const plan = fox.plan({keys: tokens});
+  const terms = gnomon.terms({log_gates: {values: Float32Array.from(gates), shape: [1, 1, tokens]}});
+  const options = {heads: 1, terms};
+  const result = {scores: [...plan.scores(zeros, zeros, options)],
+                  weights: [...plan.weights(zeros, zeros, options)]};
+  for (const one of [terms, plan, fox]) one.free();
+  return result;
 }
 
 const figure = {
@@ -35,10 +37,8 @@ const figure = {
     const found = wordsOf(text), words = found.length > 0 ? found : ['?'];
     const at = Math.min(token, words.length) - 1;
     const gates = words.map((_, t) => -(t === at ? strength : others));
-    const bias = biasOf(gates), tokens = words.length;
-    const last = bias.slice((tokens - 1) * tokens).map(Math.exp);
-    const sum = last.reduce((total, one) => total + one, 0);
-    const weights = last.map(one => one / sum);
+    const {scores: bias, weights: all} = attentionOf(gnomon, gates), tokens = words.length;
+    const weights = all.slice((tokens - 1) * tokens);
     const before = weights.slice(0, at).reduce((total, one) => total + one, 0);
     return {words, at, gates, bias, weights, before};
   },
@@ -66,7 +66,7 @@ const figure = {
       words: words.map((text, t) => ({
         text, note: gates[t] === 0 ? '0' : `−${-gates[t]}`, colour: t === at ? 'b' : 'a'})),
     });
-    const most = Math.max(1, ...bias.map(Math.abs));
+    const most = Math.max(1, ...bias.filter(Number.isFinite).map(Math.abs));
     view.heatmap('bias', {
       title: zh ? '加到分数上的偏置' : 'Bias added to the scores', span: 'half',
       values: bias.map((one, n) => n % tokens > Math.floor(n / tokens) ? NaN : one),
