@@ -1,0 +1,106 @@
+#!/usr/bin/env bash
+# Builds the site: the book, the guides, the encodings, the APIs and the playground, in build/site. It works from file://.
+#
+#   tools/site.sh [build]        builds what is missing (program, WebAssembly), then the site
+#   tools/site.sh test [OPTION]  builds the site and runs tests/site; OPTION: of pytest
+#   tools/site.sh numbers        writes the numbers of the book's prose again (docs/book)
+#   tools/site.sh python ARG...  runs the Python of the site's tools
+#
+# GNOMON_PROGRAM names a program to use instead of that of build/release.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+
+readonly tools=build/site-tools work=build/site-work site=build/site
+readonly requirements=apps/site/sphinx/requirements.txt
+readonly program=${GNOMON_PROGRAM:-build/release/apps/cli/gnomon}
+
+say() { printf 'site: %s\n' "$*" >&2; }
+die() {
+  say "$*"
+  exit 1
+}
+
+# Makes the environment of Sphinx and of the tests, unless it has the packages already.
+install_tools() {
+  cmp -s "$requirements" "$tools/requirements.txt" && return
+  local candidate base=
+  for candidate in "${PYTHON:-}" /usr/bin/python3 python3; do
+    if [[ -n $candidate ]] && "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
+      base=$candidate
+      break
+    fi
+  done
+  [[ $base ]] || die 'requires python3 with venv (Debian: python3-venv)'
+  say "installing the packages of $requirements"
+  rm -rf "$tools"
+  "$base" -m venv "$tools"
+  "$tools/bin/python" -m pip install --quiet --disable-pip-version-check -r "$requirements"
+  cp "$requirements" "$tools/requirements.txt"
+}
+
+build_program() {
+  [[ ${GNOMON_PROGRAM:-} ]] || cmake --build build/release -j"${JOBS:-$(nproc)}" --target gnomon-program
+  [[ -x $program ]] || die "there is no program $program"
+}
+
+# The scripts and their data go to both folders _static through $work/static.
+build_scripts() {
+  if [[ -x tools/wasm.sh ]]; then tools/wasm.sh; fi
+  rm -rf "$work/static"
+  mkdir -p "$work/static"
+  if [[ -s build/wasm/gnomon.wasm ]]; then
+    "$tools/bin/python" apps/site/bundle.py "$work/static"
+    node apps/site/numbers.mjs --program "$program" --out "$work/numbers.json"
+  else
+    say 'build/wasm/gnomon.wasm is missing: figures stay pictures, and numbers stay as they are'
+    rm -f "$work/numbers.json"
+    cp apps/site/web/site.css "$work/static"
+    : >"$work/static/site.js"
+  fi
+}
+
+build_pages() {
+  local options=()
+  [[ ! -s $work/numbers.json ]] || options+=(--numbers "$work/numbers.json")
+  "$tools/bin/python" apps/site/sphinx/stage.py --program "$program" --out "$work" "${options[@]}"
+  GNOMON_VERSION=$("$program" --version | sed 's/.* //')
+  export GNOMON_VERSION
+  run_sphinx en "$work/src" "$site"
+  run_sphinx zh "$work/src-zh" "$site/zh"
+  mkdir -p "$site/_static"
+  cp "$work"/static/* "$site/_static"
+}
+
+run_sphinx() {
+  say "Sphinx: $1"
+  GNOMON_SITE_LANGUAGE=$1 "$tools/bin/python" -m sphinx -b html -q -W --keep-going -j "${JOBS:-$(nproc)}" \
+    -c apps/site/sphinx -d "$work/doctrees-$1" "$2" "$3"
+}
+
+build() {
+  mkdir -p "$work"
+  install_tools
+  build_program
+  build_scripts
+  build_pages
+  "$tools/bin/python" apps/site/sphinx/check_links.py "$site"
+  say "$site/index.html"
+}
+
+case ${1-build} in
+  build) build ;;
+  test)
+    build
+    node --test tests/site/*.mjs
+    exec "$tools/bin/python" -m pytest -q tests/site "${@:2}"
+    ;;
+  numbers)
+    build_program
+    node apps/site/numbers.mjs --program "$program" --write
+    ;;
+  python)
+    install_tools
+    exec "$tools/bin/python" "${@:2}"
+    ;;
+  *) die 'usage: tools/site.sh build|test|numbers|python' ;;
+esac
