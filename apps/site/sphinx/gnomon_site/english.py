@@ -6,9 +6,11 @@ import posixpath
 import re
 from pathlib import Path
 
-from . import commands, encodings, markdown
+from . import commands, encodings, javascript_api, markdown
+from .headers import Headers
 from .numbers import Numbers
 from .program import Program
+from .python_api import PythonApi
 from .tree import Entry, Section, Tree
 
 # Only these pages have formulas between dollar signs. In the others a dollar sign is a character.
@@ -206,7 +208,12 @@ class English:
     # ---- References and files
 
     def _add_references(self) -> None:
-        self.reference = [commands.add_pages(self.tree, self.program)]
+        self.reference = []
+        if self.doxygen:
+            self.reference += Headers(self.root, self.doxygen, self.tree).add_pages()
+        self.reference.append(PythonApi(self.root, self.tree).add_pages())
+        self.reference.append(commands.add_pages(self.tree, self.program))
+        self.reference.append(javascript_api.add_page(self.tree, self.root))
 
     def _add_files(self) -> Entry:
         """A page for each linked file that is not a page, and an index of them."""
