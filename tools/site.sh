@@ -43,7 +43,7 @@ build_program() {
   [[ -x $program ]] || die "there is no program $program"
 }
 
-# The scripts and their data go to both folders _static through $work/static.
+# The scripts and their data; Sphinx copies them to _static.
 build_scripts() {
   if [[ -x tools/wasm.sh ]]; then tools/wasm.sh; fi
   rm -rf "$work/static"
@@ -59,16 +59,30 @@ build_scripts() {
   fi
 }
 
+# The declarations of the headers. Doxygen runs if a header or the filter of comments has changed.
+read_headers() {
+  local out=$work/doxygen settings
+  [[ -s $out/xml/index.xml ]] && [[ -z $(find include apps/site/sphinx/Doxyfile apps/site/sphinx/doxygen_filter.py \
+    -newer "$out/xml/index.xml" -print -quit) ]] && return
+  rm -rf "$out"
+  mkdir -p "$out"
+  settings=$(<apps/site/sphinx/Doxyfile)
+  doxygen - <<<"$settings
+OUTPUT_DIRECTORY = $out
+INPUT = include"
+}
+
 build_pages() {
   local options=()
   [[ ! -s $work/numbers.json ]] || options+=(--numbers "$work/numbers.json")
-  "$tools/bin/python" apps/site/sphinx/stage.py --program "$program" --out "$work" "${options[@]}"
+  "$tools/bin/python" apps/site/sphinx/stage.py --program "$program" --out "$work" \
+    --doxygen "$work/doxygen/xml" "${options[@]}"
+  rm -rf "$work/locale"
+  cp -r apps/site/sphinx/locale "$work/locale"  # Sphinx writes the compiled messages beside them
+  export GNOMON_SITE_STATIC=$PWD/$work/static GNOMON_SITE_LOCALE=$PWD/$work/locale GNOMON_VERSION
   GNOMON_VERSION=$("$program" --version | sed 's/.* //')
-  export GNOMON_VERSION
   run_sphinx en "$work/src" "$site"
   run_sphinx zh "$work/src-zh" "$site/zh"
-  mkdir -p "$site/_static"
-  cp "$work"/static/* "$site/_static"
 }
 
 run_sphinx() {
@@ -82,6 +96,7 @@ build() {
   install_tools
   build_program
   build_scripts
+  read_headers
   build_pages
   "$tools/bin/python" apps/site/sphinx/check_links.py "$site"
   say "$site/index.html"
@@ -92,7 +107,7 @@ case ${1-build} in
   test)
     build
     node --test tests/site/*.mjs
-    exec "$tools/bin/python" -m pytest -q tests/site "${@:2}"
+    exec "$tools/bin/python" -m pytest -q -c tests/site/pytest.ini tests/site "${@:2}"
     ;;
   numbers)
     build_program

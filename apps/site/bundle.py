@@ -36,7 +36,7 @@ def bundle(entry, list_path, out):
     subprocess.run(
         ["esbuild", str(SITE / "web" / entry), "--bundle", "--format=iife", "--minify",
          "--charset=utf8", "--target=chrome100,firefox113,safari16.4", "--platform=browser",
-         "--external:node:*", "--log-level=warning", f"--alias:gnomon-figures={list_path}",
+         "--external:node:*", "--define:import.meta.url=undefined", "--log-level=warning", f"--alias:gnomon-figures={list_path}",
          f"--outfile={out}"],
         check=True)
 

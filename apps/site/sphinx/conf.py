@@ -33,13 +33,16 @@ html_title = "Gnomon"
 html_short_title = "Gnomon"
 html_math_renderer = "mathml"
 html_static_path = [str(Path(__file__).parent / "static")]
+if not chinese:  # the Chinese pages use those of the English ones
+    html_static_path.append(os.environ["GNOMON_SITE_STATIC"])
+locale_dirs = [os.environ.get("GNOMON_SITE_LOCALE", "")]
 templates_path = [str(Path(__file__).parent / "templates")]
 html_css_files = ["pages.css"]
 html_copy_source = False
 html_show_sourcelink = False
 html_show_copyright = False
 html_show_sphinx = True
-html_use_index = True
+html_use_index = not chinese
 html_permalinks_icon = "#"
 # A summary of a result would be read from its page, which a browser refuses for file://.
 html_show_search_summary = False

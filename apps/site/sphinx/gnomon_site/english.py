@@ -84,7 +84,7 @@ class English:
         entries = encodings.add_pages(self.tree, self.program, self.root)
         guides = self._add_topics()
         files = self._add_files()
-        self.reference.append(files)
+        self.reference += [files, Entry(title="Index of names", href="genindex.html")]
         chapters = sorted(p for p in self.tree.pages() if re.match(r"book/\d", p))
         book = [Entry(page) for page in (*chapters, "book/statements")]
         self.tree.sections = [

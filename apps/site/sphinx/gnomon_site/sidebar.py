@@ -105,6 +105,20 @@ def after_theme(app, pagename, templatename, context, doctree) -> None:
     context["gnomon_language"] = site["language"]
 
 
+def remove_old_pages(app: Sphinx, exception: Exception | None) -> None:
+    """Sphinx keeps the HTML of a page whose source is gone."""
+    if exception is not None:
+        return
+    out = Path(app.outdir)
+    kept = {f"{page}.html" for page in app.env.found_docs} | {"search.html"}
+    kept |= {"genindex.html"} if app.config.html_use_index else set()
+    for file in out.rglob("*.html"):
+        name = file.relative_to(out).as_posix()
+        if name not in kept and not name.startswith(("_static/", "zh/")):
+            file.unlink()
+
+
 def setup(app: Sphinx) -> None:
     app.connect("html-page-context", before_theme, priority=400)
     app.connect("html-page-context", after_theme, priority=600)
+    app.connect("build-finished", remove_old_pages)
