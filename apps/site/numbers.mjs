@@ -89,7 +89,13 @@ export async function compute(root, program) {
   const values = {};
   for (const [key, value] of Object.entries(facts(run))) values[`facts.${key}`] = value;
   for (const figure of await figureModules(root)) {
-    for (const [key, value] of Object.entries(figure.numbers?.(gnomon, data) ?? {})) {
+    let numbers;
+    try {
+      numbers = figure.numbers?.(gnomon, data) ?? {};
+    } catch (error) {
+      throw new Error(`the numbers of ${figure.name}: ${error.message}`);
+    }
+    for (const [key, value] of Object.entries(numbers)) {
       if (!whole.test(String(value)))
         throw new Error(`${figure.name}.${key} is '${value}', which is not one number`);
       values[`${figure.name}.${key}`] = String(value);

@@ -12,7 +12,7 @@ DOCS = ROOT / "docs"
 FENCE = re.compile(r"^```[^\n]*\n.*?^```$", re.MULTILINE | re.DOTALL)
 FIGURE = re.compile(
     r"^!\[(?P<alt>[^\]]+)\]\(figures/(?P<name>[a-z0-9-]+?)(?P<zh>\.zh)?\.png\)\n\n"
-    r"\*\*(?P<caption>Figure|图) (?P<number>\d+\.\d+)\.\*\*(?P<rest>(?:.+\n)+)\n"
+    r"\*\*(?P<caption>Figure|图) (?P<number>\d+\.\d+)\.\*\*(?P<rest>(?:[^\n]+\n)+)\n"
     r"```sh\n(?P<sh>.*?)^```\n\n```python\n(?P<python>.*?)^```\n\n```cpp\n(?P<cpp>.*?)^```$",
     re.MULTILINE | re.DOTALL,
 )

@@ -15,13 +15,17 @@ PICTURE = """figure => {
 }"""
 
 # The other settings of a control. The controls are native inputs, so that each has a value.
-OTHERS = """input => {
+OTHERS = r"""input => {
   if (input.type === 'checkbox') return [!input.checked];
   if (input.tagName === 'SELECT')
     return [...input.options].map(option => option.value).filter(value => value !== input.value);
   if (input.type === 'range')
     return [input.min, input.max, (Number(input.min) + Number(input.max)) / 2]
         .map(String).filter(value => value !== input.value);
+  if (input.tagName === 'TEXTAREA')  // a config.json: another value of each of its numbers
+    return [...input.value.matchAll(/(: ?)(\d+(\.\d+)?)/g)].map(match =>
+        input.value.slice(0, match.index) + match[1] + 2 * Number(match[2]) +
+        input.value.slice(match.index + match[0].length));
   return [input.value.split(' ').reverse().join(' '), input.value + ' x', 'a b c a'];
 }"""
 
@@ -97,7 +101,7 @@ def changes(figure, control) -> bool:
         if drawn <= version:
             return False
         version = drawn
-        if figure.evaluate(PICTURE) != before:
+        if figure.get_attribute("data-state") == "ready" and figure.evaluate(PICTURE) != before:
             return True
     return False
 

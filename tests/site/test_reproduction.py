@@ -88,7 +88,7 @@ def test_cpp(name, tmp_path, compiled):
 
 
 def test_a_block_that_fails_is_found(tmp_path, path_with_program):
-    with pytest.raises(AssertionError, match="no encoding is named"):
+    with pytest.raises(AssertionError, match="name must be one of"):
         run(["bash", "-euo", "pipefail", "-c", "gnomon explain rotori"], tmp_path,
             PATH=path_with_program)
     with pytest.raises(AssertionError, match="unknown_name"):

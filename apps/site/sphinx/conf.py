@@ -37,6 +37,7 @@ if not chinese:  # the Chinese pages use those of the English ones
     html_static_path.append(os.environ["GNOMON_SITE_STATIC"])
 locale_dirs = [os.environ.get("GNOMON_SITE_LOCALE", "")]
 templates_path = [str(Path(__file__).parent / "templates")]
+html_favicon = str(Path(__file__).parent / "static/favicon.svg")
 html_css_files = ["pages.css"]
 html_copy_source = False
 html_show_sourcelink = False

@@ -96,8 +96,10 @@ def visit_figure(writer, node) -> None:
 
 
 def visit_body(writer, node) -> None:
-    attributes = {} if node.children else {"role": "img", "aria-label": node["alt"]}
-    writer.body.append(writer.starttag(node, "div", CLASS="gnomon-figure-body", **attributes))
+    writer.body.append(writer.starttag(node, "div", CLASS="gnomon-figure-body"))
+    if not node.children:  # the picture is not there yet
+        attributes = {"role": "img", "aria-label": node["alt"]}
+        writer.body.append(writer.starttag(node, "span", "", **attributes) + "</span>\n")
 
 
 def visit_reproduce(writer, node) -> None:

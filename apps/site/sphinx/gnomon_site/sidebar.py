@@ -6,6 +6,7 @@ from __future__ import annotations
 import html
 import json
 import posixpath
+import re
 from pathlib import Path
 
 from sphinx.application import Sphinx
@@ -78,6 +79,20 @@ def site_of(app: Sphinx) -> dict:
     return app.gnomon_site
 
 
+SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
+
+
+def accessible(body: str) -> str:
+    """A block of code that is wider than the page can be reached with the keyboard. The lines of a
+    signature are no list of definitions."""
+
+    def signature(match: re.Match[str]) -> str:
+        lines = match[0].replace("<dl>", '<span class="gnomon-lines">').replace("</dl>", "</span>")
+        return lines.replace("<dd>", "<span>").replace("</dd>", "</span>")
+
+    return SIGNATURE.sub(signature, body.replace("<pre>", '<pre tabindex="0">'))
+
+
 def before_theme(app, pagename, templatename, context, doctree) -> None:
     context.pop("toctree", None)  # the theme would compute its own tree
 
@@ -103,6 +118,7 @@ def after_theme(app, pagename, templatename, context, doctree) -> None:
         other = f"{pagename}.html"
         context["gnomon_other"] = up + (f"../{other}" if chinese else f"zh/{other}")
     context["gnomon_language"] = site["language"]
+    context["body"] = accessible(context.get("body", ""))
 
 
 def remove_old_pages(app: Sphinx, exception: Exception | None) -> None:
