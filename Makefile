@@ -26,7 +26,7 @@ gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-wasm setup-long configure-release build lab test build-tests build-asan \
         build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-neon test-torch2 test-long bench instructions peers \
-        gpu gpu-bundle wasm test-wasm format check-format install clean
+        gpu gpu-bundle wasm test-wasm site test-site format check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -43,16 +43,18 @@ help:
 	@echo 'make test-neon     build the library for 64-bit ARM, run its tests under emulation'
 	@echo 'make test-torch2   test adapter and lab with the newest torch wheel (downloads 1 to 6 GB)'
 	@echo 'make test-long     test everything under the sanitizers, also of threads, each instruction'
-	@echo '                   set (shuffled), NEON, fuzzing, and the component core in a fresh Debian root'
+	@echo '                   set (shuffled), NEON, fuzzing, the site, and the component core in a fresh Debian root'
 	@echo 'make peers         time Gnomon and packages from PyPI, write docs/benchmarks.md'
 	@echo 'make gpu           check and time the CUDA kernels on a GPU, write docs/benchmarks-gpu.md'
 	@echo 'make gpu-bundle    build for `make gpu` on a machine without a GPU: build/gpu/bundle.tar.gz'
 	@echo 'make wasm          build the JavaScript package for pages and Node: build/wasm (downloads 0.12 GB)'
 	@echo 'make test-wasm     build it, compare its numbers with those of the native library'
+	@echo 'make site          build the site in build/site: the book, guides, encodings, references, playground'
+	@echo 'make test-site     build it, test its pages in Chromium, its figures, its code and its numbers'
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
 	@echo 'make install       install to PREFIX=$(PREFIX)'
 	@echo 'make setup         install all required packages; the other commands call it'
-	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, additions, cuda, pypi, torch2 and wasm'
+	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, additions, cuda, pypi, torch2, wasm and the site'
 
 setup:
 	@tools/setup.sh test
@@ -143,7 +145,7 @@ test-neon: build-neon
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
-test-long: build-tests build-asan build-tsan build-fuzz test-neon
+test-long: build-tests build-asan build-tsan build-fuzz test-neon test-site
 	@tools/test.sh $(asan) -j$(JOBS)
 	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
 	@tools/test.sh $(release) -C long \
@@ -173,6 +175,14 @@ test-wasm: configure-release wasm
 	@cmake --build $(release) -j$(JOBS) --target gnomon-recorded
 	@GNOMON_RECORDED=$(CURDIR)/$(release)/tests/wasm/gnomon-recorded node --expose-gc --test tests/wasm/*.test.mjs
 
+site: configure-release wasm
+	@tools/setup.sh site
+	@JOBS=$(JOBS) tools/site.sh build
+
+test-site: configure-release wasm
+	@tools/setup.sh site
+	@JOBS=$(JOBS) tools/site.sh test
+
 format: setup
 	@tools/check_format.sh --fix
 
@@ -183,4 +193,5 @@ install: build
 	@cmake --install $(program) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/wasm build/wasm-objects build/wasm-tools
+	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/wasm build/wasm-objects build/wasm-tools \
+	  build/site build/site-work build/site-tools build/site-screenshots

@@ -7,6 +7,7 @@
 #   tools/setup.sh test    also those for tests and formatting
 #   tools/setup.sh neon    as test, and a compiler, an emulator and libraries for 64-bit ARM
 #   tools/setup.sh wasm    packages for the JavaScript package and its tests (Node, TypeScript)
+#   tools/setup.sh site    as lab, and Doxygen, esbuild, Node, Chromium and a Chinese font
 #   tools/setup.sh long    all of these, and those for fuzzing and tools/clean_root.sh
 #
 # Installs only missing packages; changes nothing if all are installed. Runs apt-get as root, or
@@ -62,10 +63,14 @@ missing_packages() {
     libfmt-dev libpng-dev libicu-dev libgloo-dev libsentencepiece-dev)
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
   [[ $1 == pypi ]] || need+=(libtorch-dev)
+  if [[ $1 == site ]]; then
+    need+=(fonts-droid-fallback)
+    tools+=([doxygen]=doxygen [esbuild]=esbuild [node]=nodejs [chromium]=chromium)
+  fi
   if [[ $1 == wasm ]]; then
     need=(nlohmann-json3-dev)
     tools=([cmake]=cmake [ninja]=ninja-build [node]=nodejs [tsc]=node-typescript)
-  elif [[ $1 != lab && $1 != pypi ]]; then
+  elif [[ $1 != lab && $1 != pypi && $1 != site ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind
       [zsh]=zsh [fish]=fish [groff]=groff-base [parallel]=parallel)
@@ -148,8 +153,8 @@ fetch_arm64() {
 }
 
 case ${1-} in
-  lab | pypi | test | neon | wasm | long) ;;
-  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|long" ;;
+  lab | pypi | test | neon | wasm | site | long) ;;
+  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|site|long" ;;
 esac
 
 if command -v dpkg-query >/dev/null; then

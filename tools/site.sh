@@ -1,12 +1,12 @@
 #!/usr/bin/env bash
 # Builds the site: the book, the guides, the encodings, the APIs and the playground, in build/site. It works from file://.
 #
-#   tools/site.sh [build]        builds what is missing (program, WebAssembly), then the site
-#   tools/site.sh test [OPTION]  builds the site and runs tests/site; OPTION: of pytest
+#   tools/site.sh [build]        builds the program and the site; requires build/wasm (tools/wasm.sh)
+#   tools/site.sh test [OPTION]  builds also the libraries and the wheel, runs tests/site; OPTION: of pytest
 #   tools/site.sh numbers        writes the numbers of the book's prose again (docs/book)
 #   tools/site.sh python ARG...  runs the Python of the site's tools
 #
-# GNOMON_PROGRAM names a program to use instead of that of build/release.
+# GNOMON_PROGRAM names a program to use instead of that of build/release, GNOMON_PYTHON a Python that has the package.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -38,25 +38,20 @@ install_tools() {
   cp "$requirements" "$tools/requirements.txt"
 }
 
+# Builds the program, and the other targets given.
 build_program() {
-  [[ ${GNOMON_PROGRAM:-} ]] || cmake --build build/release -j"${JOBS:-$(nproc)}" --target gnomon-program
+  [[ ${GNOMON_PROGRAM:-} ]] ||
+    cmake --build build/release -j"${JOBS:-$(nproc)}" --target gnomon-program "$@"
   [[ -x $program ]] || die "there is no program $program"
 }
 
 # The scripts and their data; Sphinx copies them to _static.
 build_scripts() {
-  if [[ -x tools/wasm.sh ]]; then tools/wasm.sh; fi
+  [[ -s build/wasm/gnomon.wasm ]] || die 'build/wasm is missing: make wasm'
   rm -rf "$work/static"
   mkdir -p "$work/static"
-  if [[ -s build/wasm/gnomon.wasm ]]; then
-    "$tools/bin/python" apps/site/bundle.py "$work/static"
-    node apps/site/numbers.mjs --program "$program" --out "$work/numbers.json"
-  else
-    say 'build/wasm/gnomon.wasm is missing: figures stay pictures, and numbers stay as they are'
-    rm -f "$work/numbers.json"
-    cp apps/site/web/site.css "$work/static"
-    : >"$work/static/site.js"
-  fi
+  "$tools/bin/python" apps/site/bundle.py "$work/static"
+  node apps/site/numbers.mjs --program "$program" --out "$work/numbers.json"
 }
 
 # The declarations of the headers. Doxygen runs if a header or the filter of comments has changed.
@@ -73,10 +68,8 @@ INPUT = include"
 }
 
 build_pages() {
-  local options=()
-  [[ ! -s $work/numbers.json ]] || options+=(--numbers "$work/numbers.json")
   "$tools/bin/python" apps/site/sphinx/stage.py --program "$program" --out "$work" \
-    --doxygen "$work/doxygen/xml" "${options[@]}"
+    --doxygen "$work/doxygen/xml" --numbers "$work/numbers.json"
   rm -rf "$work/locale"
   cp -r apps/site/sphinx/locale "$work/locale"  # Sphinx writes the compiled messages beside them
   export GNOMON_SITE_STATIC=$PWD/$work/static GNOMON_SITE_LOCALE=$PWD/$work/locale GNOMON_VERSION
@@ -85,10 +78,16 @@ build_pages() {
   run_sphinx zh "$work/src-zh" "$site/zh"
 }
 
+# Sphinx reads pages that have changed, all of them after a change of its extension, and writes all: each shows the
+# titles of others.
 run_sphinx() {
+  local doctrees=$work/doctrees-$1 fresh=()
   say "Sphinx: $1"
-  GNOMON_SITE_LANGUAGE=$1 "$tools/bin/python" -m sphinx -b html -q -W --keep-going -j "${JOBS:-$(nproc)}" \
-    -c apps/site/sphinx -d "$work/doctrees-$1" "$2" "$3"
+  [[ -e $doctrees/read && -z $(find apps/site/sphinx "$2/site.json" -newer "$doctrees/read" -type f \
+    -not -path '*/__pycache__/*' -print -quit) ]] || fresh=(-E)
+  GNOMON_SITE_LANGUAGE=$1 "$tools/bin/python" -m sphinx -b html -q -W --keep-going -a "${fresh[@]}" \
+    -j "${JOBS:-$(nproc)}" -c apps/site/sphinx -d "$doctrees" "$2" "$3"
+  touch "$doctrees/read"
 }
 
 build() {
@@ -106,6 +105,8 @@ case ${1-build} in
   build) build ;;
   test)
     build
+    build_program gnomon_core gnomon_graph gnomon_model gnomon_report
+    [[ ${GNOMON_PYTHON:-} ]] || tools/python.sh wheel build/release
     node --test tests/site/*.mjs
     exec "$tools/bin/python" -m pytest -q -c tests/site/pytest.ini tests/site "${@:2}"
     ;;

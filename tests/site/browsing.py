@@ -21,12 +21,16 @@ class Tab:
         self.problems: list[str] = []
         self.page.on("console", self._message)
         self.page.on("pageerror", lambda error: self.problems.append(str(error)))
-        self.page.on("requestfailed", lambda r: self.problems.append(f"{r.url}: {r.failure}"))
+        self.page.on("requestfailed", self._failed)
         self.page.on("request", self._request)
 
     def _message(self, message) -> None:
         if message.type in ("error", "warning"):
             self.problems.append(message.text)
+
+    def _failed(self, request) -> None:
+        if request.failure != "net::ERR_ABORTED":  # the page was left
+            self.problems.append(f"{request.url}: {request.failure}")
 
     def _request(self, request) -> None:
         if not request.url.startswith(("http://127.0.0.1:", "file:", "data:", "blob:")):

@@ -75,7 +75,7 @@ class Chinese:
         if not path or re.match(r"[a-z]+:", target) or path.startswith("figures/"):
             return None
         page = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
-        if (self.docs / page.replace(".md", ".zh.md")).is_file():
+        if page.endswith(".md") and (self.docs / f"{page[:-3]}.zh.md").is_file():
             return None
         source = self.english.target(f"docs/{name}", name, target)
         path, _, anchor = source.partition("#")

@@ -65,6 +65,7 @@ class Figures(SphinxTransform):
         figure = gnomon_figure(name=name, language=language, ids=[f"fig-{name}"])
         body = gnomon_body(alt=image.get("alt", ""))
         folder = Path(self.env.doc2path(self.env.docname)).parent
+        self.env.note_dependency(folder / image["uri"])  # it may come later
         if (folder / image["uri"]).is_file():
             image["classes"].append("gnomon-figure-picture")
             body += image

@@ -16,6 +16,7 @@ def add_page(tree: Tree, root: Path) -> Entry:
     if head is None:
         raise ValueError(f"{path} does not begin with a comment")
     parts = ["# JavaScript\n", first_comment(head[0])]
+    parts.append("Guide: [the JavaScript package](../wasm.md).\n")
     seen: dict[str, str] = {}
     for one in declarations(text[head.end() :]):
         match = re.search(r"^export (?:declare )?(?:interface|class|function|type|const) (\w+)",

@@ -83,14 +83,15 @@ SIGNATURE = re.compile(r'<dt class="sig .*?</dt>', re.DOTALL)
 
 
 def accessible(body: str) -> str:
-    """A block of code that is wider than the page can be reached with the keyboard. The lines of a
-    signature are no list of definitions."""
+    """Code and tables that are wider than the page can be reached with the keyboard. The lines of
+    a signature are no list of definitions."""
 
     def signature(match: re.Match[str]) -> str:
         lines = match[0].replace("<dl>", '<span class="gnomon-lines">').replace("</dl>", "</span>")
         return lines.replace("<dd>", "<span>").replace("</dd>", "</span>")
 
-    return SIGNATURE.sub(signature, body.replace("<pre>", '<pre tabindex="0">'))
+    body = re.sub(r'<(pre(?=>)|table(?=>)|div class="table-wrapper[^"]*")', r'<\1 tabindex="0"', body)
+    return SIGNATURE.sub(signature, body)
 
 
 def before_theme(app, pagename, templatename, context, doctree) -> None:
