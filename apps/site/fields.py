@@ -11,12 +11,12 @@ def _help(text):
     """The lines `name: help` of a docstring, with their continuations."""
     found, name = {}, None
     for line in (text or "").splitlines():
-        start = re.match(r" {0,4}([a-z_0-9]+): (.*)", line)
+        start = re.match(r"([a-z_0-9]+): (.*)", line)
         if start:
             name = start[1]
-            found[name] = start[2]
-        elif name and line.strip() and line.startswith(" " * 6):
-            found[name] += " " + line.strip()
+            found[name] = start[2].replace("`", "")
+        elif name and line.startswith("  "):
+            found[name] += " " + line.strip().replace("`", "")
         else:
             name = None
     return found

@@ -261,6 +261,7 @@ gnomon_status gnomon_attention_weights(const gnomon_attention_input* input,
   return guarded([&] {
     gnomon::AttentionInput from{.q = tensor("q", given("input", input).q),
                                 .k = tensor("k", input->k),
+                                .v = {},
                                 .terms = gnomon::c::terms_of(*input, plan_of(plan))};
     gnomon::attention_weights(from, plan_of(plan), tensor_if(weights), tensor_if(scores));
   });

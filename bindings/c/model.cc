@@ -227,7 +227,7 @@ gnomon_status gnomon_encoding_terms(const gnomon_encoding* encoding,
     gnomon::TermArrays arrays =
         gnomon::model::term_arrays(of, input.extent(0), input.extent(1));
     gnomon::model::compute_terms(of, matrices, input, arrays.terms<gnomon::Tensor>());
-    make(out, std::move(arrays));
+    make(out, std::move(arrays), gnomon::TokenTerms{});
     (*out)->terms = (*out)->own.terms<gnomon::ConstTensor>();
   });
 }
