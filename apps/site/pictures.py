@@ -61,7 +61,7 @@ def main():
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium",
                                              args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": options.width, "height": 900},
-                                device_scale_factor=1.5 if options.width > 500 else 2)
+                                device_scale_factor=1 if options.width > 500 else 2)
         page.on("console", lambda m: m.type == "error" and failures.append(m.text))
         page.on("pageerror", lambda e: failures.append(str(e)))
         for name in names:
