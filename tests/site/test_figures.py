@@ -75,7 +75,7 @@ def problems(figure) -> list[str]:
     buttons = figure.query_selector_all(".gnomon-buttons button")
     for control in figure.query_selector_all("[data-control]"):
         name = control.get_attribute("data-control")
-        if not changes(figure, control):
+        if not changes(figure, control) and not changes_for_some_choice(figure, control):
             found.append(f"the control {name} changes nothing")
         if figure.get_attribute("data-state") != "ready":
             found.append(f"the control {name} leads to an error")
@@ -103,6 +103,18 @@ def changes(figure, control) -> bool:
         version = drawn
         if figure.get_attribute("data-state") == "ready" and figure.evaluate(PICTURE) != before:
             return True
+    return False
+
+
+def changes_for_some_choice(figure, control) -> bool:
+    """The same with another option of a choice: some settings matter for one option only."""
+    for choice in figure.query_selector_all("select[data-control]"):
+        start = choice.input_value()
+        for value in choice.evaluate(OTHERS):
+            choice.evaluate(SET, value)
+            if changes(figure, control):
+                return True
+        choice.evaluate(SET, start)
     return False
 
 

@@ -175,7 +175,8 @@ class English:
                 self.sections["Start"] = part
             else:
                 self.sections[heading.strip()] = rest
-        self.sections.pop("Book", None)
+        self.sections.pop("Book", None)  # the sidebar has it
+        self.topics["book"] = "index.md"
         for heading in self.sections:
             slug = markdown.heading_slug(heading)
             self.topics[slug] = f"guides/{slug}.md"
