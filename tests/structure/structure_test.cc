@@ -361,12 +361,25 @@ TEST(Structure, TheExceptionsExist) {
       EXPECT_TRUE(fs::exists(root / "include" / name)) << name << " is excepted and gone";
 }
 
+// The page without comments, which are for the site alone, and without indented code.
+std::string shown_text(const fs::path& page) {
+  std::string text = text_of(page), shown;
+  for (std::size_t at; (at = text.find("<!--")) != std::string::npos;) {
+    const std::size_t end = text.find("-->", at);
+    text.erase(at, end == std::string::npos ? end : end + 3 - at);
+  }
+  std::istringstream lines(text);
+  for (std::string line; std::getline(lines, line);)
+    if (!line.starts_with("    ")) shown.append(line).push_back('\n');
+  return shown;
+}
+
 // Returns the targets of the links of a page, as paths from the root, without links to the web
 // and within the page.
 std::vector<fs::path> links_of(const fs::path& page) {
   static const std::regex link(R"(\]\(([^)#\s]+)(#[^)]*)?\))");
   std::vector<fs::path> links;
-  const std::string text = text_of(page);
+  const std::string text = shown_text(page);
   for (std::sregex_iterator at(text.begin(), text.end(), link), end; at != end; ++at) {
     const std::string target = (*at)[1];
     if (target.find("://") == std::string::npos)
