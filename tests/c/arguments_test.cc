@@ -131,7 +131,8 @@ void Attack::layer(int which) {
                                tensor(draw.one_in(4) ? Kind::any : Kind::f32, {b, s, hk, dv}),
                                draw.one_in(6) ? tensor(Kind::f32, {b, s, hk}) : nullptr,
                                draw.one_in(6) ? tensor(Kind::f32, {b, s, hk}) : nullptr,
-                               draw.one_in(6) ? tensor(Kind::f32, {b, h, t}) : nullptr, nullptr};
+                               draw.one_in(6) ? tensor(Kind::f32, {b, h, t}) : nullptr,
+                               nullptr};
   switch (which) {
     case 14:
       count("layer_plan_create", gnomon_layer_plan_create(out(plan)));
