@@ -113,6 +113,8 @@ class English:
 
     def target(self, file: str, page: str, target: str) -> str:
         """The target of a link of a file of the tree on its page."""
+        if file == "docs/README.md" and target.startswith("#"):
+            target = f"README.md{target}"  # its sections are pages of their own
         if re.match(r"[a-z]+:", target) or target.startswith("#"):
             return target
         path, _, anchor = target.partition("#")
