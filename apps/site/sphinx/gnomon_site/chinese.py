@@ -10,15 +10,16 @@ import re
 from pathlib import Path
 
 from . import markdown
-from .english import English, site_only
+from .english import SITE, English, site_only
 from .numbers import Numbers
 from .tree import Entry, Section, Tree
 
 OTHERS = {
     "encodings/all": "各种编码",
     "guides/index": "指南",
+    "api/cpp/index": "C++ 参考",
+    "api/python/index": "Python 参考",
     "cli/index": "命令行程序",
-    "api/index": "API 参考",
 }
 
 
@@ -72,7 +73,8 @@ class Chinese:
     def _english(self, name: str, target: str) -> str | None:
         """The address of an English page, None for other links."""
         path, _, anchor = target.partition("#")
-        if not path or re.match(r"[a-z]+:", target) or path.startswith("figures/"):
+        other = re.match(r"[a-z]+:", target) and not target.startswith(SITE)
+        if not path or other or path.startswith(("figures/", "book/figures/")):
             return None
         page = posixpath.normpath(posixpath.join(posixpath.dirname(name), path))
         if page.endswith(".md") and (self.docs / f"{page[:-3]}.zh.md").is_file():

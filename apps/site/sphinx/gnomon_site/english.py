@@ -23,6 +23,7 @@ LANGUAGES = {
 }  # fmt: skip
 LONGEST_FILE = 100_000  # bytes of a file that gets a page; longer ones are offered as they are
 BOOK = "book/"
+SITE = "site://"
 PLAYGROUND = ("book/playground", "book/reader")
 IMAGE = re.compile(
     r'<a href="(?P<target>[^"]+)">\s*<img src="(?P<in>[^"]+)" alt="(?P<alt>[^"]*)"'
@@ -115,6 +116,8 @@ class English:
         """The target of a link of a file of the tree on its page."""
         if file == "docs/README.md" and target.startswith("#"):
             target = f"README.md{target}"  # its sections are pages of their own
+        if target.startswith(SITE):  # a page that is made from other files
+            return posixpath.relpath(target.removeprefix(SITE), posixpath.dirname(page) or ".")
         if re.match(r"[a-z]+:", target) or target.startswith("#"):
             return target
         path, _, anchor = target.partition("#")
