@@ -1,9 +1,9 @@
-// The numbers of the book's prose: `46.8<!-- swap-words.product -->` is numbers().product of the figure
-// swap-words, and `67<!-- facts.encodings -->` is from facts.mjs.
+// The numbers of the book's prose: `46.8<!-- swap-words.product -->` is numbers().product of the
+// figure swap-words, and `67<!-- facts.encodings -->` is from facts.mjs.
 //
-//   node apps/site/numbers.mjs --program PROGRAM --out FILE    writes {key: value} as JSON
-//   node apps/site/numbers.mjs --program PROGRAM --write       writes the values into the pages
-//   node apps/site/numbers.mjs --program PROGRAM --check       exits with 1 if a page has another value
+//   node apps/site/numbers.mjs --program PROGRAM --out FILE   writes {key: value} as JSON
+//   node apps/site/numbers.mjs --program PROGRAM --write      writes the values into the pages
+//   node apps/site/numbers.mjs --program PROGRAM --check      exits with 1 if a page has others
 //
 // --root FOLDER: the tree (default: that of this file). Requires build/wasm (`make wasm`).
 import {execFileSync} from 'node:child_process';
@@ -24,7 +24,8 @@ export function pages(root) {
   return readdirSync(path.join(root, 'docs'), {recursive: true})
       .filter(name => name.endsWith('.md'))
       .sort()
-      .map(name => ({name: `docs/${name}`, text: readFileSync(path.join(root, 'docs', name), 'utf8')}))
+      .map(name => `docs/${name}`)
+      .map(name => ({name, text: readFileSync(path.join(root, name), 'utf8')}))
       .filter(({text}) => text.search(marker) >= 0);
 }
 

@@ -1,12 +1,12 @@
-"""Links of the built site, and the links from a guide to the pages that are made from other files."""
+"""Links of the built site, and the pages that are made from the program and the headers."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 
-from check_links import Site
 from browsing import program
+from check_links import Site
 
 
 def test_links(site):
@@ -35,7 +35,10 @@ def test_every_page_is_in_its_sidebar(site):
         name = page.relative_to(site).as_posix().removeprefix("zh/")
         if name in ("search.html", "index.html"):
             continue
-        if 'aria-current="page"' not in page.read_text(encoding="utf-8") and name != "genindex.html":
+        if (
+            'aria-current="page"' not in page.read_text(encoding="utf-8")
+            and name != "genindex.html"
+        ):
             missing.append(name)
     assert not missing
 
@@ -58,4 +61,6 @@ def test_every_header_has_a_page(site):
         name = header.relative_to(ROOT / "include/gnomon").with_suffix(".html")
         page = (site / "api/cpp" / name).read_text(encoding="utf-8")
         first = header.read_text(encoding="utf-8").split("\n")[0].removeprefix("// ")
-        assert first.split("`")[0].split("<")[0].split("&")[0].split("arXiv")[0][:40] in page, header
+        assert first.split("`")[0].split("<")[0].split("&")[0].split("arXiv")[0][:40] in page, (
+            header
+        )

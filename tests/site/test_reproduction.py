@@ -1,4 +1,4 @@
-"""The lines that reproduce each figure, in the shell, in Python and in C++, run without an error."""
+"""The lines that reproduce each figure run without an error: shell, Python and C++."""
 
 from __future__ import annotations
 
@@ -52,9 +52,7 @@ def one_program(parts: dict[str, str]) -> str:
         includes += [line for line in lines if line.startswith("#include")]
         body = "\n".join(line for line in lines if not line.startswith("#include"))
         functions.append(f"void {identifier(name)}() {{\n{body}\n}}\n")
-    calls = "".join(
-        f'  if (name == "{name}") return {identifier(name)}(), 0;\n' for name in parts
-    )
+    calls = "".join(f'  if (name == "{name}") return {identifier(name)}(), 0;\n' for name in parts)
     return (
         "\n".join(dict.fromkeys(["#include <string>", *includes]))
         + "\nnamespace {\n" + "".join(functions) + "}\n"
@@ -89,7 +87,10 @@ def test_cpp(name, tmp_path, compiled):
 
 def test_a_block_that_fails_is_found(tmp_path, path_with_program):
     with pytest.raises(AssertionError, match="name must be one of"):
-        run(["bash", "-euo", "pipefail", "-c", "gnomon explain rotori"], tmp_path,
-            PATH=path_with_program)
+        run(
+            ["bash", "-euo", "pipefail", "-c", "gnomon explain rotori"],
+            tmp_path,
+            PATH=path_with_program,
+        )
     with pytest.raises(AssertionError, match="unknown_name"):
         compile_blocks({"a-b": "#include <vector>\nunknown_name();"}, tmp_path)

@@ -13,7 +13,10 @@ from gnomon_site.tree import Entry, Section, Tree
 
 
 def test_links_are_rewritten_but_not_code():
-    text = "[a](x.md#b) `[c](x.md)` ![d](e.png)\n\n```md\n[f](x.md)\n```\n\n    [g](x.md)\n\n[`h`](x.md)\n"
+    text = (
+        "[a](x.md#b) `[c](x.md)` ![d](e.png)\n\n```md\n[f](x.md)\n```\n\n    [g](x.md)\n\n"
+        "[`h`](x.md)\n"
+    )
     new = markdown.rewrite_links(text, lambda target: target.replace("x.md", "y.md"))
     assert new == text.replace("[a](x.md", "[a](y.md").replace("[`h`](x.md", "[`h`](y.md")
     assert markdown.links(text) == ["x.md#b", "x.md"]
@@ -56,7 +59,8 @@ def test_numbers():
 
 def test_comments_become_paragraphs_lists_and_code():
     text = comments.to_rst(
-        "Returns x*y of `a_b`.\nCost: O(T).\n\n  a' = a cos(p)\n\n- one\n  more\n- two\n\nx: the x\ny: the y",
+        "Returns x*y of `a_b`.\nCost: O(T).\n\n  a' = a cos(p)\n\n- one\n  more\n- two\n\n"
+        "x: the x\ny: the y",
         names={"x", "y"},
     )
     assert text.split("\n\n") == [
@@ -76,7 +80,10 @@ def test_comments_link_headers_and_papers():
 
 
 def test_the_filter_of_doxygen_keeps_lines():
-    source = "// Of the file.\n#pragma once\n\n// About a\n// and more.\nint a;  // after\n        // it\n\n// ---- Part.\n\n"
+    source = (
+        "// Of the file.\n#pragma once\n\n// About a\n// and more.\nint a;  // after\n"
+        "        // it\n\n// ---- Part.\n\n"
+    )
     lines = source.split("\n")
     assert filtered(lines) == [
         "// Of the file.", "#pragma once", "",

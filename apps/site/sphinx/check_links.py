@@ -1,5 +1,5 @@
-"""Checks the links of a built site: files, anchors, and that each page can be reached. Nothing but a link
-that a reader follows may lead to another host.
+"""Checks the links of a built site: files, anchors, and that each page can be reached. Nothing but
+a link that a reader follows may lead to another host.
 
     check_links.py build/site
 """

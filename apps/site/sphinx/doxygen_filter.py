@@ -1,12 +1,12 @@
 """Filter of Doxygen for the headers of Gnomon: plain comments become comments of Doxygen.
 
-    // A comment before a declaration     ->  /// \\verbatim A comment before a declaration \\endverbatim
-    int a;  // a comment after it         ->  int a;  ///< \\verbatim a comment after it \\endverbatim
+    // About a      ->  /// \\verbatim About a \\endverbatim
+    int a;  // it   ->  int a;  ///< \\verbatim it \\endverbatim
 
-The text stays as it is (verbatim), because it is not written for Doxygen; gnomon_site/comments.py formats it.
-The number of lines does not change. Comments that are followed by an empty line belong to no
-declaration, and stay as they are. gnomon_site/headers.py reads them itself. The C header has the comments
-of C, which become comments of Doxygen in the same way.
+The text stays as it is (verbatim), because it is not written for Doxygen; gnomon_site/comments.py
+formats it. The number of lines does not change. Comments that are followed by an empty line belong
+to no declaration, and stay as they are; gnomon_site/headers.py reads them itself. The C header has
+the comments of C, which become comments of Doxygen in the same way.
 """
 
 import re
@@ -61,7 +61,9 @@ def verbatim(texts: list[str], mark: str) -> list[str]:
     return lines
 
 
-C_BEFORE = re.compile(r"^(?P<space> *)/\* (?!---)(?P<text>(?:(?!\*/).)*)\*/$\n(?=[^\n#])", re.DOTALL | re.MULTILINE)
+C_BEFORE = re.compile(
+    r"^(?P<space> *)/\* (?!---)(?P<text>(?:(?!\*/).)*)\*/$\n(?=[^\n#])", re.DOTALL | re.MULTILINE
+)
 C_AFTER = re.compile(r"(?P<code>^.*\S +)/\* (?P<text>[^*]*(?:\n +\* [^*]*)?)\*/$", re.MULTILINE)
 
 

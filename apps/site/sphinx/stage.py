@@ -1,6 +1,6 @@
 """Writes the sources of the site: OUT/src (English) and OUT/src-zh (Chinese).
 
-    stage.py --program build/release/apps/cli/gnomon --out build/site-work [--numbers N.json]
+stage.py --program build/release/apps/cli/gnomon --out build/site-work [--numbers N.json]
 """
 
 import argparse

@@ -24,8 +24,9 @@ def c_sections(lines: list[str]) -> list[Item]:
     """The headings `/* --- Errors --- */`, and the comments before a condition (#if)."""
     text = "\n".join(lines)
     found = []
-    for match in re.finditer(r"^/\* (?:--- (.+?) -+\s*\*/$|((?:(?!\*/).)*?)\*/\n#if)", text,
-                             re.MULTILINE | re.DOTALL):
+    for match in re.finditer(
+        r"^/\* (?:--- (.+?) -+\s*\*/$|((?:(?!\*/).)*?)\*/\n#if)", text, re.MULTILINE | re.DOTALL
+    ):
         line = text.count("\n", 0, match.start()) + 1
         if match[1]:
             found.append(Item("heading", line, text=match[1]))

@@ -1,5 +1,5 @@
-"""Comments and docstrings of the tree as reStructuredText. They are plain text: paragraphs, lists with
-hyphens, indented lines (formulas and code), names in backticks."""
+"""Comments and docstrings of the tree as reStructuredText. They are plain text: paragraphs, lists
+with hyphens, indented lines (formulas and code), names in backticks."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def inline(text: str, page_of: PageOfHeader = no_page) -> str:
 
 
 def separator(before: str) -> str:
-    """Marks start after a space or an opening bracket; else a backslash and a space separate them."""
+    """Marks start after a space or an opening bracket; else `\\ ` separates them."""
     return "\\ " if before and not re.search(r"[\s(\[{<\"'/:-]$", before) else ""
 
 

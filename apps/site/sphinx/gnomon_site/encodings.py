@@ -48,9 +48,7 @@ def prose(text: str) -> str:
 
 def with_links(source: str) -> str:
     """A source with the address of each arXiv number."""
-    return re.sub(
-        r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", prose(source)
-    )
+    return re.sub(r"arXiv:(\d{4}\.\d{4,5})", r"[arXiv:\1](https://arxiv.org/abs/\1)", prose(source))
 
 
 def short_value(value: object) -> str:
@@ -161,8 +159,8 @@ def page(entry: dict, check: dict, specs: Specs, tree: Tree, root: Path) -> str:
 ## Properties
 
 The output of `gnomon check {name}`: width {shape["width"]}, {shape["heads"]} heads, trained on
-{shape["trained"]} positions, measured at {shape["length"]}. The sentences are described on the page of
-[properties](../analysis/properties.md).
+{shape["trained"]} positions, measured at {shape["length"]}. The sentences are described on the
+page of [properties](../analysis/properties.md).
 
 | property | verdict | measured |
 |---|---|---|
@@ -170,7 +168,8 @@ The output of `gnomon check {name}`: width {shape["width"]}, {shape["heads"]} he
 
 ## Fields of its spec
 
-The usual settings for that shape. In Python: `gnomon.{class_name}`; in JSON: `"kind": "{spec["kind"]}"`.
+The usual settings for that shape. In Python: `gnomon.{class_name}`; in JSON:
+`"kind": "{spec["kind"]}"`.
 
 {spec_table(entry, spec, specs)}
 ## Commands
@@ -186,9 +185,9 @@ gnomon check {name} --verbose
 def index(encodings: list[dict]) -> str:
     parts = [
         "# Encodings\n",
-        f"The {len(encodings)} encodings of `gnomon list`, by the place where position enters. Each page has the"
-        " formula, a picture that\nthe library computes in the page, the users, the cost, and the"
-        " measured properties.\n",
+        f"The {len(encodings)} encodings of `gnomon list`, by the place where position enters."
+        " Each page has the formula, a picture that the library\ncomputes in the page, the users,"
+        " the cost, and the measured properties.\n",
     ]
     for key, title in GROUPS.items():
         parts += [f"## {title}\n", "| encoding | summary | source |", "|---|---|---|"]
@@ -212,10 +211,6 @@ def add_pages(tree: Tree, program: Program, root: Path) -> list[Entry]:
     entries = [Entry("encodings/all", "All encodings")]
     for key, title in GROUPS.items():
         slug = title.lower().replace(" ", "-")
-        children = [
-            Entry(f"encodings/{e['name']}") for e in program.encodings if group(e) == key
-        ]
-        entries.append(
-            Entry(title=title, href=f"encodings/all.html#{slug}", children=children)
-        )
+        children = [Entry(f"encodings/{e['name']}") for e in program.encodings if group(e) == key]
+        entries.append(Entry(title=title, href=f"encodings/all.html#{slug}", children=children))
     return entries

@@ -54,7 +54,9 @@ def html_images(text: str) -> str:
 def plain_blocks(text: str) -> str:
     """Blocks of notebooks and of code hosts in the form that MyST reads."""
     text = re.sub(r"\A---\n.*?^---\n+", "", text, flags=re.DOTALL | re.MULTILINE)
-    text = re.sub(r"^```\{code-cell\} \w+\n(?::\w+:.*\n)*\n?", "```python\n", text, flags=re.MULTILINE)
+    text = re.sub(
+        r"^```\{code-cell\} \w+\n(?::\w+:.*\n)*\n?", "```python\n", text, flags=re.MULTILINE
+    )
     text = re.sub(r"^```math$", "```{math}", text, flags=re.MULTILINE)
     return re.sub(r"^```csv$", "```text", text, flags=re.MULTILINE)
 
@@ -162,8 +164,9 @@ class English:
         if (self.root / header).is_file() and self.tree.has_page(self.header_page(header)[:-4]):
             address = posixpath.relpath(self.header_page(header), here)
             found.append(f"[`{header.removeprefix('include/')}`]({address})")
+        folder = posixpath.relpath("encodings", here)
         found += [
-            f"[{encodings.prose(e['title'])}]({posixpath.relpath('encodings', here)}/{e['name']}.md)"
+            f"[{encodings.prose(e['title'])}]({folder}/{e['name']}.md)"
             for e in self.program.encodings
             if e["page"] == f"docs/{name}"
         ]
@@ -207,7 +210,8 @@ class English:
             for entry in entries
         )
         self.tree.add(
-            "guides/index.md", f"# Guides\n\nA page for each part of Gnomon, by topic.\n\n{list_of}\n"
+            "guides/index.md",
+            f"# Guides\n\nA page for each part of Gnomon, by topic.\n\n{list_of}\n",
         )
         return [Entry("guides/index", "All topics"), *entries]
 
@@ -231,9 +235,7 @@ class English:
             source = self.root / file
             if source.is_dir():
                 inside = sorted(p for p in source.iterdir() if p.is_file())
-                lines = "\n".join(
-                    f"- [{p.name}]({self._from_folder(file, p)})" for p in inside
-                )
+                lines = "\n".join(f"- [{p.name}]({self._from_folder(file, p)})" for p in inside)
                 self.tree.add(f"files/{file}/index.md", f"# {file}\n\n{lines}\n")
                 pages.append((f"{file}/", f"files/{file}/index"))
                 continue
@@ -247,16 +249,16 @@ class English:
             self.tree.add(
                 f"files/{file}.md",
                 f"# {source.name}\n\nThe file `{file}`.\n\n{fence}{language}\n{text}"
-                + ("" if text.endswith("\n") else "\n") + f"{fence}\n",
+                + ("" if text.endswith("\n") else "\n")
+                + f"{fence}\n",
             )
             pages.append((file, f"files/{file}"))
         pages.sort()
-        lines = "\n".join(
-            f"- [`{file}`]({page.removeprefix('files/')}.md)" for file, page in pages
-        )
+        lines = "\n".join(f"- [`{file}`]({page.removeprefix('files/')}.md)" for file, page in pages)
         self.tree.add(
             "files/index.md",
-            f"# Files\n\nThe files of the source tree that pages of this site link to.\n\n{lines}\n",
+            "# Files\n\nThe files of the source tree that pages of this site link to.\n\n"
+            f"{lines}\n",
         )
         children = [Entry(page, file.rsplit("/", 1)[-1] or file) for file, page in pages]
         return Entry("files/index", "Files", children=children)

@@ -1,8 +1,8 @@
 """The pages of the C++ and C APIs, from the XML that Doxygen writes for the headers.
 
-Breathe is not used: it sorts the declarations of a header by their kind. The headers are written to be
-read from top to bottom, so that a page has the order of its header: its first comment, its sections,
-and each struct beside the functions that take it.
+Breathe is not used: it sorts the declarations of a header by their kind. The headers are written to
+be read from top to bottom, so that a page has the order of its header: its first comment, its
+sections, and each struct beside the functions that take it.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from pathlib import Path
 from .comments import inline, to_rst
 from .tree import Entry, Tree
 
-MODULES = {  # in the order of the table in docs/design.md
+MODULES = {
     "": "Core", "position": "Positions", "embedding": "Tables for embeddings",
     "rotary": "Rotary encodings", "bias": "Biases", "relative": "Relative vectors",
     "attention": "Attention", "graph": "Graphs", "model": "Models", "analysis": "Analysis",
@@ -46,7 +46,9 @@ def documentation(node: xml.Element) -> str:
     found = []
     for part in ("briefdescription", "detaileddescription"):
         for verbatim in node.findall(f"{part}//verbatim"):
-            lines = re.sub(r"^ *(//[/!]<?|\*(?= |$)) ?", "", verbatim.text or "", flags=re.MULTILINE).split("\n")
+            lines = re.sub(
+                r"^ *(//[/!]<?|\*(?= |$)) ?", "", verbatim.text or "", flags=re.MULTILINE
+            ).split("\n")
             found.append("\n".join([lines[0].strip(), *lines[1:]]).rstrip())
     return "\n\n".join(found)
 
@@ -275,9 +277,8 @@ class Headers:
         self.tree.add(
             "api/cpp/index.rst",
             heading("C++", "=")
-            + "The public headers by module, in the order of the modules: a header includes only headers of its own\n"
-            "module and of modules above it. :doc:`Components </components>` has the libraries to link.\n\n"
-            + "\n".join(rows) + "\n",
+            + "The public headers, by module. :doc:`Design </design>` describes the modules,"
+            " :doc:`Components </components>` the libraries to link.\n\n" + "\n".join(rows) + "\n",
         )
         self.tree.add("api/c.rst", self.c_page())
         return [Entry("api/cpp/index", "C++", children=entries), Entry("api/c", "C")]
@@ -372,7 +373,12 @@ def grouped(items: list[Item], lines: list[str]) -> list[Item]:
                 continue
         found.append(
             Item(
-                item.kind, item.line, item.name, item.scope, list(item.signatures), item.text,
+                item.kind,
+                item.line,
+                item.name,
+                item.scope,
+                list(item.signatures),
+                item.text,
                 item.members,
             )  # fmt: skip
         )

@@ -19,8 +19,9 @@ def add_page(tree: Tree, root: Path) -> Entry:
     parts.append("Guide: [the JavaScript package](../wasm.md).\n")
     seen: dict[str, str] = {}
     for one in declarations(text[head.end() :]):
-        match = re.search(r"^export (?:declare )?(?:interface|class|function|type|const) (\w+)",
-                          one, re.MULTILINE)
+        match = re.search(
+            r"^export (?:declare )?(?:interface|class|function|type|const) (\w+)", one, re.MULTILINE
+        )
         name = match[1] if match else ""
         if name in seen:  # an interface in several parts
             seen[name] += "\n" + one
@@ -47,6 +48,10 @@ def first_comment(text: str) -> str:
 
 def declarations(text: str) -> list[str]:
     """The exported declarations, each with the comment before it."""
-    starts = [m.start() for m in re.finditer(r"^(?:/\*\*(?:(?!\*/).)*?\*/\n)?export ", text,
-                                             re.MULTILINE | re.DOTALL)]
+    starts = [
+        m.start()
+        for m in re.finditer(
+            r"^(?:/\*\*(?:(?!\*/).)*?\*/\n)?export ", text, re.MULTILINE | re.DOTALL
+        )
+    ]
     return [text[a:b] for a, b in zip(starts, [*starts[1:], len(text)], strict=True)]

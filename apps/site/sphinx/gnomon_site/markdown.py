@@ -17,7 +17,9 @@ _TOKEN = re.compile(
     r"|\]\((?P<target>[^)\s]+)\)",
     re.MULTILINE | re.DOTALL,
 )
-_FULL = re.compile(r"\[(?P<text>(?:`[^`]*`|!\[[^\]]*\]\([^)]*\)|[^\[\]`])*)\]\((?P<target>[^)\s]+)\)")
+_FULL = re.compile(
+    r"\[(?P<text>(?:`[^`]*`|!\[[^\]]*\]\([^)]*\)|[^\[\]`])*)\]\((?P<target>[^)\s]+)\)"
+)
 
 
 def rewrite_links(text: str, new: Callable[[str], str]) -> str:

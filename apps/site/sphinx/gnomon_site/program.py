@@ -30,7 +30,9 @@ class Program:
     def encodings(self) -> list[dict]:
         """The list, with the card of each encoding."""
         listed = json.loads(self.run("list", "--json"))["encodings"]
-        return [entry | json.loads(self.run("explain", entry["name"], "--json")) for entry in listed]
+        return [
+            entry | json.loads(self.run("explain", entry["name"], "--json")) for entry in listed
+        ]
 
     @cached_property
     def checks(self) -> dict[str, dict]:

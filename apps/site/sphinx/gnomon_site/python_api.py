@@ -167,7 +167,8 @@ class PythonApi:
             rows.append(f":doc:`{module} </api/python/{module}>`\n   {inline(first)}\n")
         self.tree.add(
             "api/python/index.rst",
-            heading("Python", "=") + "The modules of the package ``gnomon``. All specs are attributes of ``gnomon``.\n\n"
+            heading("Python", "=")
+            + "The modules of the package ``gnomon``. All specs are attributes of ``gnomon``.\n\n"
             + "\n".join(rows),
         )
         children = [Entry(f"api/python/{name}", title) for name, title in MODULES.items()]
@@ -206,13 +207,14 @@ class PythonApi:
                 spec = ast.unparse(node.body[-1]).removeprefix("spec_type = specs.")
                 rows.append(f"- ``gnomon.torch.{node.name}``: :py:class:`gnomon.{spec}`\n")
         text = (
-            "Each is a :py:class:`PositionEncoding` of one spec. Its arguments are the fields of the"
-            " spec, ``device`` and ``dtype``.\n\n"
+            "Each is a :py:class:`PositionEncoding` of one spec. Its arguments are the fields of"
+            " the spec, ``device`` and ``dtype``.\n\n"
         )
         return [heading("Modules of the specs", "-"), text + "".join(rows)]
 
-    def function_of(self, name: str, nodes: list[ast.stmt], directive: str = "function",
-                    method: bool = False) -> str:
+    def function_of(
+        self, name: str, nodes: list[ast.stmt], directive: str = "function", method: bool = False
+    ) -> str:
         overloads = [n for n in nodes if "overload" in decorators(n)] or nodes[-1:]
         drop = method and "staticmethod" not in decorators(nodes[-1])
         lines = [name + signature(node, drop) for node in overloads]

@@ -90,7 +90,9 @@ def accessible(body: str) -> str:
         lines = match[0].replace("<dl>", '<span class="gnomon-lines">').replace("</dl>", "</span>")
         return lines.replace("<dd>", "<span>").replace("</dd>", "</span>")
 
-    body = re.sub(r'<(pre(?=>)|table(?=>)|div class="table-wrapper[^"]*")', r'<\1 tabindex="0"', body)
+    body = re.sub(
+        r'<(pre(?=>)|table(?=>)|div class="table-wrapper[^"]*")', r'<\1 tabindex="0"', body
+    )
     return SIGNATURE.sub(signature, body)
 
 
