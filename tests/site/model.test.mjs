@@ -72,7 +72,7 @@ test('damaged files are refused with one line', () => {
   const entry = {dtype: 'F16', shape: [2], data_offsets: [0, 4]};
   const bad = [
     new ArrayBuffer(0), new ArrayBuffer(7), file('{'), file('[]'), file('null'), file('"x"'),
-    fileOf('none').slice(0, 100), fileOf('none').slice(0, 100000),
+    fileOf('rotary').slice(0, 100), fileOf('rotary').slice(0, 100000),
     file({x: null}), file({x: entry}, 3),
     file({x: {...entry, dtype: 'F64'}}, 8), file({x: {...entry, dtype: 'toString'}}, 8),
     file({x: {...entry, shape: [-2]}}, 8), file({x: {...entry, shape: [1.5]}}, 8),
@@ -96,7 +96,7 @@ test('a header cannot reach the prototype of objects', () => {
 });
 
 test('models of other sizes are refused', () => {
-  const text = new TextDecoder('latin1').decode(fileOf('none'));
+  const text = new TextDecoder('latin1').decode(fileOf('rotary'));
   for (const [from, to, message] of [
     ['"heads":"4"', '"heads":"5"', /heads must divide/],
     ['"heads":"4"', '"heads":"0"', /heads must be an integer/],

@@ -9,7 +9,7 @@ import {byteName, labels, lossesOf, names, ownName, say} from './reader_text.js'
 
 const example = 'It was settled before breakfast that Mrs. Harlow should take the carriage, and ' +
     'that the young people should walk. Miss Anne, who had never in her life been consulted, ' +
-    'was so much surprised by the question of her ';
+    'was so much surprised to be asked for her opin';
 const other = 'other', smoothing = 24, mostLoss = 8;
 
 let ids = 0;
@@ -132,12 +132,12 @@ class Reader {
       changed();
     });
     this.parts = element('div', {class: 'gnomon-parts', role: 'group',
-                                 'aria-label': this.#label('loss')});
+                                 'aria-label': this.#label('charts')});
     this.view = new View(this.parts, {language, set: settings => {
       if (settings.position !== undefined) this.position.value = settings.position;
       changed();
     }});
-    this.box.prepend(form, this.meter, this.strip, this.parts);
+    this.box.prepend(form, this.meter, this.failure, this.status, this.strip, this.parts);
     this.#fillEncodings();
     this.#toCaret();
   }
@@ -264,7 +264,8 @@ class Reader {
   }
 
   #showLoss({bits, trained}, {encoding}) {
-    const {runs} = this.#entry(), {stretch} = this.data;
+    const {runs} = this.#entry(), {stretch, segments} = this.data;
+    const testText = this.#label('testText').replace('{n}', segments);
     const measured = runs.find(one => one.own ? encoding === 'own' : one.encoding === encoding);
     const x = Float32Array.from(bits, (_, i) => i + 1);
     const means = (one, name, colour, dashed) => ({
@@ -274,7 +275,7 @@ class Reader {
     const series = [
       {name: this.#label('thisText'), x, y: smoothed(bits, smoothing), colour: 'a'},
     ];
-    if (measured) series.push(means(measured, this.#label('testText'), 'b'));
+    if (measured) series.push(means(measured, testText, 'b'));
     if (!measured?.own)
       series.push(means(runs.find(one => one.own), this.#label('ownMean'), 'muted', true));
     this.view.lines('loss', {
@@ -299,8 +300,10 @@ class Reader {
     const titles = {rowTitle: this.#label('query'), columnTitle: this.#label('key')};
     const blocks = Array.from({length: whole.rows}, (_, i) => String(i * whole.step));
     const mark = Math.floor(position / whole.step);
+    const most = values => [0, Math.max(...values.filter(Number.isFinite))];
     const chars = Array.from(bytes.subarray(near.begin, position + 1),
-                             byte => byteName(byte, this.language));
+                             byte => byte === 32 ? '␣' : byte === 10 ? '↵'
+                                 : byteName(byte, this.language));
     this.view.lines('row', {
       title: this.#label('row'), span: 'half', xTitle: this.#label('distance'),
       yTitle: this.#label('weight'), marks: position >= trained
@@ -309,13 +312,13 @@ class Reader {
     });
     this.view.heatmap('whole', {
       ...titles, values: whole.values, rows: whole.rows, columns: whole.rows, span: 'half',
-      title: this.#label('whole'), rowLabels: blocks, columnLabels: blocks,
+      range: most(whole.values), title: this.#label('whole'), rowLabels: blocks, columnLabels: blocks,
       marks: [{row: mark, column: 0, columns: whole.rows}],
       pick: at => ({position: Math.min(bytes.length - 1, at * whole.step)}),
     });
     this.view.heatmap('near', {
       ...titles, values: near.values, rows: near.rows, columns: near.rows, span: 'half',
-      title: this.#label('near'), rowLabels: chars, columnLabels: chars,
+      range: most(near.values), title: this.#label('near'), rowLabels: chars, columnLabels: chars,
     });
   }
 }

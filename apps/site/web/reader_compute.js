@@ -3,7 +3,7 @@
 // Letters: H heads, T bytes of the text.
 import {Model, bitsOf, softmax} from './model.js';
 
-const largestText = 8192, keptRuns = 3, cells = 128, nearBytes = 48, likeliest = 10;
+const largestText = 8192, keptRuns = 3, cells = 128, nearBytes = 32, likeliest = 10;
 
 const models = new Map();  // name -> Model
 const runs = new Map();    // key -> a run, the latest last

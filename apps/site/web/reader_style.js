@@ -1,5 +1,6 @@
 // Style of the reader, beside site.css.
 export const style = `
+.gnomon-reader [hidden] { display: none; }
 .gnomon-reader { border: 1px solid var(--gnomon-line); border-radius: 8px; padding: 0.8rem;
   background: var(--gnomon-panel); color: var(--gnomon-text); }
 .gnomon-reader textarea { width: 100%; box-sizing: border-box; min-height: 5.5rem; font: inherit;
