@@ -257,7 +257,7 @@ class Reader {
       const isHere = position >= begin && position < end;
       all.push(element('span', {
         class: `${begin < own ? 'gnomon-reader-own' : ''} ${isHere ? 'gnomon-reader-here' : ''}`,
-        style: `--loss:${(60 * Math.min(1, loss / mostLoss)).toFixed(0)}%`, 'data-at': end - 1,
+        style: `--loss:${(50 * Math.min(1, loss / mostLoss)).toFixed(0)}%`, 'data-at': end - 1,
       }, text === '\n' ? '↵\n' : text));
     }
     this.strip.replaceChildren(...all);
