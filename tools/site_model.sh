@@ -12,7 +12,7 @@ out=${1:-$here/build/site-model}
 if [ -e "$out/settings.json" ]; then
   [ -e "$out/results.json" ] || "$gnomon" lab --resume --out "$out"
 else
-  "$gnomon" lab --encodings rotary,alibi,sinusoidal,none,learned --layers 4 --width 64 --heads 4 \
+  "$gnomon" lab --encodings rotary,alibi,sinusoidal,none --layers 4 --width 64 --heads 4 \
     --train-length 128 --eval-lengths 128,256,512,1024 --steps 7000 --learning-rate 0.008 \
     --seeds 1 --jobs 1 --no-cost --out "$out"
 fi

@@ -3,9 +3,8 @@
     python3 apps/site/reader_data.py LAB [--out docs/book/data] [--gnomon gnomon]
 
 Writes reader-NAME.safetensors (float16), reader.json (losses by length and position, with other
-encodings than the trained one too), learned-table.json (a learned table before and after
-training) and tests/site/data/reader-logits.json. tools/site_model.sh calls it after the training.
-Requires NumPy and the package gnomon.
+encodings than the trained one too) and tests/site/data/reader-logits.json. tools/site_model.sh
+calls it after the training. Requires NumPy and the package gnomon.
 """
 
 import argparse
@@ -37,7 +36,7 @@ MODELS = {
 }
 TITLES = {"linear": "linear interpolation", "ntk": "NTK-aware", "yarn": "YaRN",
           "window": "window of the training length", "rotary": "RoPE", "alibi": "ALiBi",
-          "sinusoidal": "sinusoidal", "none": "no position", "learned": "learned table"}
+          "sinusoidal": "sinusoidal", "none": "no position"}
 
 
 @dataclasses.dataclass
@@ -256,22 +255,6 @@ def described(lab, program, text, sample, out):
     return entries
 
 
-def learned_table(lab, out):
-    """The learned table, and the loss of its model, which has no positions beyond the table."""
-    model = read_model(lab, "learned")
-    run = json.loads((lab / "runs" / f"learned-seed{model.config['seed']}.json").read_text())
-    tables = {}
-    for key, name in (("before", "initial_table"), ("after", "table")):
-        matrix = run["picture"][name]
-        if matrix["row_step"] != 1 or matrix["column_step"] != 1:
-            raise ValueError("the lab has not kept every entry of the table")
-        tables[key] = [rounded(row, 3) for row in matrix["values"]]
-    shape = {"rows": len(tables["after"]), "columns": len(tables["after"][0])}
-    (out / "learned-table.json").write_text(
-        json.dumps(shape | tables, separators=(",", ":")) + "\n", encoding="utf-8")
-    return [one.get("tail_bits") and round(one["tail_bits"], 4) for one in run["lengths"]]
-
-
 def sample_of(text):
     """The first bytes of a chapter that the models have not read, with its line breaks."""
     begin = text.index("CHAPTER 2") + len("CHAPTER 2")
@@ -287,7 +270,6 @@ def main():
     raw = TEST_TEXT.read_bytes()
     text = np.frombuffer(raw, np.uint8)
     options.out.mkdir(parents=True, exist_ok=True)
-    learned = learned_table(options.lab, options.out)
     sample = sample_of(raw.decode("ascii"))
     models = described(options.lab, options.gnomon, text, sample, options.out)
     settings = read_model(options.lab, "rotary").settings
@@ -295,7 +277,7 @@ def main():
         "trained": settings["train_length"], "layers": settings["layers"],
         "width": settings["width"], "heads": settings["heads"], "steps": settings["steps"],
         "batch": settings["batch"], "text": TEST_TEXT.name, "segments": SEGMENTS,
-        "lengths": LENGTHS, "stretch": STRETCH, "learned": learned, "models": models,
+        "lengths": LENGTHS, "stretch": STRETCH, "models": models,
         "sample": sample,
     }
     (options.out / "reader.json").write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")

@@ -285,8 +285,10 @@ class Reader {
     });
   }
 
-  #showNext({next}, {bytes, position}) {
-    const real = position + 1 < bytes.length ? bytes[position + 1] : undefined;
+  #showNext({next}, {bytes, own, position}) {
+    // The byte after the typed text is that of the sample: no continuation of the text.
+    const isKnown = position + 1 < bytes.length && position + 1 !== own;
+    const real = isKnown ? bytes[position + 1] : undefined;
     this.view.bars('next', {
       title: this.#label('next'), range: [0, 100], unit: ' %', span: 'half',
       bars: next.map(({byte, probability}) => ({

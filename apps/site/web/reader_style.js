@@ -1,6 +1,7 @@
 // Style of the reader, beside site.css.
 export const style = `
 .gnomon-reader [hidden] { display: none; }
+.gnomon-reader .gnomon-status { margin: 0.6rem 0; }
 .gnomon-reader { border: 1px solid var(--gnomon-line); border-radius: 8px; padding: 0.8rem;
   background: var(--gnomon-panel); color: var(--gnomon-text); }
 .gnomon-reader textarea { width: 100%; box-sizing: border-box; min-height: 5.5rem; font: inherit;
