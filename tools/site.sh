@@ -51,6 +51,7 @@ build_scripts() {
   rm -rf "$work/static"
   mkdir -p "$work/static"
   "$tools/bin/python" apps/site/bundle.py "$work/static"
+  "$tools/bin/python" apps/site/reader_bundle.py "$work/static"
   node apps/site/numbers.mjs --program "$program" --out "$work/numbers.json"
 }
 
@@ -107,7 +108,8 @@ case ${1-build} in
     build
     build_program gnomon_core gnomon_graph gnomon_model gnomon_report
     [[ ${GNOMON_PYTHON:-} ]] || tools/python.sh wheel build/release
-    node --test tests/site/*.mjs
+    GNOMON=$PWD/$program node --test tests/site/*.mjs
+    "$tools/bin/python" apps/site/data.py --check
     exec "$tools/bin/python" -m pytest -q -c tests/site/pytest.ini tests/site "${@:2}"
     ;;
   numbers)
