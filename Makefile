@@ -145,7 +145,7 @@ test-neon: build-neon
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
-test-long: build-tests build-asan build-tsan build-fuzz test-neon test-site
+test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-site
 	@tools/test.sh $(asan) -j$(JOBS)
 	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
 	@tools/test.sh $(release) -C long \
