@@ -38,10 +38,10 @@ install_tools() {
   cp "$requirements" "$tools/requirements.txt"
 }
 
-# Builds the program, and the other targets given.
+# Builds the program, with the lab, whose commands the reference describes, and the other targets given.
 build_program() {
   [[ ${GNOMON_PROGRAM:-} ]] ||
-    cmake --build build/release -j"${JOBS:-$(nproc)}" --target gnomon-program "$@"
+    cmake --build build/release -j"${JOBS:-$(nproc)}" --target gnomon-program gnomon-lab "$@"
   [[ -x $program ]] || die "there is no program $program"
 }
 
