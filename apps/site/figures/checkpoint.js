@@ -19,7 +19,7 @@ const config = `{
 
 const mistakes = {
   none: {en: 'none', zh: '无'},
-  base: {en: 'base 10000', zh: '基数用 10000'},
+  base: {en: 'base 10000', zh: '底数用 10000'},
   pairing: {en: 'the other pairing', zh: '配对方式弄反'},
   scaling: {en: 'rope_scaling ignored', zh: '忽略 rope_scaling'},
   partial: {en: 'half of the elements', zh: '只旋转一半元素'},
@@ -132,7 +132,7 @@ const figure = {
       rows: [
         [zh ? '旋转的元素' : 'rotated elements', `${result.rotaryDim} / ${result.head}`],
         [zh ? '配对（由模型类型决定）' : 'pairing (from the model type)', result.pairing],
-        [zh ? '基数' : 'base', String(result.base)],
+        [zh ? '底数' : 'base', String(result.base)],
         [zh ? '缩放' : 'scaling', result.scaling],
         [zh ? '最快与最慢的频率' : 'fastest and slowest frequency',
          `${result.fastest.toPrecision(3)}, ${result.slowest.toExponential(2)}`],

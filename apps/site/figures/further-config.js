@@ -102,7 +102,7 @@ export default {
     }
     view.table('groups', {
       title: zh ? '层与编码' : 'Layers and encodings',
-      head: zh ? ['层数', '编码', '旋转的元素', '基数', '缩放', '倍数', 'cos、sin 的系数']
+      head: zh ? ['层数', '编码', '旋转的元素', '底数', '缩放', '倍数', 'cos、sin 的系数']
                : ['layers', 'encoding', 'rotated elements', 'base', 'scaling', 'factor',
                   'scale of cos and sin'],
       rows: groups.map(({layers, kind, size, base, scaling, factor, scale, ratio}) => ratio

@@ -20,7 +20,7 @@ export default {
       {value: '500000', label: {en: '500000 (Llama 3)', zh: '500000（Llama 3）'}},
       {value: '1000000', label: {en: '1000000 (Qwen2)', zh: '1000000（Qwen2）'}},
       {value: '100', label: {en: '100', zh: '100'}},
-    ], label: {en: 'Base', zh: '基数'}},
+    ], label: {en: 'Base', zh: '底数'}},
   ],
   breaks: {multiple: 1},
 

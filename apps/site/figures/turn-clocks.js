@@ -22,7 +22,7 @@ export default {
       {value: '10000', label: {en: '10000', zh: '10000'}},
       {value: '100', label: {en: '100', zh: '100'}},
       {value: '1', label: {en: '1 (all pairs equally fast)', zh: '1（各对速度相同）'}},
-    ], label: {en: 'Base', zh: '基数'}},
+    ], label: {en: 'Base', zh: '底数'}},
   ],
   breaks: {base: '1'},
 

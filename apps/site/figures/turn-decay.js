@@ -39,7 +39,7 @@ export default {
       {value: '10000', label: {en: '10000', zh: '10000'}},
       {value: '500000', label: {en: '500000', zh: '500000'}},
       {value: '100', label: {en: '100', zh: '100'}},
-    ], label: {en: 'Base', zh: '基数'}},
+    ], label: {en: 'Base', zh: '底数'}},
   ],
   breaks: {kind: 'ones'},
 

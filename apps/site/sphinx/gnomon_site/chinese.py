@@ -43,7 +43,7 @@ class Chinese:
         others = [p for p in pages if p != "index" and p not in playground]
         self.tree.sections = [
             Section("书", [Entry(page) for page in sorted(others)]),
-            Section("实验场", [Entry(page) for page in playground]),
+            Section("演练场", [Entry(page) for page in playground]),
             Section(
                 "英文页面",
                 [
