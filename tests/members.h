@@ -1,4 +1,5 @@
-// Runs a test in several processes: each is this test program with one test, a member.
+// Runs a test in several processes. Each is a member: this test program with that test, in
+// which Member::here() is true.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,7 +18,7 @@
 
 namespace gnomon::testing {
 
-// What a member knows. Its test returns at once in a process that is no member.
+// What a member knows.
 struct Member {
   int rank, size;
   c10::intrusive_ptr<c10d::Store> store;
@@ -44,22 +45,23 @@ struct Member {
   }
 };
 
-// Starts `size` members and returns them, by rank.
+// The members of the present test, by rank.
 class Members {
  public:
-  // `test`: the full name of a test of this program, which begins with DISABLED_.
-  Members(const std::string& test, int size)
+  // Starts them.
+  explicit Members(int size)
       : store_(std::filesystem::temp_directory_path() /
                ("gnomon-members-" + std::to_string(getpid()))) {
     std::filesystem::remove(store_);
+    const ::testing::TestInfo& test = *::testing::UnitTest::GetInstance()->current_test_info();
+    const std::string filter =
+        std::string("--gtest_filter=") + test.test_suite_name() + "." + test.name();
     setenv("GNOMON_MEMBER_SIZE", std::to_string(size).c_str(), 1);
     setenv("GNOMON_MEMBER_STORE", store_.c_str(), 1);
     for (int rank = 0; rank < size; ++rank) {
       setenv("GNOMON_MEMBER_RANK", std::to_string(rank).c_str(), 1);
-      children_.push_back(start(
-          "/proc/self/exe",
-          {"--gtest_filter=" + test, "--gtest_also_run_disabled_tests", "--gtest_brief=1"},
-          Streams::joined));
+      children_.push_back(
+          start("/proc/self/exe", {filter, "--gtest_brief=1"}, Streams::joined));
     }
     unsetenv("GNOMON_MEMBER_RANK");
   }

@@ -115,8 +115,8 @@ bool same_in_all(c10d::ProcessGroupGloo& group, const at::Tensor& tensor) {
   return first[0].equal(tensor);
 }
 
-TEST(DISABLED_Member, HasAPartOfTheBatch) {
-  if (!Member::here()) return;
+TEST(Processes, HaveTheGradientsOfTheWholeBatchAndEqualParameters) {
+  if (!Member::here()) return Members(2).expect_success();
   at::set_num_threads(1);
   const Member member = Member::get();
   const auto group = group_of(member);
@@ -144,9 +144,6 @@ TEST(DISABLED_Member, HasAPartOfTheBatch) {
       EXPECT_TRUE(same_in_all(*group, one)) << encoding;
   }
   Members::done();
-}
-TEST(Processes, HaveTheGradientsOfTheWholeBatchAndEqualParameters) {
-  Members("DISABLED_Member.HasAPartOfTheBatch", 2).expect_success();
 }
 
 #endif

@@ -167,8 +167,8 @@ void expect_parts_of_the_whole(const char* name, lab::Team& team) {
   }
 }
 
-TEST(DISABLED_Member, HasAShardOfTheHeads) {
-  if (!Member::here()) return;
+TEST(ShardOfHeads, InProcessesGivesThePartsOfTheWhole) {
+  if (!Member::here()) return Members(4).expect_success();
   at::set_num_threads(1);
   const Member all = Member::get(), of_pair = all.of_pair();
   for (const Member& member : {all, of_pair}) {
@@ -177,9 +177,6 @@ TEST(DISABLED_Member, HasAShardOfTheHeads) {
       expect_parts_of_the_whole(name, *team);
   }
   Members::done();
-}
-TEST(ShardOfHeads, InProcessesGivesThePartsOfTheWhole) {
-  Members("DISABLED_Member.HasAShardOfTheHeads", 4).expect_success();
 }
 
 #endif
