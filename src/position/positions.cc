@@ -1,6 +1,8 @@
 #include "gnomon/position/positions.h"
 
+#include <algorithm>
 #include <limits>
+#include <numeric>
 #include <string>
 
 #include "gnomon/error.h"
@@ -110,6 +112,50 @@ Positions packed(std::span<const int64_t> lengths) {
     if (length > 0 && __builtin_add_overflow(sum, length, &sum))
       refuse("position", "the packed lengths must sum to less than 2^63, at length", length);
   return packed(lengths, sum);
+}
+
+Positions ragged_positions(const RaggedRows& rows) {
+  const auto refused = [](std::string_view rule, int64_t value) {
+    refuse("position", rule, value);
+  };
+  const bool packed = !rows.starts.empty();
+  if (packed && !rows.lengths.empty())
+    refuse("position", "starts or lengths must be given, not both", "both");
+  const std::size_t sequences = packed ? rows.starts.size() - 1 : rows.lengths.size();
+  if (sequences > static_cast<std::size_t>(std::numeric_limits<std::int32_t>::max()))
+    refused("a batch must hold fewer than 2^31 sequences", static_cast<int64_t>(sequences));
+  if (!rows.offsets.empty() && rows.offsets.size() != sequences)
+    refused("offsets must be given for all sequences, " + std::to_string(sequences),
+            static_cast<int64_t>(rows.offsets.size()));
+  if (packed && rows.starts[0] < 0) refused("starts must not be negative", rows.starts[0]);
+  int64_t most = packed ? rows.starts.back() : 0;
+  const auto length_of = [&](std::size_t n) {
+    return packed ? rows.starts[n + 1] - rows.starts[n] : rows.lengths[n];
+  };
+  for (std::size_t n = 0; n < sequences; ++n) {
+    if (packed && rows.starts[n + 1] < rows.starts[n])
+      refused("starts must not decrease", rows.starts[n + 1]);
+    if (!packed && rows.lengths[n] < 0)
+      refused("lengths must not be negative", rows.lengths[n]);
+    if (!packed) most = std::max(most, rows.lengths[n]);
+    int64_t last = 0;
+    if (!rows.offsets.empty() && __builtin_add_overflow(rows.offsets[n], length_of(n), &last))
+      refused("the last position must be below 2^63, with the offset", rows.offsets[n]);
+  }
+  const int64_t tokens = rows.tokens == -1 ? most : rows.tokens;
+  if (tokens < most)
+    refused("tokens must be at least those of the sequences, " + std::to_string(most), tokens);
+  Positions positions = zeros(packed ? 1 : static_cast<int64_t>(sequences), tokens);
+  std::fill(positions.sequences.begin(), positions.sequences.end(), Positions::padding);
+  for (std::size_t n = 0; n < sequences; ++n) {
+    const int64_t first = packed ? rows.starts[n] : static_cast<int64_t>(n) * tokens;
+    const auto at = static_cast<std::ptrdiff_t>(first), end = at + length_of(n);
+    std::iota(positions.ids.begin() + at, positions.ids.begin() + end,
+              rows.offsets.empty() ? 0 : rows.offsets[n]);
+    std::fill(positions.sequences.begin() + at, positions.sequences.begin() + end,
+              static_cast<std::int32_t>(n));
+  }
+  return positions;
 }
 
 Positions from_padding_mask(View<const std::uint8_t, 2> mask, int64_t padding_id) {

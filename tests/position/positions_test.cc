@@ -53,6 +53,45 @@ TEST(Positions, ExplicitIdsAreTakenAsTheyAre) {
   EXPECT_EQ(positions.batch, 3);
 }
 
+TEST(Positions, RaggedRowsCountFromTheOffsetOfTheirSequence) {
+  const std::vector<std::int64_t> starts{1, 3, 3, 4}, lengths{2, 0, 1}, offsets{7, 5, 0};
+  const Positions rows = ragged_positions({.starts = starts, .offsets = offsets, .tokens = 6});
+  EXPECT_EQ(rows.batch, 1);
+  EXPECT_THAT(rows.ids, ElementsAre(0, 7, 8, 0, 0, 0));
+  EXPECT_THAT(rows.sequences, ElementsAre(pad, 0, 0, 2, pad, pad));
+  const Positions padded = ragged_positions({.lengths = lengths, .offsets = offsets});
+  EXPECT_EQ(padded.batch, 3);
+  EXPECT_EQ(padded.tokens, 2);
+  EXPECT_THAT(padded.ids, ElementsAre(7, 8, 0, 0, 0, 0));
+  EXPECT_THAT(padded.sequences, ElementsAre(0, 0, pad, pad, 2, pad));
+  EXPECT_THAT(ragged_positions({.starts = starts}).ids, ElementsAre(0, 0, 1, 0));
+  EXPECT_EQ(ragged_positions({}).batch, 0);
+}
+
+TEST(Positions, RaggedRowsAreRefusedOutsideTheTokens) {
+  constexpr std::int64_t last = std::numeric_limits<std::int64_t>::max();
+  const auto says = [](std::vector<std::int64_t> starts, std::vector<std::int64_t> lengths,
+                       std::vector<std::int64_t> offsets, std::int64_t tokens = -1) {
+    return message_of([&] {
+      ragged_positions(
+          {.starts = starts, .lengths = lengths, .offsets = offsets, .tokens = tokens});
+    });
+  };
+  EXPECT_EQ(says({0, 1}, {1}, {}),
+            "[position] starts or lengths must be given, not both, got both");
+  EXPECT_EQ(says({-1, 1}, {}, {}), "[position] starts must not be negative, got -1");
+  EXPECT_EQ(says({0, 2, 1}, {}, {}), "[position] starts must not decrease, got 1");
+  EXPECT_EQ(says({}, {2, -1}, {}), "[position] lengths must not be negative, got -1");
+  EXPECT_EQ(says({0, 2}, {}, {1, 2}),
+            "[position] offsets must be given for all sequences, 1, got 2");
+  EXPECT_EQ(says({0, 2}, {}, {last}),
+            "[position] the last position must be below 2^63, with the offset, got "
+            "9223372036854775807");
+  EXPECT_EQ(says({0, 2}, {}, {}, 1),
+            "[position] tokens must be at least those of the sequences, 2, got 1");
+  EXPECT_NE(says({}, {last, last}, {}), "");
+}
+
 TEST(Positions, PackedSequencesStartAgainAtZeroAndPadTheRest) {
   const std::vector<std::int64_t> lengths{3, 2};
   const Positions full = packed(lengths);

@@ -46,6 +46,24 @@ Positions explicit_ids(View<const std::int64_t, 2> ids);
 Positions packed(std::span<const std::int64_t> lengths, std::int64_t tokens);
 Positions packed(std::span<const std::int64_t> lengths);
 
+// The rows of the sequences of a ragged batch. A plain value that borrows its arrays. Give
+// either `starts` or `lengths`. N sequences.
+struct RaggedRows {
+  std::span<const std::int64_t> starts = {};   // [N + 1], not decreasing, at least 0
+  std::span<const std::int64_t> lengths = {};  // [N], at least 0
+  // [N]: cached tokens of each sequence, the position of its first row. Empty: 0.
+  std::span<const std::int64_t> offsets = {};
+  // T, at least the last start, or the greatest length. -1: that number.
+  std::int64_t tokens = -1;
+};
+
+// Returns the positions of the rows of a ragged batch: row i of sequence n has the id
+// offsets[n] + i and the sequence n. With `starts`: one row of the batch with T tokens, where
+// sequence n has the tokens starts[n] to starts[n + 1]. With `lengths`: N rows, where sequence
+// n has the first lengths[n] tokens of row n. All other tokens are padding (id 0). Throws
+// std::invalid_argument if an argument is out of these bounds.
+Positions ragged_positions(const RaggedRows& rows);
+
 // Returns the positions for a padding mask [B, T], nonzero for real tokens. The real tokens of
 // a row get the ids 0, 1, 2, ..., whether padding is on the left, on the right or in between.
 // Padding tokens get `padding_id`, which no encoding reads (Hugging Face generation code uses 1
