@@ -9,9 +9,11 @@
 #include "gnomon/error.h"
 #include "src/attention/channel_gates.h"
 #include "src/attention/check.h"
+#include "src/attention/key_elements.h"
 #include "src/attention/key_terms.h"
 #include "src/attention/problem.h"
 #include "src/attention/product.h"
+#include "src/attention/ragged.h"
 #include "src/attention/tile.h"
 #include "src/attention/token_rotation.h"
 #include "src/core/overloaded.h"
@@ -64,66 +66,45 @@ DType dtype(DataType type) {
   if (type == data_type_of<double>) return DType::f64;
   if (type == data_type_of<Half>) return DType::f16;
   if (type == data_type_of<BFloat16>) return DType::bf16;
-  return type == data_type_of<float> ? DType::f32 : DType{};  // int8 has scales
+  return type == data_type_of<float> ? DType::f32 : DType{};  // int8 and E4M3 have scales
 }
 internal::Operand operand(const ConstTensor& tensor, View<const float, 3> scales = {}) {
-  return {start_of(tensor),
-          {tensor.stride(0), tensor.stride(1), tensor.stride(2)},
-          dtype(tensor.dtype),
-          scales};
+  return {.data = start_of(tensor),
+          .strides = {tensor.stride(0), tensor.stride(1), tensor.stride(2)},
+          .dtype = dtype(tensor.dtype),
+          .scales = scales,
+          .e4m3 = internal::is_e4m3(tensor)};
 }
 internal::Result result(const Tensor& tensor) {
-  return {start_of(tensor),
-          {tensor.stride(0), tensor.stride(1), tensor.stride(2)},
-          dtype(tensor.dtype)};
+  return {.data = start_of(tensor),
+          .strides = {tensor.stride(0), tensor.stride(1), tensor.stride(2)},
+          .dtype = dtype(tensor.dtype)};
 }
 
-// Checks that k or v has an element type that is allowed with that of q.
-void check_type_of_keys(std::string_view name, const ConstTensor& q, const ConstTensor& keys,
-                        const ConstTensor& scales) {
-  const bool is_int8 = keys.holds<std::int8_t>();
-  if (is_int8 != scales.has_data())
-    refuse("attention",
-           std::string(name) + "_scales must be given if and only if " + std::string(name) +
-               " is int8",
-           scales.has_data() ? gnomon::name(keys.dtype) : "no scales");
-  if (keys.dtype == q.dtype || (is_int8 && !q.holds<double>())) return;
-  if (q.holds<float>() && (keys.holds<Half>() || keys.holds<BFloat16>())) return;
-  internal::refuse_type(named(name),
-                        q.holds<float>()    ? "f32, f16, bf16 or i8, as q has f32"
-                        : q.holds<double>() ? "f64, as q has"
-                                            : gnomon::name(q.dtype) + ", as q has, or i8",
-                        keys.dtype);
-}
-
-View<const float, 3> scales_of(std::string_view name, const ConstTensor& scales,
-                               const ConstTensor& keys) {
-  const auto view = internal::read_if<float, 3>(named(name), scales);
-  if (view.data()) check_shape(name, view, {keys.extent(0), keys.extent(1), keys.extent(2)});
-  return view;
-}
-
-void describe(const AttentionInput& input, const AttentionPlan& plan,
+void describe(const AttentionInput& input, const AttentionPlan& plan, const RaggedBatch& ragged,
               internal::AttentionProblem& problem) {
   const ConstTensor &q = input.q, &k = input.k, &v = input.v;
   internal::by_type(named("q"), q, [](auto) {});
   for (const auto& [name, tensor] : {std::pair("q", &q), {"k", &k}, {"v", &v}})
     internal::check_tensor(named(name), *tensor, 4);
-  check_type_of_keys("k", q, k, input.k_scales);
-  check_type_of_keys("v", q, v, input.v_scales);
+  internal::check_type_of_keys("k", q, k, input.k_scales);
+  internal::check_type_of_keys("v", q, v, input.v_scales);
   if (v.dtype != k.dtype)
     internal::refuse_type(named("v"), name(k.dtype) + ", as k has", v.dtype);
   check_heads("q", q, {q.extent(0), q.extent(1), q.extent(2), q.extent(3)}, q.dtype);
-  check_heads("k", k, {q.extent(0), k.extent(1), k.extent(2), q.extent(3)}, k.dtype);
-  check_heads("v", v, {q.extent(0), k.extent(1), k.extent(2), v.extent(3)}, v.dtype);
+  const int64_t batch_of_keys = ragged.empty() ? q.extent(0) : k.extent(0);
+  check_heads("k", k, {batch_of_keys, k.extent(1), k.extent(2), q.extent(3)}, k.dtype);
+  check_heads("v", v, {batch_of_keys, k.extent(1), k.extent(2), v.extent(3)}, v.dtype);
   problem.batch = q.extent(0), problem.queries = q.extent(1), problem.heads = q.extent(2);
+  problem.rows = q.extent(1);
   problem.size = problem.head_dim = q.extent(3);
   problem.keys = k.extent(1), problem.key_heads = k.extent(2);
   problem.value_dim = v.extent(3);
   problem.q = operand(q);
-  problem.k = operand(k, scales_of("the scales of k", input.k_scales, k));
-  problem.v = operand(v, scales_of("the scales of v", input.v_scales, v));
+  problem.k = operand(k, internal::scales_of("the scales of k", input.k_scales, k));
+  problem.v = operand(v, internal::scales_of("the scales of v", input.v_scales, v));
   problem.mask = plan.mask;
+  if (!ragged.empty()) internal::take_ragged(input, ragged, problem);
   problem.softmax.scale = plan.softmax.scale.value_or(
       problem.head_dim < 1 ? 1 : plan.softmax.factor * softmax_scale(problem.head_dim));
   problem.softmax.cap = plan.softmax.cap;
@@ -194,6 +175,12 @@ void prepare_position(internal::TypedProblem<A>& problem) {
     }
   internal::IdRange queries, keys;
   const auto find_ids = [&] {
+    if (problem.ragged) {
+      problem.key_ids.resize(static_cast<std::size_t>(problem.keys));
+      std::iota(problem.key_ids.begin(), problem.key_ids.end(), int64_t{0});
+      queries = internal::query_range(problem), keys = range_of(problem.key_ids);
+      return;
+    }
     if (!position.queries) {
       problem.query_ids.resize(static_cast<std::size_t>(problem.queries));
       std::iota(problem.query_ids.begin(), problem.query_ids.end(), problem.mask.offset);
@@ -274,15 +261,16 @@ double softmax_scale(int64_t head_dim) {
 namespace {
 
 template <typename T>
-void forward(const AttentionInput& input, const AttentionPlan& plan, const Tensor& out,
-             const Tensor& lse) {
+void forward(const AttentionInput& input, const AttentionPlan& plan, const RaggedBatch& ragged,
+             const Tensor& out, const Tensor& lse) {
   using A = Accumulator<T>;
   internal::ForwardProblem<A> problem;
-  describe(input, plan, problem);
+  describe(input, plan, ragged, problem);
   const ConstTensor& q = input.q;
   check_heads("out", out, {q.extent(0), q.extent(1), q.extent(2), problem.value_dim}, q.dtype);
   check_places_of("out", out);
   problem.out = result(out);
+  problem.out.places = problem.q.places;
   problem.lse = internal::write_if<A, 3>(named("lse"), lse);
   if (lse.has_data()) check_shape("lse", problem.lse, {q.extent(0), q.extent(2), q.extent(1)});
   prepare_position(problem);
@@ -295,7 +283,7 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
               const AttentionGradient& gradient) {
   using A = Accumulator<T>;
   internal::BackwardProblem<A> problem;
-  describe(input, plan, problem);
+  describe(input, plan, {}, problem);
   const ConstTensor &q = input.q, &k = input.k, &v = input.v;
   if (k.dtype != q.dtype)
     internal::refuse_type(named("k"), name(q.dtype) + ", as q has, for gradients", k.dtype);
@@ -404,16 +392,23 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
 
 }  // namespace
 
+void internal::attend(const AttentionInput& input, const AttentionPlan& plan,
+                      const RaggedBatch& ragged, const Tensor& out, const Tensor& lse) {
+  check_ragged_plan(plan, ragged, input.terms);
+  const RotatedInput rotated(input, plan);
+  by_type(named("q"), input.q,
+          [&]<typename T>(T) { forward<T>(rotated.input(), plan, ragged, out, lse); });
+}
+
 void attention(const AttentionInput& input, const AttentionPlan& plan, const Tensor& out,
                const Tensor& lse) {
-  const internal::RotatedInput rotated(input, plan);
-  internal::by_type(named("q"), input.q,
-                    [&]<typename T>(T) { forward<T>(rotated.input(), plan, out, lse); });
+  internal::attend(input, plan, plan.ragged, out, lse);
 }
 
 void attention_backward(const AttentionInput& input, const AttentionPlan& plan,
                         const ConstTensor& out, const ConstTensor& lse,
                         const ConstTensor& out_grad, const AttentionGradient& gradient) {
+  internal::refuse_ragged("attention_backward", plan);
   const internal::RotatedInput rotated(input, plan);
   internal::by_type(named("q"), input.q, [&]<typename T>(T) {
     backward<T>(rotated.input(), plan, out, lse, out_grad, gradient);

@@ -313,8 +313,8 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
   std::fill_n(at.q_grad, group * queries * stride, A(0));
   std::fill_n(at.relative_q_grad, group * queries * RelativeStride(problem), A(0));
 
-  const std::int64_t begin = visible_keys(problem, query).begin / tile_keys * tile_keys;
-  const std::int64_t end = visible_keys(problem, query + queries - 1).end;
+  const std::int64_t begin = visible_keys(problem, b, query).begin / tile_keys * tile_keys;
+  const std::int64_t end = visible_keys(problem, b, query + queries - 1).end;
   if (problem.walks()) WalkKeys(problem, b, key_head, queries, {begin, end}, at, tile_of);
   const Tile piece{b, key_head * group, group, query, queries, 0, 0};
   if (at.householder.kept && begin < end)

@@ -146,8 +146,14 @@ template <typename Form, typename Prepared, typename A>
 bool FillTile(const internal::TypedProblem<A>& problem, const Form& form,
               const Prepared& prepared, const Tile& tile, A* HWY_RESTRICT scratch,
               const A** rows) {
-  const internal::Ids queries =
-      IdsOf(problem.position.queries, problem.query_ids, tile.batch, tile.query, tile.queries);
+  std::int64_t own[tile_rows];  // of a ragged batch
+  internal::Ids queries(own, static_cast<std::size_t>(tile.queries));
+  if (problem.ragged)
+    for (std::int64_t i = 0; i < tile.queries; ++i)
+      own[i] = query_id(problem, tile.batch, tile.query + i);
+  else
+    queries = IdsOf(problem.position.queries, problem.query_ids, tile.batch, tile.query,
+                    tile.queries);
   const internal::Ids keys =
       IdsOf(problem.position.keys, problem.key_ids, tile.batch, tile.key, tile.keys);
   for (std::int64_t h = 0; h < tile.heads; ++h)

@@ -64,11 +64,12 @@ void check_rotary(std::string_view name, const RotaryTable& table,
     refuse(operation,
            "the rotary table of " + who + " must have " + std::to_string(tokens) + " tokens",
            table.tokens());
-  if (table.batch() != 1 && table.batch() != problem.batch)
-    refuse(
-        operation,
-        "the rotary table of " + who + " must have 1 row or " + std::to_string(problem.batch),
-        table.batch());
+  const bool packed = problem.ragged && !problem.ragged->query_starts.empty();
+  const int64_t batch = packed ? 1 : problem.batch;
+  if (table.batch() != 1 && table.batch() != batch)
+    refuse(operation,
+           "the rotary table of " + who + " must have 1 row or " + std::to_string(batch),
+           table.batch());
   if (const int64_t end =
           checked_sum(operation, "head_offset + rotary_dim",
                       {table.frequencies().head_offset, table.frequencies().rotary_dim()});
@@ -106,12 +107,14 @@ Reach widest(const Positions& queries, const Positions& keys) {
 
 Reach seen_by_row(const AttentionProblem& problem) {
   Reach reach;
-  for (int64_t i = 0; i < problem.queries; ++i) {
-    const KeyRange range = visible_keys(problem, i);
-    if (range.begin == range.end) continue;
-    reach.add(range.begin - i - problem.mask.offset);
-    reach.add(range.end - 1 - i - problem.mask.offset);
-  }
+  for (int64_t b = 0; b < (problem.ragged ? problem.batch : 1); ++b)
+    for (int64_t i = 0; i < problem.queries_of(b); ++i) {
+      const KeyRange range = visible_keys(problem, b, i);
+      if (range.begin == range.end) continue;
+      const int64_t own = i + problem.offset_of(b);
+      reach.add(range.begin - own);
+      reach.add(range.end - 1 - own);
+    }
   return reach;
 }
 
@@ -123,7 +126,7 @@ Reach seen_by_position(const AttentionProblem& problem) {
     const std::int32_t* of_key = sequences(&keys, b);
     for (int64_t i = 0; i < problem.queries; ++i) {
       if (of_query[i] == Positions::padding) continue;
-      const KeyRange range = visible_keys(problem, i);
+      const KeyRange range = visible_keys(problem, b, i);
       const int64_t query = query_id(problem, b, i);
       for (int64_t j = range.begin; j < range.end; ++j)
         if (of_key[j] == of_query[i]) reach.add(key_id(problem, b, j) - query);
@@ -374,7 +377,7 @@ void check(const AttentionProblem& problem) {
     check_positions("keys", *position.keys, problem.batch, problem.keys);
   }
   if (position.query_rotary)
-    check_rotary("queries", *position.query_rotary, problem, problem.queries);
+    check_rotary("queries", *position.query_rotary, problem, problem.rows);
   if (position.key_rotary) check_rotary("keys", *position.key_rotary, problem, problem.keys);
   check_ids_of_distances(problem);
   check_bias(problem);

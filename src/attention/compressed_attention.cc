@@ -45,7 +45,8 @@ void check_plan(const AttentionPlan& plan) {
            plan.key_slopes || plan.edges,
        "a bias"},
       {!plan.relative.empty(), "relative vectors"},
-      {plan.stick_breaking.has_value(), "stick-breaking"}};
+      {plan.stick_breaking.has_value(), "stick-breaking"},
+      {!plan.ragged.empty(), "a ragged batch"}};
   for (const auto& [has, name] : terms)
     if (has) refuse(compressed_operation, "the plan must have a mask and a softmax only", name);
 }

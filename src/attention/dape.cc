@@ -105,6 +105,7 @@ void check_plan(const AttentionPlan& plan, const AttentionInput& input) {
       {plan.softmax.cap.has_value(), "a cap"},
       {plan.mask.rate != 1, "a rate above 1"},
       {plan.stick_breaking.has_value(), "stick-breaking"},
+      {!plan.ragged.empty(), "a ragged batch"},
       {input.k_scales.has_data() || input.v_scales.has_data(), "scales of keys or values"}};
   for (const auto& [has, name] : terms)
     if (has)
@@ -191,7 +192,7 @@ void for_blocks(const Setting& setting, const AttentionPlan& plan, DapeCall& cal
     const int64_t count = std::min(DapeCall::block_queries, problem.queries - query);
     // Without positions, the keys after the last that a query sees are left out.
     const int64_t keys =
-        plan.keys ? problem.keys : internal::visible_keys(problem, query + count - 1).end;
+        plan.keys ? problem.keys : internal::visible_keys(problem, 0, query + count - 1).end;
     call.adapt(query, count, keys);
     AttentionPlan of_block{.mask = plan.mask, .softmax = plan.softmax};
     of_block.mask.offset += query;

@@ -170,7 +170,7 @@ void DapeCall::backward_piece(const Piece& piece, const Scratch& at, bool of_bia
 
 void DapeCall::add_query_grad(int64_t query, int64_t count, int64_t keys,
                               View<float, 4> q_grad) const {
-  const int64_t begin = visible_keys(problem_, query).begin;
+  const int64_t begin = visible_keys(problem_, 0, query).begin;
   const int64_t pairs = problem_.batch * problem_.heads, width = padded(problem_.size);
   if (begin >= keys) return;
   ScratchPool<float> pool(at_once(pairs, 1), count * stride_);
@@ -200,7 +200,7 @@ void DapeCall::add_query_grad(int64_t query, int64_t count, int64_t keys,
 }
 
 void DapeCall::add_key_sums(int64_t query, int64_t count, int64_t keys, DapeSums& sums) const {
-  const int64_t begin = visible_keys(problem_, query).begin, group = problem_.group();
+  const int64_t begin = visible_keys(problem_, 0, query).begin, group = problem_.group();
   if (begin >= keys) return;
   const int64_t pairs = problem_.batch * problem_.key_heads;
   parallel_for(pairs, 1, [&](int64_t first, int64_t last) {
@@ -240,7 +240,7 @@ void DapeCall::backward(int64_t query, int64_t count, int64_t keys, View<float, 
     for (int64_t h = begin; h < end; ++h)
       for (int64_t b = 0; b < problem_.batch; ++b)
         for (int64_t i = 0; i < count; ++i) {
-          const KeyRange range = visible_keys(problem_, query + i);
+          const KeyRange range = visible_keys(problem_, b, query + i);
           const float* grad =
               bias_grad_.data() + ((b * problem_.heads + h) * block_ + i) * columns_;
           const int64_t last = std::min(range.end, keys);

@@ -138,7 +138,7 @@ bool DapeCall::make_inputs(const Piece& piece, int64_t row, int64_t rows,
   const int64_t wide = sizes_.input_columns(), first = piece.key - 2 * sizes_.half();
   bool any = false;
   for (int64_t r = 0; r < rows; ++r) {
-    const KeyRange range = visible_keys(problem_, piece.query + row + r);
+    const KeyRange range = visible_keys(problem_, piece.b, piece.query + row + r);
     const int64_t end = std::min(range.end, piece.keys);
     for (int64_t j = 0; j < wide; ++j) {
       const int64_t key = first + j;

@@ -12,7 +12,9 @@ namespace HWY_NAMESPACE {
 
 template <class D, typename E>
 HWY_INLINE hn::Vec<D> LoadCached(D d, const E* from) {
-  if constexpr (sizeof(E) == 1) {
+  if constexpr (std::is_same_v<E, std::uint8_t>) {
+    return LoadE4m3(d, from);
+  } else if constexpr (sizeof(E) == 1) {
     const hn::Rebind<std::int8_t, D> narrow;
     return hn::ConvertTo(d,
                          hn::PromoteTo(hn::Rebind<std::int32_t, D>(), hn::LoadU(narrow, from)));
@@ -140,6 +142,7 @@ template <typename Body>
 HWY_INLINE void WithElements(const Operand& from, std::int64_t b, std::int64_t row,
                              std::int64_t head, const Body& body) {
   const std::int64_t at = OffsetOf(from, b, row, head);
+  if (from.e4m3) return body(static_cast<const std::uint8_t*>(from.data) + at);
   if (from.scales.data()) return body(static_cast<const std::int8_t*>(from.data) + at);
   if (from.dtype == DType::f32) return body(static_cast<const float*>(from.data) + at);
   if (from.dtype == DType::f16) return body(static_cast<const Half*>(from.data) + at);

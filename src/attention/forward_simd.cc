@@ -208,8 +208,8 @@ void WritePiece(const ForwardProblem<A>& problem, const ForwardPiece& piece,
 }
 
 internal::KeyRange SeenByPiece(const AttentionProblem& problem, const ForwardPiece& piece) {
-  return {visible_keys(problem, piece.query).begin,
-          visible_keys(problem, piece.query + piece.queries - 1).end};
+  return {visible_keys(problem, piece.batch, piece.query).begin,
+          visible_keys(problem, piece.batch, piece.query + piece.queries - 1).end};
 }
 
 // Returns the intersection of a range with part `part` of the keys.
@@ -246,30 +246,30 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
   });
 }
 
-// The states of all parts of the keys, for pieces of `rows` rows.
+// The states of all parts of the keys of pieces of `rows` rows.
 template <typename A>
 class PartStates {
  public:
-  PartStates(const ForwardProblem<A>& problem, std::int64_t pieces, std::int64_t parts,
-             std::int64_t rows)
+  PartStates(const ForwardProblem<A>& problem, std::int64_t states, std::int64_t rows)
       : problem_(problem),
-        pieces_(pieces),
-        parts_(parts),
         rows_(rows),
         numbers_(NumbersOf(problem, rows)),
-        pool_(1, pieces * parts * numbers_) {}
-  State<A> at(std::int64_t piece, std::int64_t part) const {
-    internal::Carve<A> carve(pool_.at(0) + (piece * parts_ + part) * numbers_);
+        pool_(1, states * numbers_) {}
+  State<A> at(std::int64_t index) const {
+    internal::Carve<A> carve(pool_.at(0) + index * numbers_);
     return State<A>(carve, rows_, problem_.value_dim);
   }
-  // Merges the parts of each piece in order. piece_of(n) returns piece n.
-  template <typename PieceOf>
-  void Write(const PieceOf& piece_of) const {
-    parallel_for(pieces_, 16, [&](std::int64_t begin, std::int64_t end) {
+  // Merges the states of each of `pieces` pieces in order. piece_of(n) returns piece n,
+  // states_of(n) the indices of its states.
+  template <typename PieceOf, typename StatesOf>
+  void Write(std::int64_t pieces, const PieceOf& piece_of, const StatesOf& states_of) const {
+    parallel_for(pieces, 16, [&](std::int64_t begin, std::int64_t end) {
       for (std::int64_t n = begin; n < end; ++n) {
-        const State<A> total = at(n, 0);
-        for (std::int64_t part = 1; part < parts_; ++part)
-          MergeStates(at(n, part), total, problem_.value_dim);
+        const internal::PartIndices own = states_of(n);
+        if (!own.count) continue;
+        const State<A> total = at(own.first);
+        for (std::int64_t part = 1; part < own.count; ++part)
+          MergeStates(at(own.first + part * own.step), total, problem_.value_dim);
         WritePiece(problem_, piece_of(n), total);
       }
     });
@@ -283,71 +283,112 @@ class PartStates {
   }
 
   const ForwardProblem<A>& problem_;
-  std::int64_t pieces_, parts_, rows_, numbers_;
+  std::int64_t rows_, numbers_;
   internal::ScratchPool<A> pool_;
 };
 
 // One thread for each part of the keys of each piece: for few queries and many keys.
 template <typename A>
 void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
-  const std::int64_t rows = plan.queries * problem.group(), parts = plan.parts;
-  internal::ScratchPool<A> pool(internal::at_once(plan.pieces * parts, 1),
+  const std::int64_t rows = plan.queries * problem.group(), parts = plan.all_parts(problem);
+  internal::ScratchPool<A> pool(internal::at_once(parts, 1),
                                 ForwardScratch<A>(problem, rows, nullptr).carve.used());
-  const PartStates<A> states(problem, plan.pieces, parts, rows);
-  parallel_for(plan.pieces * parts, 1, [&](std::int64_t begin, std::int64_t end) {
+  const PartStates<A> states(problem, parts, rows);
+  parallel_for(parts, 1, [&](std::int64_t begin, std::int64_t end) {
     A* block = pool.take();
     const ForwardScratch<A> at(problem, rows, block);
     for (std::int64_t n = begin; n < end; ++n) {
-      // Heads of the same keys follow each other, because they are adjacent in memory.
-      const std::int64_t n_piece = n % plan.pieces, part = n / plan.pieces;
+      const auto [n_piece, part] = plan.piece_and_part(problem, n);
       const ForwardPiece piece = plan.piece(problem, n_piece);
       PackQueries(problem, piece, at.q, at.relative_q, &at.channels);
-      RunPart(problem, piece, InPart(SeenByPiece(problem, piece), part), at,
-              states.at(n_piece, part));
+      RunPart(problem, piece, InPart(SeenByPiece(problem, piece), part), at, states.at(n));
     }
     pool.give(block);
   });
-  states.Write([&](std::int64_t n) { return plan.piece(problem, n); });
+  states.Write(
+      plan.pieces, [&](std::int64_t n) { return plan.piece(problem, n); },
+      [&](std::int64_t n) { return plan.parts_of_piece(problem, n); });
 }
 
 // One thread for each part of the keys of some key heads, which have at most direct_rows rows
 // each.
 void ForwardDirectly(const ForwardProblem<float>& problem) {
-  const std::int64_t rows = internal::in_fours(problem.queries * problem.group());
   const internal::DirectPlan plan(problem);
-  const PartStates<float> states(problem, problem.batch * problem.key_heads, plan.parts, rows);
-  internal::ScratchPool<float> pool(internal::at_once(plan.pieces, plan.grain),
-                                    DirectScratch(problem, plan.heads, nullptr).carve.used());
+  if (!plan.pieces) return;
+  const PartStates<float> states(problem, plan.units() * problem.key_heads, plan.rows);
+  internal::ScratchPool<float> pool(
+      internal::at_once(plan.pieces, plan.grain),
+      DirectScratch(problem, plan.heads, plan.rows, nullptr).carve.used());
   parallel_for(plan.pieces, plan.grain, [&](std::int64_t begin, std::int64_t end) {
     float* block = pool.take();
-    const DirectScratch at(problem, plan.heads, block);
+    const DirectScratch at(problem, plan.heads, plan.rows, block);
     for (std::int64_t n = begin; n < end; ++n) {
       const internal::DirectPlan::Piece piece = plan.piece(problem, n);
+      const std::int64_t queries = problem.queries_of(piece.batch);
+      const std::int64_t rows = internal::in_fours(queries * problem.group());
       for (std::int64_t h = 0; h < piece.heads; ++h)
-        PackQueries(problem, {piece.batch, piece.first + h, 0, problem.queries},
+        PackQueries(problem, {piece.batch, piece.first + h, 0, queries},
                     at.q + h * rows * row_stride(problem.size), static_cast<float*>(nullptr));
       const internal::KeyRange range =
-          SeenByPiece(problem, {piece.batch, piece.first, 0, problem.queries});
+          SeenByPiece(problem, {piece.batch, piece.first, 0, queries});
       RunDirectly(problem, piece, InPart(range, piece.part), at, [&](std::int64_t head) {
-        return states.at(piece.batch * problem.key_heads + head, piece.part);
+        return states.at(piece.unit * problem.key_heads + head);
       });
     }
     pool.give(block);
   });
-  states.Write([&](std::int64_t n) {
-    return ForwardPiece{n / problem.key_heads, n % problem.key_heads, 0, problem.queries};
-  });
+  states.Write(
+      problem.batch * problem.key_heads,
+      [&](std::int64_t n) {
+        const std::int64_t b = n / problem.key_heads;
+        return ForwardPiece{b, n % problem.key_heads, 0, problem.queries_of(b)};
+      },
+      [&](std::int64_t n) {
+        const internal::PartIndices units = plan.units_of(n / problem.key_heads);
+        return internal::PartIndices{units.first * problem.key_heads + n % problem.key_heads,
+                                     problem.key_heads, units.count};
+      });
+}
+
+// Writes 0 to the rows of `out` that belong to no sequence, and -infinity to those of `lse`.
+template <typename A>
+void WriteOtherRows(const ForwardProblem<A>& problem) {
+  if (!problem.ragged) return;
+  Result out = problem.out;
+  out.places = {};
+  const internal::Numbers<A> zeros(padded(problem.value_dim));
+  const auto write = [&](std::int64_t b, std::int64_t begin, std::int64_t end) {
+    for (std::int64_t row = begin; row < end; ++row)
+      for (std::int64_t head = 0; head < problem.heads; ++head) {
+        StoreRow(out, b, row, head, problem.value_dim, A(1), zeros.data());
+        if (problem.lse.data()) problem.lse(b, head, row) = -std::numeric_limits<A>::infinity();
+      }
+  };
+  const auto starts = problem.ragged->query_starts, lengths = problem.ragged->query_lengths;
+  if (!starts.empty()) {
+    write(0, 0, starts.front());
+    write(0, starts.back(), problem.rows);
+  }
+  for (std::size_t b = 0; b < lengths.size(); ++b)
+    write(static_cast<std::int64_t>(b), lengths[b], problem.rows);
 }
 
 template <typename A>
 void ForwardAll(ForwardProblem<A>& problem) {
+  WriteOtherRows(problem);
   if (!problem.batch || !problem.queries || !problem.heads) return;
   FindReach<A>(problem);
   FindHouseholderRows(problem);
+  bool directly = false;
   if constexpr (sizeof(A) == 4) {
-    if (internal::reads_directly(problem)) return ForwardDirectly(problem);
+    directly = internal::can_read_directly(problem);
+    if (directly && (problem.ragged || internal::has_few_rows(problem, 0))) {
+      ForwardDirectly(problem);
+      if (!problem.ragged) return;
+    }
   }
-  const ForwardPlan plan(problem);
+  const ForwardPlan plan(problem, directly);
+  if (!plan.pieces) return;
   if (plan.parts > 1 && plan.pieces < 4 * threads() && !FromTheRight(problem))
     ForwardByParts(problem, plan);
   else

@@ -135,7 +135,8 @@ template <typename A>
 void KeepQueries(const internal::TypedProblem<A>& problem, const Tile& piece,
                  std::int64_t begin, A* q, const HouseholderScratch<A>& at) {
   const std::int64_t stride = row_stride(problem.size);
-  const std::int64_t end = visible_keys(problem, piece.query + piece.queries - 1).end;
+  const std::int64_t end =
+      visible_keys(problem, piece.batch, piece.query + piece.queries - 1).end;
   for (std::int64_t key = (end - 1) / tile_keys * tile_keys; key >= begin; key -= tile_keys) {
     Tile tile{piece.batch, piece.head, 1, 0, 0, key, std::min(tile_keys, end - key)};
     PackHouseholder(problem, tile, at);

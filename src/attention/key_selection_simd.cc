@@ -65,7 +65,7 @@ void Select(const internal::SelectionProblem& problem) {
     std::vector<std::int32_t> order(static_cast<std::size_t>(keys));
     for (std::int64_t n = begin; n < end; ++n) {
       const std::int64_t b = n / seen.queries, t = n % seen.queries;
-      const internal::KeyRange range = visible_keys(seen, t);
+      const internal::KeyRange range = visible_keys(seen, b, t);
       const std::int64_t count = range.end - range.begin;
       std::int32_t* const to = &problem.selected(b, t, 0);
       if (count > problem.selected.extent(2)) {

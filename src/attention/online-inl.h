@@ -165,7 +165,9 @@ void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t que
     lse = all;
   }
   StoreRow(problem.out, b, query, head, problem.value_dim, static_cast<A>(scale), out);
-  if (problem.lse.data()) problem.lse(b, head, query) = static_cast<A>(lse);
+  if (!problem.lse.data()) return;
+  const internal::Place at = problem.out.places(b, query);
+  problem.lse(at.batch, head, at.row) = static_cast<A>(lse);
 }
 
 }  // namespace HWY_NAMESPACE

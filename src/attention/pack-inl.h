@@ -32,7 +32,35 @@ using internal::row_stride;
 
 inline std::int64_t OffsetOf(const Operand& from, std::int64_t b, std::int64_t row,
                              std::int64_t head) {
-  return b * from.strides[0] + row * from.strides[1] + head * from.strides[2];
+  const internal::Place at = from.places(b, row);
+  return at.batch * from.strides[0] + at.row * from.strides[1] + head * from.strides[2];
+}
+
+inline float ScaleOf(const Operand& from, std::int64_t b, std::int64_t row, std::int64_t head) {
+  const internal::Place at = from.places(b, row);
+  return from.scales(at.batch, at.row, head);
+}
+
+// Converts E4M3 elements: 4 bits of exponent of bias 7, 3 of mantissa; 0x7f and 0xff are NaN.
+template <class D>
+HWY_INLINE hn::Vec<D> LoadE4m3(D d, const std::uint8_t* HWY_RESTRICT from) {
+  const hn::RebindToUnsigned<D> bits;
+  const hn::RebindToSigned<D> integers;
+  const hn::Rebind<std::uint8_t, D> narrow;
+  const auto all = hn::PromoteTo(bits, hn::LoadU(narrow, from));
+  const auto magnitude = hn::And(all, hn::Set(bits, 0x7fu));
+  const auto normal =
+      hn::BitCast(d, hn::Add(hn::ShiftLeft<20>(magnitude), hn::Set(bits, 120u << 23)));
+  // Below 2^-6: multiples of 2^-9.
+  const auto small =
+      hn::Mul(hn::ConvertTo(d, hn::BitCast(integers, magnitude)), hn::Set(d, 0x1p-9f));
+  auto value = hn::IfThenElse(
+      hn::RebindMask(d, hn::Lt(hn::BitCast(integers, magnitude), hn::Set(integers, 8))), small,
+      normal);
+  const auto is_nan = hn::Eq(magnitude, hn::Set(bits, 0x7fu));
+  value = hn::IfThenElse(hn::RebindMask(d, is_nan), hn::NaN(d), value);
+  const auto sign = hn::ShiftLeft<24>(hn::AndNot(hn::Set(bits, 0x7fu), all));
+  return hn::Or(value, hn::BitCast(d, sign));
 }
 
 inline bool IsPadding(const Positions* positions, std::int64_t b, std::int64_t row) {
@@ -154,7 +182,8 @@ HWY_INLINE void LoadQuery(const internal::TypedProblem<A>& problem, std::int64_t
                           std::int64_t row, std::int64_t head, A* HWY_RESTRICT to) {
   LoadRow(problem.q, problem.position.queries, b, row, head, problem.head_dim, to);
   if (problem.position.polar) ToPolar(problem.head_dim, PhasesOf(problem, head), to);
-  RotateRow(problem.position.query_rotary, b, row, Direction::forward, to);
+  const internal::Place at = problem.q.places(b, row);
+  RotateRow(problem.position.query_rotary, at.batch, at.row, Direction::forward, to);
 }
 
 template <typename A>

@@ -11,6 +11,13 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
+HWY_INLINE void WidenE4m3(const std::uint8_t* HWY_RESTRICT from, float factor,
+                          std::int64_t size, float* HWY_RESTRICT to) {
+  ForVectors<float>(size, [&](auto d, std::int64_t i) HWY_ATTR {
+    hn::StoreU(hn::Mul(hn::Set(d, factor), LoadE4m3(d, from + i)), d, to + i);
+  });
+}
+
 // Converts `size` elements to A.
 template <typename A>
 HWY_INLINE void Widen(const Operand& of, const void* from, std::int64_t at, A factor,
@@ -25,7 +32,9 @@ HWY_INLINE void Widen(const Operand& of, const void* from, std::int64_t at, A fa
         return FromElements(static_cast<const Half*>(from) + at, size, to);
       case DType::bf16:
         return FromElements(static_cast<const BFloat16*>(from) + at, size, to);
-      default:  // int8, with a scale
+      default:  // with a scale
+        if (of.e4m3)
+          return WidenE4m3(static_cast<const std::uint8_t*>(from) + at, factor, size, to);
         const auto* bytes = static_cast<const std::int8_t*>(from) + at;
         return ForVectors<float>(size, [&](auto d, std::int64_t i) HWY_ATTR {
           const hn::Rebind<std::int8_t, decltype(d)> narrow;
@@ -46,7 +55,7 @@ HWY_NOINLINE void LoadOtherRow(const Operand& from, const Positions* positions, 
     return;
   }
   A factor = 1;
-  if (from.scales.data()) factor = static_cast<A>(from.scales(b, row, head));
+  if (from.scales.data()) factor = static_cast<A>(ScaleOf(from, b, row, head));
   Widen(from, from.data, OffsetOf(from, b, row, head), factor, size, to);
   std::fill(to + size, to + padded(size), A(0));
 }
@@ -54,7 +63,9 @@ HWY_NOINLINE void LoadOtherRow(const Operand& from, const Positions* positions, 
 template <typename A>
 void StoreRow(const Result& to, std::int64_t b, std::int64_t row, std::int64_t head,
               std::int64_t size, A factor, const A* HWY_RESTRICT from) {
-  const std::int64_t at = b * to.strides[0] + row * to.strides[1] + head * to.strides[2];
+  const internal::Place place = to.places(b, row);
+  const std::int64_t at =
+      place.batch * to.strides[0] + place.row * to.strides[1] + head * to.strides[2];
   if constexpr (std::is_same_v<A, double>) {
     ToElements(from, factor, size, static_cast<double*>(to.data) + at);
   } else {

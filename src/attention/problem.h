@@ -1,6 +1,7 @@
 // One call of attention as the kernels receive it: checked, and without element types.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -18,12 +19,57 @@
 
 namespace gnomon::internal {
 
+constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
+
+// The indices of a row in the first two axes of a tensor.
+struct Place {
+  std::int64_t batch = 0, row = 0;
+};
+
+// Where the rows of the sequences of a tensor are.
+class RowPlaces {
+ public:
+  // Row r of sequence b is row r of index b of the first axis.
+  RowPlaces() = default;
+  // Sequence b starts at row starts[b] of index 0.
+  explicit RowPlaces(std::span<const std::int64_t> starts)
+      : starts_(starts.data()), regular_(false) {}
+  // Row r of sequence b is row r % page of block table[b][r / page].
+  RowPlaces(View<const std::int32_t, 2> table, std::int64_t page)
+      : table_(table), page_(page), regular_(false) {
+    if (!(page & (page - 1)))
+      while (std::int64_t{1} << (shift_ + 1) <= page) ++shift_;
+  }
+
+  Place operator()(std::int64_t b, std::int64_t row) const {
+    if (regular_) return {b, row};
+    if (starts_) return {0, starts_[b] + row};
+    const std::int64_t block = shift_ >= 0 ? row >> shift_ : row / page_;
+    return {table_(b, block), row - block * page_};
+  }
+  std::int64_t page() const { return page_; }  // 0: no pages
+  // Returns how many rows, at most `count`, follow each other at equal distances from `row`.
+  std::int64_t run(std::int64_t row, std::int64_t count) const {
+    return page_ ? std::min(count, page_ - row % page_) : count;
+  }
+
+ private:
+  const std::int64_t* starts_ = nullptr;
+  View<const std::int32_t, 2> table_ = {};
+  std::int64_t page_ = 0;
+  int shift_ = -1;  // log2 of the page; -1: not a power of two
+  bool regular_ = true;
+};
+
 // An input [batch, rows, heads, size] whose last axis is contiguous. Strides are in elements.
 struct Operand {
   const void* data = nullptr;
   std::array<std::int64_t, 3> strides{};
   DType dtype = {};
-  View<const float, 3> scales = {};  // if it has data, elements are int8 with these factors
+  // If it has data, elements are int8, or E4M3, with these factors.
+  View<const float, 3> scales = {};
+  bool e4m3 = false;
+  RowPlaces places = {};
 
   std::size_t bytes() const { return scales.data() ? 1 : size_of(dtype); }  // per element
 };
@@ -31,15 +77,17 @@ struct Result {
   void* data = nullptr;
   std::array<std::int64_t, 3> strides{};
   DType dtype = {};
+  RowPlaces places = {};
 };
 
-constexpr std::int64_t unbounded = std::numeric_limits<std::int64_t>::max() / 4;
-
 struct AttentionProblem {
+  // queries, keys: of the longest sequence of a ragged batch.
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0;
   std::int64_t size = 0, value_dim = 0;  // D (2 D of polar rows), Dv
   std::int64_t head_dim = 0;             // D, of the tensors q and k
+  std::int64_t rows = 0;                 // T, of the tensors q and out
   AttentionMask mask;
+  const RaggedBatch* ragged = nullptr;  // null: all sequences have the same lengths
   // The plan of the call, borrowed.
   struct {
     double scale = 0;
@@ -68,6 +116,18 @@ struct AttentionProblem {
 
   CumulativeSums cumulative;
 
+  std::int64_t queries_of(std::int64_t b) const {
+    return ragged ? length(ragged->query_starts, ragged->query_lengths, b, queries) : queries;
+  }
+  std::int64_t keys_of(std::int64_t b) const {
+    return ragged ? length(ragged->key_starts, ragged->key_lengths, b, keys) : keys;
+  }
+  // Query row i of sequence b corresponds to key row i + offset_of(b).
+  std::int64_t offset_of(std::int64_t b) const {
+    if (!ragged) return mask.offset;
+    return ragged->offsets.empty() ? keys_of(b) - queries_of(b)
+                                   : ragged->offsets[static_cast<std::size_t>(b)];
+  }
   std::int64_t group() const { return heads / key_heads; }
   // Whether a tile contains a single head: heads have vectors or products of their own.
   bool single_heads() const {
@@ -94,6 +154,15 @@ struct AttentionProblem {
   std::int64_t polar_dim() const { return position.polar ? head_dim : 0; }
   float gate(std::int64_t b, std::int64_t head, std::int64_t query) const {
     return position.gates(position.gates.extent(0) == 1 ? 0 : b, head, query);
+  }
+
+ private:
+  static std::int64_t length(std::span<const std::int64_t> starts,
+                             std::span<const std::int64_t> lengths, std::int64_t b,
+                             std::int64_t all) {
+    const auto n = static_cast<std::size_t>(b);
+    if (!starts.empty()) return starts[n + 1] - starts[n];
+    return lengths.empty() ? all : lengths[n];
   }
 };
 
@@ -157,11 +226,12 @@ struct KeyRange {
   std::int64_t begin = 0, end = 0;
 };
 
-// Returns the keys that query row i sees by the mask alone. Both ends grow with i.
-inline KeyRange visible_keys(const AttentionProblem& problem, std::int64_t i) {
+// Returns the keys that query row i of sequence b sees by the mask alone. Both ends grow with
+// i.
+inline KeyRange visible_keys(const AttentionProblem& problem, std::int64_t b, std::int64_t i) {
   constexpr std::int64_t none = std::numeric_limits<std::int64_t>::max();
-  const std::int64_t keys = problem.keys;
-  std::int64_t own = i + problem.mask.offset;
+  const std::int64_t keys = problem.keys_of(b);
+  std::int64_t own = i + problem.offset_of(b);
   if (problem.mask.rate > 1) own = (own + 1) / problem.mask.rate - 1;  // -1: none
   const std::int64_t before = problem.mask.left.value_or(none);
   std::int64_t after = problem.mask.right.value_or(none);
@@ -175,7 +245,7 @@ inline KeyRange visible_keys(const AttentionProblem& problem, std::int64_t i) {
 
 inline std::int64_t query_id(const AttentionProblem& problem, std::int64_t b, std::int64_t i) {
   const Positions* positions = problem.position.queries;
-  if (!positions) return i + problem.mask.offset;
+  if (!positions) return i + problem.offset_of(b);
   const std::int64_t row = positions->batch == 1 ? 0 : b;
   return positions->ids[static_cast<std::size_t>(row * positions->tokens + i)];
 }

@@ -132,7 +132,7 @@ std::vector<int64_t> find_first_seen(const AttentionProblem& problem) {
         if (of_key[row] != Positions::padding && of_key[row] != own)
           own = of_key[row], start = row;
       const bool padding = of_query && of_query[i] == Positions::padding;
-      first.push_back(padding ? none : std::max(start, visible_keys(problem, i).begin));
+      first.push_back(padding ? none : std::max(start, visible_keys(problem, b, i).begin));
     }
   }
   return first;

@@ -23,9 +23,9 @@ namespace gnomon {
 namespace HWY_NAMESPACE {
 
 // Returns the greatest length of each head's vectors, [B, heads]; NaN if a vector contains a
-// NaN.
-template <typename A>
-std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t rows,
+// NaN. rows_of(b): the number of rows of sequence b.
+template <typename A, typename RowsOf>
+std::vector<double> Lengths(const Operand& of, std::int64_t batch, const RowsOf& rows_of,
                             std::int64_t heads, std::int64_t size) {
   std::vector<double> lengths(static_cast<std::size_t>(batch * heads));
   internal::ScratchPool<A> pool(internal::at_once(batch * heads, 1), padded(size));
@@ -34,6 +34,7 @@ std::vector<double> Lengths(const Operand& of, std::int64_t batch, std::int64_t 
     A* scratch = pool.take();
     for (std::int64_t n = begin; n < end; ++n) {
       auto greatest = hn::Zero(tag), spoilt = hn::Zero(tag);
+      const std::int64_t rows = rows_of(n / heads);
       for (std::int64_t row = 0; row < rows; ++row) {
         if (row + rows_ahead < rows)
           PrefetchRow(of, n / heads, row + rows_ahead, n % heads, size);
@@ -78,18 +79,28 @@ void FindReach(internal::TypedProblem<A>& problem) {
   constexpr std::int64_t fewest = 64, shortest = 1024;
   const auto* slope = std::get_if<SlopeBias>(problem.position.bias);
   const CumulativeBias* cumulative = problem.position.cumulative;
+  // Sequences with few queries, a short text, or queries behind the keys keep all keys.
+  const auto is_long = [&](std::int64_t b) {
+    return problem.queries_of(b) >= fewest && problem.keys_of(b) >= shortest &&
+           problem.offset_of(b) <= problem.keys_of(b) - problem.queries_of(b);
+  };
+  bool any = false;
+  for (std::int64_t b = 0; b < problem.batch && !any; ++b) any = is_long(b);
   const bool one = cumulative ? std::holds_alternative<NoBias>(*problem.position.bias)
                               : slope && !problem.position.queries;
-  if (!one || problem.queries < fewest || problem.keys < shortest ||
-      problem.position.query_rotary || !problem.relative.empty() ||
+  if (!any || !one || problem.position.query_rotary || !problem.relative.empty() ||
       !problem.relative.shift.empty() || problem.gated() || problem.position.key_rotary ||
       problem.position.key_slopes.data() || problem.softmax.cap || problem.position.polar ||
-      problem.mask.offset > problem.keys - problem.queries || !SeesOwnKey(problem))
+      !SeesOwnKey(problem))
     return;
-  const auto q =
-      Lengths<A>(problem.q, problem.batch, problem.queries, problem.heads, problem.size);
-  const auto k =
-      Lengths<A>(problem.k, problem.batch, problem.keys, problem.key_heads, problem.size);
+  const auto q = Lengths<A>(
+      problem.q, problem.batch,
+      [&](std::int64_t b) { return is_long(b) ? problem.queries_of(b) : 0; }, problem.heads,
+      problem.size);
+  const auto k = Lengths<A>(
+      problem.k, problem.batch,
+      [&](std::int64_t b) { return is_long(b) ? problem.keys_of(b) : 0; }, problem.key_heads,
+      problem.size);
   auto& least_sums = problem.cumulative.least;
   if (cumulative)
     least_sums.resize(q.size());
@@ -108,6 +119,10 @@ void FindReach(internal::TypedProblem<A>& problem) {
     const double below = least + 2.01 * product;
     if (cumulative) {  // NaN: no key is skipped
       least_sums[n] = below < 0x1p40 ? -below * log2_of_e : -HUGE_VAL;
+      continue;
+    }
+    if (!is_long(row / problem.heads)) {
+      problem.reach[n] = internal::unbounded;
       continue;
     }
     const double reach = below / slope->slopes[static_cast<std::size_t>(head)];

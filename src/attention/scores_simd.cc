@@ -12,15 +12,15 @@ namespace gnomon {
 namespace HWY_NAMESPACE {
 
 inline Columns SeenOfTile(const AttentionProblem& problem, const Tile& tile, std::int64_t row) {
-  const KeyRange range = visible_keys(problem, tile.query + row / tile.heads);
+  const KeyRange range = visible_keys(problem, tile.batch, tile.query + row / tile.heads);
   const std::int64_t begin = std::clamp<std::int64_t>(range.begin - tile.key, 0, tile.keys);
   return {begin, std::clamp<std::int64_t>(range.end - tile.key, begin, tile.keys)};
 }
 
 // Whether every query of the tile sees every key of it, without regard to sequences.
 inline bool SeesAll(const AttentionProblem& problem, const Tile& tile) {
-  return visible_keys(problem, tile.query + tile.queries - 1).begin <= tile.key &&
-         visible_keys(problem, tile.query).end >= tile.key + tile.keys;
+  return visible_keys(problem, tile.batch, tile.query + tile.queries - 1).begin <= tile.key &&
+         visible_keys(problem, tile.batch, tile.query).end >= tile.key + tile.keys;
 }
 
 template <typename A>

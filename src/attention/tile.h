@@ -4,9 +4,11 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "gnomon/parallel.h"
 #include "src/attention/problem.h"
+#include "src/attention/sequence_units.h"
 
 namespace gnomon::internal {
 
@@ -61,7 +63,7 @@ inline Meeting meeting_of(const AttentionProblem& problem, const Tile& tile) {
 // Whether the reach of some head contains some key of the tile for some query.
 inline bool within_reach(const AttentionProblem& problem, const Tile& tile) {
   if (!problem.cumulative.least.empty()) {
-    const std::int64_t first = tile.query + problem.mask.offset;
+    const std::int64_t first = tile.query + problem.offset_of(tile.batch);
     for (std::int64_t h = 0; h < tile.heads; ++h)
       if (problem.cumulative.reaches(tile.batch, tile.head + h, first, first + tile.queries,
                                      tile.key / tile_keys))
@@ -71,7 +73,7 @@ inline bool within_reach(const AttentionProblem& problem, const Tile& tile) {
   if (problem.reach.empty()) return true;
   const auto* of_head = problem.reach.data() + tile.batch * problem.heads + tile.head;
   const std::int64_t reach = *std::max_element(of_head, of_head + tile.heads);
-  const std::int64_t first = tile.query + problem.mask.offset;
+  const std::int64_t first = tile.query + problem.offset_of(tile.batch);
   return tile.key + tile.keys - 1 >= first - reach &&
          tile.key <= first + tile.queries - 1 + reach;
 }
@@ -79,14 +81,29 @@ inline bool within_reach(const AttentionProblem& problem, const Tile& tile) {
 // Returns the tile without the keys at its end that no query sees; keys is 0 if no key is
 // visible.
 inline Tile trimmed(const AttentionProblem& problem, Tile tile) {
-  const std::int64_t begin = visible_keys(problem, tile.query).begin;
-  const std::int64_t end = visible_keys(problem, tile.query + tile.queries - 1).end;
+  const std::int64_t begin = visible_keys(problem, tile.batch, tile.query).begin;
+  const std::int64_t end = visible_keys(problem, tile.batch, tile.query + tile.queries - 1).end;
   tile.keys = std::min(tile.keys, end - tile.key);
   if (tile.keys <= 0 || begin >= tile.key + tile.keys || !within_reach(problem, tile) ||
       meeting_of(problem, tile) == Meeting::never)
     tile.keys = 0;
   return tile;
 }
+
+// The number of keys in a tile that is read directly from a cache, and the greatest number of
+// rows of a key head for direct reading.
+constexpr std::int64_t direct_keys = 64, direct_rows = 8;
+constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
+
+// Whether a sequence has few enough query rows for direct reading.
+inline bool has_few_rows(const AttentionProblem& problem, std::int64_t b) {
+  return problem.queries_of(b) * problem.group() <= direct_rows;
+}
+
+// The indices of the parts of one piece of work: first, first + step, ...
+struct PartIndices {
+  std::int64_t first, step, count;
+};
 
 // The queries [query, query + queries) of all heads that share a key head. Each tile of keys is
 // packed once for all of them.
@@ -101,7 +118,9 @@ struct ForwardPlan {
   std::int64_t pieces, grain;
   std::int64_t parts;  // parts of the keys
 
-  explicit ForwardPlan(const AttentionProblem& problem) {
+  explicit ForwardPlan(const AttentionProblem& problem) : ForwardPlan(problem, false) {}
+  // directly: whether sequences of a ragged batch with few rows are left out.
+  ForwardPlan(const AttentionProblem& problem, bool directly) {
     // Enough rows that packing the keys takes about 1 % of the time, but few enough that their
     // queries and outputs stay in the L2 cache.
     const std::int64_t size =
@@ -114,33 +133,82 @@ struct ForwardPlan {
     const auto chunks_of = [&](std::int64_t count) {
       return (problem.queries - 1) / of(count) + 1;
     };
+    // The pieces of sequence b of a ragged batch.
+    const auto pieces_of = [&](std::int64_t b, std::int64_t count) -> std::int64_t {
+      const std::int64_t own = problem.queries_of(b);
+      if (!own || (directly && has_few_rows(problem, b))) return 0;
+      return ((own - 1) / of(count) + 1) * problem.key_heads;
+    };
+    const auto pieces_with = [&](std::int64_t count) {
+      if (!problem.ragged) return pairs * chunks_of(count);
+      std::int64_t sum = 0;
+      for (std::int64_t b = 0; b < problem.batch; ++b) sum += pieces_of(b, count);
+      return sum;
+    };
     // Enough pieces that all threads end at about the same time.
-    while (rows > 2 * tile_rows && pairs * chunks_of(rows) < 4 * threads()) rows /= 2;
-    queries = of(rows), chunks = chunks_of(rows), pieces = pairs * chunks;
+    while (rows > 2 * tile_rows && pieces_with(rows) < 4 * threads()) rows /= 2;
+    queries = of(rows), chunks = chunks_of(rows), pieces = pieces_with(rows);
+    std::int64_t keys = problem.keys;
+    if (problem.ragged) {
+      of_sequences.set(problem.batch, [&](std::int64_t b) { return pieces_of(b, rows); });
+      keys = 0;  // the mean of the pieces
+      for (std::int64_t b = 0; b < problem.batch; ++b)
+        keys += pieces_of(b, rows) * problem.keys_of(b) / std::max<std::int64_t>(pieces, 1);
+      of_parts.set(problem.batch, [&](std::int64_t b) {
+        return of_sequences.count(b) * parts_of(problem.keys_of(b));
+      });
+    }
     // Multiplications in one piece. A thread should have at least 200'000.
     const std::int64_t work =
-        1 + queries * problem.group() * problem.keys * (problem.size + problem.value_dim);
+        1 + queries * problem.group() * keys * (problem.size + problem.value_dim);
     grain = std::max<std::int64_t>(1, 200'000 / work);
     parts = (problem.keys + part_keys - 1) / part_keys;
   }
 
   // Returns piece n: the last queries of all heads come first, because they see the most keys.
   ForwardPiece piece(const AttentionProblem& problem, std::int64_t n) const {
+    if (problem.ragged) {
+      const auto [b, index] = of_sequences.unit(n);
+      const std::int64_t of_head = of_sequences.count(b) / problem.key_heads;
+      const std::int64_t query = (of_head - 1 - index / problem.key_heads) * queries;
+      return {b, index % problem.key_heads, query,
+              std::min(queries, problem.queries_of(b) - query)};
+    }
     const std::int64_t pairs = problem.batch * problem.key_heads, pair = n % pairs;
     const std::int64_t query = (chunks - 1 - n / pairs) * queries;
     return {pair / problem.key_heads, pair % problem.key_heads, query,
             std::min(queries, problem.queries - query)};
   }
+
+  // The parts of the keys of all pieces. Pieces with the same part of the keys follow each
+  // other, because heads are adjacent in memory.
+  std::int64_t all_parts(const AttentionProblem& problem) const {
+    return problem.ragged ? of_parts.total() : pieces * parts;
+  }
+  // Returns the piece and the part of the keys with index n.
+  std::pair<std::int64_t, std::int64_t> piece_and_part(const AttentionProblem& problem,
+                                                       std::int64_t n) const {
+    if (!problem.ragged) return {n % pieces, n / pieces};
+    const auto [b, index] = of_parts.unit(n);
+    const std::int64_t own = of_sequences.count(b);
+    return {of_sequences.first(b) + index % own, index / own};
+  }
+  // Returns the indices of the parts of piece n.
+  PartIndices parts_of_piece(const AttentionProblem& problem, std::int64_t n) const {
+    if (!problem.ragged) return {n, pieces, parts};
+    const auto [b, index] = of_sequences.unit(n);
+    return {of_parts.first(b) + index, of_sequences.count(b), parts_of(problem.keys_of(b))};
+  }
+
+ private:
+  static std::int64_t parts_of(std::int64_t keys) {
+    return std::max<std::int64_t>(1, (keys + part_keys - 1) / part_keys);
+  }
+  SequenceUnits of_sequences, of_parts;  // of a ragged batch: pieces, pieces x parts
 };
 
-// The number of keys in a tile that is read directly from a cache, and the greatest number of
-// rows of a key head for direct reading.
-constexpr std::int64_t direct_keys = 64, direct_rows = 8;
-constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
-
-// Whether keys and values can be read without packing, and have few enough query rows.
-inline bool reads_directly(const AttentionProblem& problem) {
-  if (problem.queries * problem.group() > direct_rows) return false;
+// Whether keys and values can be read without packing.
+inline bool can_read_directly(const AttentionProblem& problem) {
   if (problem.position.key_rotary || problem.relative_vectors() || problem.gated() ||
       problem.product != PairProduct::dot || problem.position.polar || problem.walks())
     return false;
@@ -150,32 +218,56 @@ inline bool reads_directly(const AttentionProblem& problem) {
                             Positions::padding) == keys->sequences.end();
 }
 
-// The division of a direct call: parts of the keys, and groups of adjacent heads if there is
-// enough work for all threads. Results do not depend on it.
+// The division of a direct call, of the sequences with few rows: parts of the keys, and groups
+// of adjacent heads if there is enough work for all threads. Results do not depend on it.
 struct DirectPlan {
   struct Piece {
     std::int64_t batch, part, first, heads;  // `first`, `heads`: key heads
+    std::int64_t unit;                       // of the part of the keys, in all sequences
   };
-  std::int64_t parts, heads, chunks, pieces, grain;
+  std::int64_t rows = 0;  // of a key head, rounded up to a multiple of 4
+  std::int64_t heads, chunks, pieces, grain;
 
   explicit DirectPlan(const AttentionProblem& problem) {
-    parts = std::max<std::int64_t>(1, (problem.keys + part_keys - 1) / part_keys);
-    const std::int64_t units = problem.batch * parts;
-    const std::int64_t spans =
-        std::clamp<std::int64_t>(2 * threads() / units, 1, problem.key_heads);
+    const auto parts_of = [](std::int64_t keys) {
+      return std::max<std::int64_t>(1, (keys + part_keys - 1) / part_keys);
+    };
+    std::int64_t longest = problem.keys, queries = problem.queries;
+    if (problem.ragged) {
+      longest = queries = 0;
+      units_.set(problem.batch, [&](std::int64_t b) -> std::int64_t {
+        const std::int64_t own = problem.queries_of(b);
+        if (!own || !has_few_rows(problem, b)) return 0;
+        longest = std::max(longest, problem.keys_of(b));
+        queries = std::max(queries, own);
+        return parts_of(problem.keys_of(b));
+      });
+    } else {
+      units_.set(problem.batch, parts_of(problem.keys));
+    }
+    rows = in_fours(queries * problem.group());
+    const std::int64_t units = units_.total();
+    const std::int64_t spans = std::clamp<std::int64_t>(
+        2 * threads() / std::max<std::int64_t>(units, 1), 1, problem.key_heads);
     heads = (problem.key_heads - 1) / spans + 1;
     chunks = (problem.key_heads - 1) / heads + 1;
     pieces = units * chunks;
-    const std::int64_t work = 1 + problem.queries * problem.group() * heads *
-                                      std::min(problem.keys, part_keys) *
+    const std::int64_t work = 1 + queries * problem.group() * heads *
+                                      std::min(longest, part_keys) *
                                       (problem.size + problem.value_dim);
     grain = std::max<std::int64_t>(1, 200'000 / work);
   }
   Piece piece(const AttentionProblem& problem, std::int64_t n) const {
-    const std::int64_t first = n % chunks * heads;
-    return {n / chunks / parts, n / chunks % parts, first,
-            std::min(heads, problem.key_heads - first)};
+    const std::int64_t first = n % chunks * heads, unit = n / chunks;
+    const auto [b, part] = units_.unit(unit);
+    return {b, part, first, std::min(heads, problem.key_heads - first), unit};
   }
+  std::int64_t units() const { return units_.total(); }
+  // Returns the indices of the units of sequence b.
+  PartIndices units_of(std::int64_t b) const { return {units_.first(b), 1, units_.count(b)}; }
+
+ private:
+  SequenceUnits units_;
 };
 
 // The division of a backward pass: the queries of a key head are divided into parts, whose sums

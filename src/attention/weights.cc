@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gnomon/error.h"
+#include "src/attention/ragged.h"
 #include "src/core/tensor.h"
 
 namespace gnomon {
@@ -73,6 +74,7 @@ class Matrix {
 
 void attention_weights(const AttentionInput& input, const AttentionPlan& plan,
                        const Tensor& weights, const Tensor& scores) {
+  internal::refuse_ragged("attention_weights", plan);
   const Doubles q = doubles("q", input.q), k = doubles("k", input.k);
   const int64_t batch = q.view.extent(0), queries = q.view.extent(1), heads = q.view.extent(2);
   const int64_t keys = k.view.extent(1), key_heads = k.view.extent(2);

@@ -365,10 +365,11 @@ TEST(AttentionErrors, CheckTypesRanksAndDevices) {
     for (float value : out.values) EXPECT_EQ(value, 77.f);
     return message;
   };
-  EXPECT_EQ(says({q.view(), double_k.view(), double_k.view()}),
-            "[attention] k must have elements of f32, f16, bf16 or i8, as q has f32, got f64");
+  EXPECT_EQ(
+      says({q.view(), double_k.view(), double_k.view()}),
+      "[attention] k must have elements of f32, f16, bf16, i8 or E4M3, as q has f32, got f64");
   EXPECT_EQ(says({half_q.view(), k.view(), k.view()}),
-            "[attention] k must have elements of f16, as q has, or i8, got f32");
+            "[attention] k must have elements of f16, as q has, i8 or E4M3, got f32");
   EXPECT_EQ(says({double_q.view(), k.view(), k.view()}),
             "[attention] k must have elements of f64, as q has, got f32");
   EXPECT_EQ(says({q.view(), half_k.view(), k.view()}),
@@ -381,12 +382,14 @@ TEST(AttentionErrors, CheckTypesRanksAndDevices) {
             "[attention] q must have 4 axes, got [3, 4, 8]");
   EXPECT_EQ(says({q.view(), k.view(), rank_3.view()}),
             "[attention] v must have 4 axes, got [3, 4, 8]");
-  EXPECT_EQ(says({q.view(), bytes.view(), bytes.view()}),
-            "[attention] k_scales must be given if and only if k is int8, got no scales");
-  EXPECT_EQ(says({q.view(), bytes.view(), bytes.view(), scales.view()}),
-            "[attention] v_scales must be given if and only if v is int8, got no scales");
+  EXPECT_EQ(
+      says({q.view(), bytes.view(), bytes.view()}),
+      "[attention] k_scales must be given if and only if k is int8 or E4M3, got no scales");
+  EXPECT_EQ(
+      says({q.view(), bytes.view(), bytes.view(), scales.view()}),
+      "[attention] v_scales must be given if and only if v is int8 or E4M3, got no scales");
   EXPECT_EQ(says({q.view(), k.view(), k.view(), scales.view(), scales.view()}),
-            "[attention] k_scales must be given if and only if k is int8, got f32");
+            "[attention] k_scales must be given if and only if k is int8 or E4M3, got f32");
   EXPECT_EQ(says({q.view(), bytes.view(), bytes.view(), few.view(), scales.view()}),
             "[attention] axis 2 of the scales of k must be 2, got 1");
   EXPECT_EQ(says({double_q.view(), bytes.view(), bytes.view(), scales.view(), scales.view()}),

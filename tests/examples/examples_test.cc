@@ -89,6 +89,12 @@ TEST_F(Examples, LlamaTakesPositionFromItsConfigAlone) {
   EXPECT_THAT(refused.errors, HasSubstr("the checkpoint must have a tensor for query_norm"));
 }
 
+TEST_F(Examples, BatchingGivesTheBitsOfSeparateCalls) {
+  const std::string output = done("batching");
+  EXPECT_THAT(output, HasSubstr("step with 21 tokens of 3 sequences: the bits of"));
+  EXPECT_EQ(output.find("different"), std::string::npos);
+}
+
 TEST_F(Examples, VitTellsPatchesApartByTheirRowsOfTheTable) {
   const auto changes = numbers(done("vit"));
   ASSERT_EQ(changes.size(), 3u);

@@ -22,6 +22,7 @@
 #include <span>
 #include <vector>
 
+#include "gnomon/attention/ragged.h"
 #include "gnomon/attention/stick_breaking.h"
 #include "gnomon/attention/token_terms.h"
 #include "gnomon/bias/form.h"
@@ -117,6 +118,11 @@ struct AttentionPlan {
   bool key_slopes = false;
   // If set, weights are made by stick-breaking instead of a softmax.
   std::optional<StickBreaking> stick_breaking = {};
+  // Sequences of different lengths, and paged caches: gnomon/attention/ragged.h. Requires an
+  // offset of 0 in the mask. Valid with windows, a bias by distance (SlopeBias, StripBias,
+  // PiecewiseLogBias), a cap, sinks and query_rotary, whose table is indexed as q: [1, rows],
+  // or [1 or N, T]. Other parts of the plan, and gradients, are refused.
+  RaggedBatch ragged = {};
 };
 
 // Returns whether the plan is defined for causal visibility only: a cumulative bias, gates of
@@ -134,13 +140,17 @@ inline std::shared_ptr<const Positions> borrowed(const Positions& positions) {
 // The input tensors of attention. Element types of q: float, Half, BFloat16 (sums in float),
 // double (sums in double). Element types of k and v: that of q; also Half or BFloat16 if q is
 // float; also int8 with scales if q is not double (see rotate_append and copy_append of
-// gnomon/rotary/int8_keys.h).
+// gnomon/rotary/int8_keys.h); also E4M3 (DLPack's float8_e4m3fn, or u8) with scales, forward
+// only, if q is not double. A value is scale x element; an E4M3 NaN stays NaN.
+//
+// Shapes with AttentionPlan::ragged: gnomon/attention/ragged.h.
 struct AttentionInput {
-  ConstTensor q;              // [B, T, Hq, D], any strides, the last axis contiguous
-  ConstTensor k;              // [B, S, Hk, D], same requirements
-  ConstTensor v;              // [B, S, Hk, Dv], same requirements
-  ConstTensor k_scales = {};  // float [B, S, Hk], any strides; only for int8 keys
-  ConstTensor v_scales = {};  // float [B, S, Hk], any strides; only for int8 values
+  ConstTensor q;  // [B, T, Hq, D], any strides, the last axis contiguous
+  ConstTensor k;  // [B, S, Hk, D], same requirements
+  ConstTensor v;  // [B, S, Hk, Dv], same requirements
+  // float [B, S, Hk], any strides, for int8 keys; [1] or [Hk] for E4M3 keys
+  ConstTensor k_scales = {};
+  ConstTensor v_scales = {};  // the same, for values
   TokenTerms terms = {};      // inputs that depend on the tokens
 };
 
@@ -149,7 +159,7 @@ struct AttentionInput {
 // Shapes: out is [B, T, Hq, Dv] of the type of q, with any strides and the last axis
 // contiguous. out must not overlap the inputs. If lse has data, it receives the log-sum-exp of
 // the scores of each row, which the backward pass requires: [B, Hq, T], float (double if q is
-// double).
+// double). B and T are those of q, also with query_starts.
 //
 // A query that sees no key gives zeros, and -infinity in lse (if the head has a sink: the
 // sink). Scores up to 1e4 do not overflow. Weights below 2^-100 of the greatest weight of the
@@ -174,7 +184,8 @@ struct AttentionInput {
 // processed in parts gives the bits of the full pass. Exception: a call with at most 8 rows for
 // each key head (T Hq / Hk <= 8) and without key_rotary may read the cache without packing,
 // which adds in another order. Such decoding agrees with the full pass within the error bound,
-// and with itself bit for bit.
+// and with itself bit for bit. In a ragged batch this holds for each sequence: its rows have
+// the bits of a call with this sequence alone, in a paged cache or not.
 //
 // Cost: D + Dv multiply-adds for each visible score. A table of relative vectors adds 1.2 D if
 // it is multiplied by queries, 2.3 D if by keys (less if distances share vectors), and Dv if by
