@@ -83,6 +83,11 @@ inline Tensor tensor_if(const gnomon_tensor* from) {
 std::vector<Positions> axes_of(const char* name, const gnomon_tensor* ids,
                                const gnomon_tensor* sequences);
 
+// Computes attention with all that a plan requires after it. ragged: empty for sequences of the
+// same lengths.
+void attend(const gnomon_attention_input* input, const LayerPlan& plan,
+            const RaggedBatch& ragged, const Tensor& out, const Tensor& lse);
+
 // Makes a handle and writes it to *out.
 template <typename Handle, typename... Parts>
 void make(Handle** out, Parts&&... parts) {

@@ -6,6 +6,7 @@
 #include "bindings/c/handles.h"
 #include "gnomon/attention/weights.h"
 #include "gnomon/bias/alibi.h"
+#include "src/attention/ragged.h"
 #include "src/core/tensor.h"
 
 using gnomon::c::given;
@@ -77,6 +78,19 @@ AttentionInput input_of(const gnomon_attention_input* from, const AttentionPlan&
           .v_scales = tensor_if(input.v_scales),
           .terms = terms_of(input, plan)};
 }
+
+}  // namespace
+
+void attend(const gnomon_attention_input* input, const LayerPlan& plan,
+            const RaggedBatch& ragged, const Tensor& out, const Tensor& lse) {
+  if (plan.compression)
+    refuse("c", "a plan with compressed keys requires the C++ functions of",
+           "compressed_attention.h");
+  internal::attend(input_of(input, plan), plan, ragged, out, lse);
+  finish(plan, out);
+}
+
+namespace {
 
 LayerPlan& plan_of(gnomon_layer_plan* plan) { return given("plan", plan).plan; }
 const LayerPlan& plan_of(const gnomon_layer_plan* plan) { return given("plan", plan).plan; }
@@ -243,15 +257,8 @@ gnomon_status gnomon_prepare_with(const gnomon_tensor* q, const gnomon_tensor* k
 gnomon_status gnomon_attention(const gnomon_attention_input* input,
                                const gnomon_layer_plan* plan, const gnomon_tensor* out,
                                const gnomon_tensor* lse) {
-  return guarded([&] {
-    const gnomon::LayerPlan& layer = plan_of(plan);
-    if (layer.compression)
-      gnomon::refuse("c", "a plan with compressed keys requires the C++ functions of",
-                     "compressed_attention.h");
-    const gnomon::Tensor to = tensor("out", out);
-    gnomon::attention(gnomon::c::input_of(input, layer), layer, to, tensor_if(lse));
-    gnomon::finish(layer, to);
-  });
+  return guarded(
+      [&] { gnomon::c::attend(input, plan_of(plan), {}, tensor("out", out), tensor_if(lse)); });
 }
 
 gnomon_status gnomon_attention_weights(const gnomon_attention_input* input,

@@ -200,6 +200,24 @@ void Attack::layer(int which) {
                      gnomon_attention_weights(draw.one_in(60) ? nullptr : &input,
                                               plans_.one(draw), maybe(Kind::f32, {b, h, t, s}),
                                               maybe(Kind::f64, {b, h, t, s})));
+      if (draw.one_in(3)) {
+        const auto rarely = [&](Kind kind, const std::vector<int64_t>& shape) {
+          return draw.one_in(5) ? tensor(kind, shape) : nullptr;
+        };
+        const gnomon_ragged_batch batch{rarely(Kind::i64, {b + 1}), rarely(Kind::i64, {b}),
+                                        rarely(Kind::i64, {b + 1}), rarely(Kind::i64, {b}),
+                                        rarely(Kind::i64, {b}),     rarely(Kind::i32, {b, s})};
+        return count("attention_ragged",
+                     gnomon_attention_ragged(draw.one_in(60) ? nullptr : &input,
+                                             draw.one_in(60) ? nullptr : &batch,
+                                             plans_.one(draw), tensor(Kind::f32, {b, t, h, dv}),
+                                             maybe(Kind::f32, {b, h, t})));
+      }
+      if (draw.one_in(6))
+        return count("ragged_positions",
+                     gnomon_ragged_positions(maybe(Kind::i64, {b + 1}), maybe(Kind::i64, {b}),
+                                             maybe(Kind::i64, {b}), tensor(Kind::i64, {b, t}),
+                                             maybe(Kind::i32, {b, t})));
       return count(
           "attention",
           gnomon_attention(draw.one_in(60) ? nullptr : &input, plans_.one(draw),
@@ -243,7 +261,7 @@ void Attack::layer(int which) {
   }
 }
 
-TEST(Arguments, OfEveryFunctionGiveAStatus) { drawn::attack<Attack>(40, 36); }
+TEST(Arguments, OfEveryFunctionGiveAStatus) { drawn::attack<Attack>(40, 38); }
 
 // The arguments that the attack found.
 TEST(Arguments, RanksThatNoTensorHasAreRefused) {

@@ -1,4 +1,6 @@
 /* gnomon.h of the component core, compiled as C11. */
+#include <gnomon_ragged.h>
+
 #include "check.h"
 
 enum { batch = 2, tokens = 5, heads = 4, key_heads = 2, head_dim = 8 };
@@ -260,6 +262,79 @@ static void test_bias(void) {
   gnomon_layer_plan_destroy(plan);
 }
 
+static gnomon_tensor int64s(int64_t count, const int64_t* from) {
+  gnomon_tensor x = make_tensor(0, 64, 1, count, 0, 0, 0);
+  memcpy(x.data, from, (size_t)count * sizeof *from);
+  return x;
+}
+
+/* Two sequences in one call, with shuffled pages of two rows, against separate calls. */
+static void test_ragged(void) {
+  enum { heads = 4, key_heads = 2, size = 8, page = 2, rows = 5, keys = 8 };
+  const int64_t of_starts[] = {0, 1, rows}, of_lengths[] = {3, 5}, of_offsets[] = {2, 1};
+  const int64_t first_key[] = {0, 3};
+  const int32_t of_blocks[] = {4, 1, -1, 0, 5, 2};
+  gnomon_tensor starts = int64s(3, of_starts), lengths = int64s(2, of_lengths),
+                offsets = int64s(2, of_offsets);
+  gnomon_tensor blocks = make_tensor(0, 32, 2, 2, 3, 0, 0);
+  memcpy(blocks.data, of_blocks, sizeof of_blocks);
+  gnomon_tensor q = make_tensor(2, 32, 4, 1, rows, heads, size), out = q;
+  out.data = keep(sizeof(float) * rows * heads * size);
+  gnomon_tensor k = make_tensor(2, 32, 4, 1, keys, key_heads, size), v = k;
+  v.data = keep(sizeof(float) * keys * key_heads * size);
+  draw(&q, 1), draw(&k, 2), draw(&v, 3);
+  gnomon_tensor k_pages = make_tensor(2, 32, 4, 6, page, key_heads, size), v_pages = k_pages;
+  v_pages.data = keep(sizeof(float) * 6 * page * key_heads * size);
+  const size_t row = sizeof(float) * key_heads * size;
+  for (int n = 0; n < 2; ++n)
+    for (int64_t j = 0; j < of_lengths[n]; ++j) {
+      const int64_t to = of_blocks[3 * n + j / page] * page + j % page, from = first_key[n] + j;
+      memcpy((char*)k_pages.data + to * (int64_t)row, (char*)k.data + from * (int64_t)row, row);
+      memcpy((char*)v_pages.data + to * (int64_t)row, (char*)v.data + from * (int64_t)row, row);
+    }
+  gnomon_layer_plan* plan = NULL;
+  OK(gnomon_layer_plan_create(&plan));
+  const gnomon_attention_input input = {.q = &q, .k = &k_pages, .v = &v_pages};
+  gnomon_ragged_batch batch = {.query_starts = &starts,
+                               .key_lengths = &lengths,
+                               .offsets = &offsets,
+                               .block_table = &blocks};
+  OK(gnomon_attention_ragged(&input, &batch, plan, &out, NULL));
+  for (int n = 0; n < 2; ++n) {
+    gnomon_tensor q_n = q, k_n = k, v_n = v;
+    int64_t q_shape[] = {1, of_starts[n + 1] - of_starts[n], heads, size};
+    int64_t k_shape[] = {1, of_lengths[n], key_heads, size};
+    q_n.shape = q_shape, k_n.shape = v_n.shape = k_shape;
+    q_n.byte_offset = sizeof(float) * (uint64_t)(of_starts[n] * heads * size);
+    k_n.byte_offset = v_n.byte_offset = row * (uint64_t)first_key[n];
+    gnomon_tensor alone = q_n;
+    alone.byte_offset = 0, alone.data = keep(sizeof(float) * rows * heads * size);
+    OK(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, of_offsets[n], -1, -1));
+    const gnomon_attention_input input_n = {.q = &q_n, .k = &k_n, .v = &v_n};
+    OK(gnomon_attention(&input_n, plan, &alone, NULL));
+    CHECK(!memcmp(alone.data, floats(&out) + of_starts[n] * heads * size,
+                  sizeof(float) * (size_t)(q_shape[1] * heads * size)));
+  }
+  REFUSED(gnomon_attention_ragged(&input, &batch, plan, &out, NULL), "an offset of the mask");
+  OK(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, 0, -1, -1));
+  REFUSED(gnomon_attention_ragged(&input, NULL, plan, &out, NULL), "batch must be given");
+  ((int32_t*)blocks.data)[0] = 6;
+  REFUSED(gnomon_attention_ragged(&input, &batch, plan, &out, NULL),
+          "block_table[0][0] must be a block of the cache, 0 to 5, got 6");
+  lengths.dtype.bits = 32;
+  REFUSED(gnomon_attention_ragged(&input, &batch, plan, &out, NULL), "key_lengths must have");
+  gnomon_layer_plan_destroy(plan);
+
+  gnomon_tensor ids = make_tensor(0, 64, 2, 1, 6, 0, 0),
+                sequences = make_tensor(0, 32, 2, 1, 6, 0, 0);
+  OK(gnomon_ragged_positions(&starts, NULL, &offsets, &ids, &sequences));
+  const int64_t expected[] = {2, 1, 2, 3, 4, 0};
+  CHECK(!memcmp(ids.data, expected, sizeof expected));
+  CHECK(((int32_t*)sequences.data)[0] == 0 && ((int32_t*)sequences.data)[4] == 1 &&
+        ((int32_t*)sequences.data)[5] == -1);
+  REFUSED(gnomon_ragged_positions(NULL, &offsets, NULL, &ids, NULL), "axis 0 of ids must be 2");
+}
+
 static int64_t loops = 0;
 /* A softmax in double of two queries, the first of which sees one key; and the rotation of a
  * plan before attention. */
@@ -348,6 +423,7 @@ int main(void) {
   test_attention();
   test_bias();
   test_weights();
+  test_ragged();
   test_executor();
   free_kept();
   printf("%d failures\n", failures);

@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "gnomon.h"
+#include "gnomon_ragged.h"
 
 extern "C" void __asan_init() __attribute__((weak));
 

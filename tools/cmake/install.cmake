@@ -14,7 +14,8 @@ foreach(component IN LISTS gnomon_built)
     if(module STREQUAL "core")
       file(GLOB headers CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/include/gnomon/*.h")
       install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gnomon")
-      install(FILES include/gnomon.h DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
+      install(FILES include/gnomon.h include/gnomon_ragged.h
+              DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
     else()
       install(DIRECTORY include/gnomon/${module}
               DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gnomon" FILES_MATCHING PATTERN "*.h")
