@@ -26,7 +26,12 @@ struct Case {
   Term term = {};
   Pass pass = {};
   int64_t tokens = 0, size = 64, heads = 8, key_heads = 8;
+  int64_t page = 0;  // tokens of a page of the cache; 0: contiguous
 };
+
+std::string pages_text(int64_t page) {
+  return page ? fmt::format(" in pages of {}", page) : "";
+}
 
 const char* name(Term term) {
   switch (term) {
@@ -52,13 +57,15 @@ template <typename T>
 Kernel attention_kernel(const Case& c) {
   const AttentionSizes sizes{c.tokens, c.tokens, c.heads, c.key_heads, c.size};
   const auto call = std::make_shared<AttentionCall<T>>(sizes, c.term, c.pass != Pass::forward);
+  if (c.page) call->store_in_pages(c.page);
   Kernel kernel;
   kernel.name = "attention";
-  kernel.detail = fmt::format("{}{} {} [{}, {}, {}]", name(c.term),
-                              c.pass == Pass::forward    ? ""
-                              : c.pass == Pass::backward ? " backward"
-                                                         : " and gradients",
-                              gnomon::name(dtype_of<T>), c.tokens, c.heads, c.size);
+  kernel.detail =
+      fmt::format("{}{} {} [{}, {}, {}]{}", name(c.term),
+                  c.pass == Pass::forward    ? ""
+                  : c.pass == Pass::backward ? " backward"
+                                             : " and gradients",
+                  gnomon::name(dtype_of<T>), c.tokens, c.heads, c.size, pages_text(c.page));
   kernel.roof = Roof::arithmetic;
   kernel.work = sizes.pairs() * static_cast<double>(c.heads) * static_cast<double>(c.size) *
                 products(c.pass);
@@ -86,15 +93,16 @@ Kernel attention_kernel(const Case& c) {
 
 // Decoding: the last queries of a sequence with its cache.
 template <typename T>
-Kernel decoding_kernel(int64_t keys, int64_t queries) {
+Kernel decoding_kernel(int64_t keys, int64_t queries, int64_t page = 0) {
   constexpr int64_t heads = 32, key_heads = 8, size = 128;
   const AttentionSizes sizes{queries, keys, heads, key_heads, size};
   const auto call = std::make_shared<AttentionCall<T>>(sizes, Term::plain, false);
+  if (page) call->store_in_pages(page);
   const int64_t bytes = call->keys().view.size() * static_cast<int64_t>(sizeof(T));
   return {
       "attention",
-      fmt::format("{} {} {} [{}, {} + {}, {}]", queries, queries == 1 ? "query" : "queries",
-                  gnomon::name(dtype_of<T>), keys, heads, key_heads, size),
+      fmt::format("{} {} {} [{}, {} + {}, {}]{}", queries, queries == 1 ? "query" : "queries",
+                  gnomon::name(dtype_of<T>), keys, heads, key_heads, size, pages_text(page)),
       Roof::memory,
       2.0 * static_cast<double>(bytes),
       [=] { call->forward(); },
@@ -206,6 +214,26 @@ std::vector<KernelMaker> attention_kernels(std::optional<int64_t> only) {
     all.push_back({"attention decode", [=] { return decoding_kernel<float>(keys, queries); }});
     all.push_back(
         {"attention decode", [=] { return decoding_kernel<BFloat16>(keys, queries); }});
+  }
+  // Beside each other, because they are compared.
+  const Case prompt{.term = Term::plain,
+                    .pass = Pass::forward,
+                    .tokens = only.value_or(2048),
+                    .size = 128,
+                    .heads = 32,
+                    .key_heads = 8};
+  for (const int64_t page : {0, 16, 32}) {
+    for (const int64_t queries : {1, 4}) {
+      if (queries > keys) continue;
+      all.push_back(
+          {"attention paged", [=] { return decoding_kernel<float>(keys, queries, page); }});
+      all.push_back(
+          {"attention paged", [=] { return decoding_kernel<BFloat16>(keys, queries, page); }});
+    }
+    Case paged = prompt;
+    paged.page = page;
+    all.push_back({"attention paged", [=] { return attention_kernel<float>(paged); }});
+    all.push_back({"attention paged", [=] { return attention_kernel<BFloat16>(paged); }});
   }
   const int64_t tokens = only.value_or(1024);
   for (const Pass pass : {Pass::forward, Pass::backward}) {

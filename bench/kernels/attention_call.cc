@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <vector>
 
 #include "gnomon/bias/alibi.h"
@@ -77,8 +78,31 @@ AttentionCall<T>::AttentionCall(const AttentionSizes& n, Term term, bool gradien
 }
 
 template <typename T>
+void AttentionCall<T>::store_in_pages(int64_t page) {
+  const int64_t count = (n_.keys + page - 1) / page;
+  for (int64_t n = 0; n < count; ++n) blocks_.push_back(static_cast<std::int32_t>(n));
+  std::shuffle(blocks_.begin(), blocks_.end(), std::minstd_rand(1));
+  const auto stored = [&](const Block<T, 4>& rows) {
+    auto pages = zeros<T, 4>({count, page, n_.key_heads, n_.size});
+    const int64_t row = n_.key_heads * n_.size;
+    for (int64_t j = 0; j < n_.keys; ++j)
+      std::copy_n(rows.data.get() + j * row, row,
+                  pages->data.get() + (blocks_[at(j / page)] * page + j % page) * row);
+    return pages;
+  };
+  k_pages_ = stored(*k_), v_pages_ = stored(*v_);
+  block_table_ = {blocks_.data(), {1, count}};
+  lengths_ = {n_.keys};
+  plan_.mask.offset = 0;
+  plan_.ragged = {.key_lengths = lengths_, .block_table = block_table_};
+}
+
+template <typename T>
 void AttentionCall<T>::forward() {
-  attention({q_->view, k_->view, v_->view}, plan_, out_->view, lse_->view);
+  if (k_pages_)
+    attention({q_->view, k_pages_->view, v_pages_->view}, plan_, out_->view, lse_->view);
+  else
+    attention({q_->view, k_->view, v_->view}, plan_, out_->view, lse_->view);
 }
 
 template <typename T>
@@ -101,7 +125,7 @@ void AttentionCall<T>::train() {
 
 template <typename T>
 double AttentionCall<T>::bias(int64_t head, int64_t query, int64_t key) const {
-  const int64_t distance = key - query - plan_.mask.offset;
+  const int64_t distance = key - query - (n_.keys - n_.queries);
   if (const auto* slope = std::get_if<SlopeBias>(&plan_.bias))
     return -slope->slopes[at(head)] * std::fabs(static_cast<double>(distance));
   if (table_) return double{table_->view(bucket(t5_, distance), head)};
@@ -118,7 +142,7 @@ template <typename T>
 typename AttentionCall<T>::Row AttentionCall<T>::exact_row(int64_t head, int64_t query) const {
   const int64_t shared = head / (n_.heads / n_.key_heads);
   Row row;
-  row.weights.resize(at(query + plan_.mask.offset + 1));
+  row.weights.resize(at(query + n_.keys - n_.queries + 1));
   double most = -HUGE_VAL, sum = 0;
   for (int64_t j = 0; j < std::ssize(row.weights); ++j) {
     const double product = dot(*q_, query, head, *k_, j, shared);

@@ -32,6 +32,8 @@ class AttentionCall {
  public:
   AttentionCall(const AttentionSizes& sizes, Term term, bool gradients);
 
+  // Stores keys and values in shuffled blocks of `page` tokens, which `forward` then reads.
+  void store_in_pages(std::int64_t page);
   void forward();
   void backward();
   // A training step: lowers the table to a strip, both passes, and the gradient of the table.
@@ -43,8 +45,9 @@ class AttentionCall {
   // distances, as in forward_error.
   double gradient_error() const;
 
-  const Block<T, 4>& keys() const { return *k_; }
-  const Block<T, 4>& values() const { return *v_; }
+  // The arrays that `forward` reads.
+  const Block<T, 4>& keys() const { return k_pages_ ? *k_pages_ : *k_; }
+  const Block<T, 4>& values() const { return v_pages_ ? *v_pages_ : *v_; }
 
  private:
   struct Row;
@@ -57,6 +60,10 @@ class AttentionCall {
   Shared<float, 2> table_, table_grad_;
   Shared<float, 4> dense_;
   Shared<T, 4> q_, k_, v_, out_, out_grad_, q_grad_, k_grad_, v_grad_;
+  Shared<T, 4> k_pages_, v_pages_;
+  std::vector<std::int32_t> blocks_;
+  View<const std::int32_t, 2> block_table_;
+  std::vector<std::int64_t> lengths_;
   Shared<float, 3> lse_;
   BiasGradient bias_grad_;
 };
