@@ -36,6 +36,26 @@ inline std::int64_t OffsetOf(const Operand& from, std::int64_t b, std::int64_t r
   return at.batch * from.strides[0] + at.row * from.strides[1] + head * from.strides[2];
 }
 
+// The offsets of consecutive rows of a head. A page is looked up once.
+class RowOffsets {
+ public:
+  RowOffsets(const Operand& from, std::int64_t b, std::int64_t head)
+      : from_(from), b_(b), head_(head) {}
+  // `row`: that of the call before, or a later one.
+  std::int64_t of(std::int64_t row) {
+    if (row >= end_) {
+      first_ = row;
+      end_ = row + from_.places.run(row, internal::unbounded);
+      offset_ = OffsetOf(from_, b_, row, head_);
+    }
+    return offset_ + (row - first_) * from_.strides[1];
+  }
+
+ private:
+  const Operand& from_;
+  std::int64_t b_, head_, first_ = 0, end_ = 0, offset_ = 0;
+};
+
 inline float ScaleOf(const Operand& from, std::int64_t b, std::int64_t row, std::int64_t head) {
   const internal::Place at = from.places(b, row);
   return from.scales(at.batch, at.row, head);
@@ -76,14 +96,13 @@ void LoadOtherRow(const Operand& from, const Positions* positions, std::int64_t 
 // Padding tokens (of `positions`, which may be null) are loaded as zeros, because a NaN in them
 // would remain NaN with a weight of 0.
 template <typename A>
-HWY_INLINE void LoadRow(const Operand& from, const Positions* positions, std::int64_t b,
-                        std::int64_t row, std::int64_t head, std::int64_t size,
-                        A* HWY_RESTRICT to) {
+HWY_INLINE void LoadRowAt(const Operand& from, const Positions* positions, std::int64_t b,
+                          std::int64_t row, std::int64_t head, std::int64_t offset,
+                          std::int64_t size, A* HWY_RESTRICT to) {
   if constexpr (sizeof(A) == 4) {
     // The most frequent case: whole vectors of floats.
     if (!positions && from.dtype == DType::f32 && size % 16 == 0) {
-      const float* HWY_RESTRICT begin =
-          static_cast<const float*>(from.data) + OffsetOf(from, b, row, head);
+      const float* HWY_RESTRICT begin = static_cast<const float*>(from.data) + offset;
       const hn::ScalableTag<float> d;
       for (std::int64_t i = 0; i < size; i += static_cast<std::int64_t>(hn::Lanes(d)))
         hn::Store(hn::LoadU(d, begin + i), d, to + i);
@@ -91,6 +110,12 @@ HWY_INLINE void LoadRow(const Operand& from, const Positions* positions, std::in
     }
   }
   LoadOtherRow(from, positions, b, row, head, size, to);
+}
+template <typename A>
+HWY_INLINE void LoadRow(const Operand& from, const Positions* positions, std::int64_t b,
+                        std::int64_t row, std::int64_t head, std::int64_t size,
+                        A* HWY_RESTRICT to) {
+  LoadRowAt(from, positions, b, row, head, OffsetOf(from, b, row, head), size, to);
 }
 
 // Computes factor * from, rounded once.
@@ -135,15 +160,17 @@ HWY_INLINE Factors FactorsOf(const A* HWY_RESTRICT rows, std::int64_t count,
 // Prefetch distance, in rows.
 constexpr std::int64_t rows_ahead = 16;
 
-// Prefetches row `row` of a head, if it exists.
-inline void PrefetchRow(const Operand& from, std::int64_t b, std::int64_t row,
-                        std::int64_t head, std::int64_t size) {
+// Prefetches the row of a head at an offset.
+inline void PrefetchRowAt(const Operand& from, std::int64_t offset, std::int64_t size) {
   const auto bytes = static_cast<std::int64_t>(from.bytes());
-  const char* begin =
-      static_cast<const char*>(from.data) + OffsetOf(from, b, row, head) * bytes;
+  const char* begin = static_cast<const char*>(from.data) + offset * bytes;
   const char* last = begin + size * bytes - 1;  // possibly in another cache line
   for (const char* at = begin; at < last; at += 64) hwy::Prefetch(at);
   hwy::Prefetch(last);
+}
+inline void PrefetchRow(const Operand& from, std::int64_t b, std::int64_t row,
+                        std::int64_t head, std::int64_t size) {
+  PrefetchRowAt(from, OffsetOf(from, b, row, head), size);
 }
 
 // Packed rows of k or v of one head: as rows, `row_stride(size)` apart, and as transposed

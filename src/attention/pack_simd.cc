@@ -177,16 +177,17 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   const std::int64_t stride = row_stride(size);
   const std::int64_t loaded = to.polar ? to.polar : size;
+  RowOffsets offsets(from, b, head), ahead(from, b, head);
   for (std::int64_t j = 0; j < padded(count); j += lanes) {
     A* HWY_RESTRICT rows = to.rows ? to.rows + j * stride : scratch;
     for (std::int64_t i = 0; i < lanes; ++i) {
       const std::int64_t row = first + j + i;
-      if (j + i + rows_ahead < count) PrefetchRow(from, b, row + rows_ahead, head, loaded);
+      if (j + i + rows_ahead < count) PrefetchRowAt(from, ahead.of(row + rows_ahead), loaded);
       if (j + i >= count) {
         std::fill_n(rows + i * stride, padded(size), A(0));
         continue;
       }
-      LoadRow(from, positions, b, row, head, loaded, rows + i * stride);
+      LoadRowAt(from, positions, b, row, head, offsets.of(row), loaded, rows + i * stride);
       if (to.polar) ToPolar(to.polar, {}, rows + i * stride);
       RotateRow(rotary, b, row, Direction::forward, rows + i * stride);
     }
