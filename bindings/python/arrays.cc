@@ -171,7 +171,7 @@ Array::Array(const char* operation, const char* name, nb::handle object, Access 
                function_of("jax", operation),
            "an array of JAX");
   if (torch) check_autograd(operation, name, object, access == Access::write);
-  if (!borrow(object) && !take(object, access) && !take_bfloat16(object, access)) {
+  if (!borrow(object) && !take(object, access) && !take_ml_dtype(object, access)) {
     if (torch) refuse_tensor(operation, name, object);
     const std::string of = name;
     if (jax)
@@ -200,15 +200,16 @@ bool Array::borrow(nb::handle object) {
   return false;
 }
 
-// NumPy cannot export the types of ml_dtypes. Their elements have the layout of 16-bit
-// integers.
-bool Array::take_bfloat16(nb::handle object, Access access) {
+// NumPy cannot export the types of ml_dtypes. Their elements have the layout of integers.
+bool Array::take_ml_dtype(nb::handle object, Access access) {
   if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "view") ||
-      dtype_of(object) != "bfloat16")
+      (dtype_of(object) != "bfloat16" && dtype_of(object) != "float8_e4m3fn"))
     return false;
-  owner_ = object.attr("view")("uint16");
+  const bool narrow = dtype_of(object) == "float8_e4m3fn";
+  owner_ = object.attr("view")(narrow ? "uint8" : "uint16");
   if (!take(owner_, access)) return false;
-  tensor_.dtype = {TypeCode::bfloat, 16};
+  tensor_.dtype =
+      narrow ? DataType{TypeCode::float8_e4m3fn, 8} : DataType{TypeCode::bfloat, 16};
   return true;
 }
 

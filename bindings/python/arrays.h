@@ -33,7 +33,7 @@ class Array {
  private:
   bool borrow(nb::handle object);  // through the C exchange API (PyTorch)
   bool take(nb::handle object, Access access);
-  bool take_bfloat16(nb::handle object, Access access);
+  bool take_ml_dtype(nb::handle object, Access access);
 
   Tensor tensor_;
   nb::ndarray<> written_;

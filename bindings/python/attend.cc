@@ -7,6 +7,7 @@
 #include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/embedding/table.h"
 #include "gnomon/error.h"
+#include "src/attention/ragged.h"
 #include "src/core/tensor.h"
 
 namespace gnomon::python {
@@ -133,12 +134,19 @@ void lower_continuous(Plan& plan, View<const double, 2> queries, View<const doub
 }
 
 void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, const Tensor& lse,
-            const View<const float, 4>& bias) {
+            const View<const float, 4>& bias, const RaggedBatch& ragged) {
   if (plan.lowered.compression)
     refuse("attention", "a layer with compressed keys requires compressed_attention",
            summary(plan));
+  // Keys of a cache cannot be prepared here.
+  if (!ragged.empty() && !plan.prepared &&
+      (changes_queries(plan.lowered) || changes_keys(plan.lowered) ||
+       changes_values(plan.lowered)))
+    refuse("attention", "a ragged batch requires a plan that does not change q, k and v",
+           summary(plan));
   const auto run = [&](const LayerPlan& lowered) {
-    if (plan.prepared) return attention(input, lowered, out, lse);
+    if (plan.prepared || !ragged.empty())
+      return internal::attend(input, lowered, ragged, out, lse);
     attention(Prepared(lowered, input).input(), lowered, out, lse);
   };
   bias.data() ? run(with_bias(plan.lowered, bias)) : run(plan.lowered);

@@ -11,9 +11,9 @@ namespace gnomon::python {
 
 // Rotates, normalises and scales copies of q, k and v where the plan requires it (unless they
 // are prepared), then computes attention. Shapes as `attention`. bias [B, Hq, T, S]: replaces
-// the bias of the plan, if it has data.
+// the bias of the plan, if it has data. ragged: empty for sequences of the same lengths.
 void attend(const AttentionInput& input, const Plan& plan, const Tensor& out, const Tensor& lse,
-            const View<const float, 4>& bias = {});
+            const View<const float, 4>& bias = {}, const RaggedBatch& ragged = {});
 
 // Gradients of `attend`. parameters: the gradients of the plan's parameters, to which those of
 // this call are added; or empty. bias: as in `attend`. bias_grad [B, Hq, T, S], or without

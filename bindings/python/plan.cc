@@ -16,6 +16,7 @@
 #include "bindings/python/arrays.h"
 #include "bindings/python/attend.h"
 #include "bindings/python/encodings.h"
+#include "bindings/python/ragged.h"
 #include "bindings/python/released_gil.h"
 #include "gnomon/error.h"
 #include "src/core/nearest.h"
@@ -164,7 +165,9 @@ bool heads_tokens(std::string_view layout) {
 nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& plan,
                         nb::handle out, nb::handle lse, nb::handle k_scales,
                         nb::handle v_scales, nb::handle terms, std::string_view layout,
-                        nb::handle bias) {
+                        nb::handle bias, nb::handle query_starts, nb::handle query_lengths,
+                        nb::handle key_starts, nb::handle key_lengths, nb::handle offsets,
+                        nb::handle block_table) {
   const bool swap = heads_tokens(layout);
   const Inputs in(q, k, v, k_scales, v_scales, terms);
   const TokensFirst qs(in.q, swap), ks(in.k, swap), vs(in.v, swap);
@@ -180,9 +183,11 @@ nb::object attention_of(nb::handle q, nb::handle k, nb::handle v, const Plan& pl
   const TokensFirst target(to, swap);
   const Array dense("attention", "bias", bias, Access::read);
   const auto values = internal::read_if<float, 4>({"attention", "bias"}, dense.tensor());
+  const RaggedArguments ragged(query_starts, query_lengths, key_starts, key_lengths, offsets,
+                               block_table);
   {
     ReleasedGil released;
-    attend(input, plan, target.tensor, sums, values);
+    attend(input, plan, target.tensor, sums, values, ragged.batch());
   }
   return result;
 }
@@ -231,18 +236,26 @@ void bind_functions(nb::module_& module) {
       nb::kw_only(), nb::arg("out") = nb::none(), nb::arg("lse") = nb::none(),
       nb::arg("k_scales") = nb::none(), nb::arg("v_scales") = nb::none(),
       nb::arg("terms") = nb::none(), nb::arg("layout") = "tokens_heads",
-      nb::arg("bias") = nb::none(),
+      nb::arg("bias") = nb::none(), nb::arg("query_starts") = nb::none(),
+      nb::arg("query_lengths") = nb::none(), nb::arg("key_starts") = nb::none(),
+      nb::arg("key_lengths") = nb::none(), nb::arg("offsets") = nb::none(),
+      nb::arg("block_table") = nb::none(),
       nb::sig(
           "def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = "
           "None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | "
           "None = None, terms: Mapping[str, Array] | None = None, layout: Layout = "
-          "'tokens_heads', bias: Array | None = None) -> Array"),
+          "'tokens_heads', bias: Array | None = None, query_starts: IntegerArray | None = "
+          "None, "
+          "query_lengths: IntegerArray | None = None, key_starts: IntegerArray | None = None, "
+          "key_lengths: IntegerArray | None = None, offsets: IntegerArray | None = None, "
+          "block_table: Array | None = None) -> Array"),
       R"(Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
 of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
 
 q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axis
     contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, bfloat16
-    or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].
+    or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk], or
+    float8_e4m3fn (or uint8 with its bits) with scales [1] or [Hk].
 out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.
 lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
 terms: inputs that depend on the tokens, float32, by name; gnomon.token_terms(encoding) lists
@@ -253,6 +266,17 @@ terms: inputs that depend on the tokens, float32, by name; gnomon.token_terms(en
     [B or 1, S, Ha, R/2] (selective rotary).
 layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
 bias: float32 [B, Hq, T, S], any strides: replaces the bias of the plan. -inf: not visible.
+
+Sequences of different lengths in one call, N of them (integers; a plan with a window, a bias by
+distance, a cap and sinks only, lowered for the longest sequence):
+query_starts [N + 1]: q is [1, rows, Hq, D], and sequence n has rows query_starts[n] to
+    query_starts[n + 1] (cu_seqlens). query_lengths [N]: q is [N, T, Hq, D], and sequence n has
+    its first query_lengths[n] rows. Other rows of out are 0, of lse -infinity.
+key_starts [N + 1], key_lengths [N]: the same for k and v.
+offsets [N]: query row i of sequence n corresponds to its key row i + offsets[n]. Default: the
+    last query corresponds to the last key.
+block_table: int32 [N, M], with key_lengths: k and v are pages [P, page, Hk, D], and key row j
+    of sequence n is row j % page of page block_table[n][j // page].
 
 Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same
 bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.)");

@@ -13,6 +13,7 @@
 
 #include "bindings/python/arrays.h"
 #include "bindings/python/encodings.h"
+#include "bindings/python/ragged.h"
 #include "gnomon/error.h"
 #include "src/core/size.h"
 #include "src/core/tensor.h"
@@ -37,6 +38,19 @@ Positions from_ids(nb::handle ids, nb::handle sequences) {
     positions.sequences[i] = static_cast<std::int32_t>(one);
   }
   return positions;
+}
+
+Positions ragged_of(nb::handle starts, nb::handle lengths, nb::handle offsets,
+                    std::optional<std::int64_t> tokens) {
+  const auto from = integers_if("positions", "starts", starts);
+  const auto counts = integers_if("positions", "lengths", lengths);
+  const auto past = integers_if("positions", "offsets", offsets);
+  if (tokens && *tokens < 0) refuse("positions", "tokens must not be negative", *tokens);
+  RaggedRows rows{.tokens = tokens.value_or(-1)};
+  if (from) rows.starts = *from;
+  if (counts) rows.lengths = *counts;
+  if (past) rows.offsets = *past;
+  return ragged_positions(rows);
 }
 
 Positions from_mask(nb::handle mask) {
@@ -236,6 +250,20 @@ number; -1 is padding. Default: one sequence for each row.)")
           nb::arg("lengths"), nb::arg("tokens") = nb::none(),
           R"(Returns one row of packed sequences, each with positions from 0. Remaining tokens
 are padding.)")
+      .def_static(
+          "ragged", &ragged_of, nb::kw_only(), nb::arg("starts") = nb::none(),
+          nb::arg("lengths") = nb::none(), nb::arg("offsets") = nb::none(),
+          nb::arg("tokens") = nb::none(),
+          nb::sig(
+              "def ragged(*, starts: IntegerArray | None = None, lengths: IntegerArray | None "
+              "= None, offsets: IntegerArray | None = None, tokens: int | None = None) -> "
+              "Positions"),
+          R"(Returns the positions of sequences of different lengths, after cached tokens.
+Row i of sequence n is at offsets[n] + i (default: 0).
+
+starts [N + 1]: one row of the batch, where sequence n has the tokens starts[n] to
+    starts[n + 1]. lengths [N]: N rows, where sequence n has the first lengths[n] tokens. Other
+    tokens are padding. tokens: of a row; default: the last start, or the greatest length.)")
       .def_static(
           "from_padding_mask", &from_mask, nb::arg("mask"),
           nb::sig("def from_padding_mask(mask: IntegerArray) -> Positions"),

@@ -78,6 +78,17 @@ class Positions:
         """
 
     @staticmethod
+    def ragged(*, starts: IntegerArray | None = None, lengths: IntegerArray | None = None, offsets: IntegerArray | None = None, tokens: int | None = None) -> Positions:
+        """
+        Returns the positions of sequences of different lengths, after cached tokens.
+        Row i of sequence n is at offsets[n] + i (default: 0).
+
+        starts [N + 1]: one row of the batch, where sequence n has the tokens starts[n] to
+            starts[n + 1]. lengths [N]: N rows, where sequence n has the first lengths[n] tokens. Other
+            tokens are padding. tokens: of a row; default: the last start, or the greatest length.
+        """
+
+    @staticmethod
     def from_padding_mask(mask: IntegerArray) -> Positions:
         """
         Returns the positions for a padding mask [B, T], nonzero for tokens. The tokens
@@ -391,14 +402,15 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
     Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.
     """
 
-def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, terms: Mapping[str, Array] | None = None, layout: Layout = 'tokens_heads', bias: Array | None = None) -> Array:
+def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = None, lse: Array | None = None, k_scales: Array | None = None, v_scales: Array | None = None, terms: Mapping[str, Array] | None = None, layout: Layout = 'tokens_heads', bias: Array | None = None, query_starts: IntegerArray | None = None, query_lengths: IntegerArray | None = None, key_starts: IntegerArray | None = None, key_lengths: IntegerArray | None = None, offsets: IntegerArray | None = None, block_table: Array | None = None) -> Array:
     """
     Softmax attention with the rotation, bias and relative vectors of a plan. With the plan
     of a model's layer (gnomon.model), q, k and v must be those after gnomon.prepare.
 
     q: [B, T, Hq, D]; k: [B, S, Hk, D]; v: [B, S, Hk, Dv], any strides, the last axis
         contiguous. Hk divides Hq. q, k, v are not changed. Types: float32, float16, bfloat16
-        or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk].
+        or float64; k and v also 16-bit if q is float32, or int8 with scales [B, S, Hk], or
+        float8_e4m3fn (or uint8 with its bits) with scales [1] or [Hk].
     out: [B, T, Hq, Dv] of the type of q; default: a new NumPy array, which is returned.
     lse: receives the log-sum-exp of the scores [B, Hq, T], float32 (float64 for float64 q).
     terms: inputs that depend on the tokens, float32, by name; gnomon.token_terms(encoding) lists
@@ -409,6 +421,17 @@ def attention(q: Array, k: Array, v: Array, plan: Plan, *, out: Array | None = N
         [B or 1, S, Ha, R/2] (selective rotary).
     layout: 'heads_tokens' if q, k, v and out are [B, H, T, D].
     bias: float32 [B, Hq, T, S], any strides: replaces the bias of the plan. -inf: not visible.
+
+    Sequences of different lengths in one call, N of them (integers; a plan with a window, a bias by
+    distance, a cap and sinks only, lowered for the longest sequence):
+    query_starts [N + 1]: q is [1, rows, Hq, D], and sequence n has rows query_starts[n] to
+        query_starts[n + 1] (cu_seqlens). query_lengths [N]: q is [N, T, Hq, D], and sequence n has
+        its first query_lengths[n] rows. Other rows of out are 0, of lse -infinity.
+    key_starts [N + 1], key_lengths [N]: the same for k and v.
+    offsets [N]: query row i of sequence n corresponds to its key row i + offsets[n]. Default: the
+        last query corresponds to the last key.
+    block_table: int32 [N, M], with key_lengths: k and v are pages [P, page, Hk, D], and key row j
+        of sequence n is row j % page of page block_table[n][j // page].
 
     Memory beyond the arguments grows with T + S. Error for float32: 2^-17 max |v|. The same
     bits for any number of threads. A query that sees no key gives zeros. Releases the GIL.
