@@ -204,12 +204,17 @@ std::vector<KernelMaker> attention_kernels(std::optional<int64_t> only) {
     add({Term::t5, Pass::both, tokens});
     if (!long_enough) continue;
     if (only || tokens == 2048) add({Term::plain, Pass::backward, tokens});
+    for (const int64_t size : {64, 128}) {
+      const Case plain{Term::plain, Pass::forward, tokens, size};
+      all.push_back({"attention plain", [=] { return attention_kernel<Half>(plain); }});
+      all.push_back({"attention plain", [=] { return attention_kernel<BFloat16>(plain); }});
+    }
     const Case alibi{Term::alibi, Pass::forward, tokens};
     all.push_back({"attention alibi", [=] { return attention_kernel<Half>(alibi); }});
     all.push_back({"attention alibi", [=] { return attention_kernel<BFloat16>(alibi); }});
   }
   const int64_t keys = only.value_or(32768);
-  for (const int64_t queries : {1, 4}) {
+  for (const int64_t queries : {1, 2, 4, 8, 16, 64}) {
     if (queries > keys) continue;
     all.push_back({"attention decode", [=] { return decoding_kernel<float>(keys, queries); }});
     all.push_back(

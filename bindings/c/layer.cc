@@ -128,7 +128,15 @@ gnomon_status gnomon_layer_plan_set_softmax(gnomon_layer_plan* plan, double scal
     if (cap != 0) softmax.cap = cap;
     if (sinks) softmax.sinks = gnomon::c::doubles<1>("sinks", tensor_if(sinks));
     softmax.factor = plan_of(plan).softmax.factor;
+    softmax.rounds_weights = plan_of(plan).softmax.rounds_weights;
     plan_of(plan).softmax = std::move(softmax);
+  });
+}
+
+gnomon_status gnomon_layer_plan_round_weights(gnomon_layer_plan* plan, int32_t allowed) {
+  return guarded([&] {
+    if (allowed != 0 && allowed != 1) gnomon::refuse("plan", "allowed must be 0 or 1", allowed);
+    plan_of(plan).softmax.rounds_weights = allowed == 1;
   });
 }
 

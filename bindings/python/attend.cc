@@ -102,6 +102,7 @@ Plan lower_plan(model::Mixture mixture, model::Window window, std::vector<Matrix
   if (options.softmax_scale && !lowered.softmax.scale)
     lowered.softmax.scale = *options.softmax_scale * lowered.softmax.factor;
   lowered.softmax.cap = options.cap;
+  lowered.softmax.rounds_weights = options.rounds_weights;
   lowered.softmax.sinks = options.sinks;
   if (const auto& batch = plan.window.batch) {
     lowered.queries = std::make_shared<const Positions>(batch->queries);

@@ -53,6 +53,7 @@ struct LowerOptions {
   std::optional<double> softmax_scale = {}, cap = {};
   std::vector<double> sinks = {};
   std::int64_t length = 0;
+  bool rounds_weights = true;
 };
 // Replaces what depends on positions by that of continuous ones, [T, A] and [S, A]. Throws
 // std::invalid_argument if an encoding is neither rotary nor sinusoidal.

@@ -123,6 +123,7 @@ nb::object state_of(const Plan& plan) {
   options["cap"] = plan.lowered.softmax.cap;
   options["sinks"] = plan.lowered.softmax.sinks;
   options["length"] = plan.window.length;
+  options["rounds_weights"] = plan.lowered.softmax.rounds_weights;
   return nb::make_tuple(encodings, queries, keys, options);
 }
 
@@ -174,6 +175,9 @@ and by gnomon.model. Immutable; threads and layers can share it.)")
       .def_prop_ro("softmax_factor", [](const Plan& p) { return p.lowered.softmax.factor; })
       .def_prop_ro("cap", [](const Plan& p) { return p.lowered.softmax.cap; })
       .def_prop_ro("sinks", [](const Plan& p) { return p.lowered.softmax.sinks; })
+      .def_prop_ro(
+          "rounds_weights", [](const Plan& p) { return p.lowered.softmax.rounds_weights; },
+          "Whether weights of bfloat16 calls may be rounded to bfloat16.")
       .def_prop_ro(
           "gated", [](const Plan& p) { return p.lowered.gated; },
           "Whether the bias requires gates that depend on the tokens (WavLM).")

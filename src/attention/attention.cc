@@ -108,6 +108,7 @@ void describe(const AttentionInput& input, const AttentionPlan& plan, const Ragg
   problem.softmax.scale = plan.softmax.scale.value_or(
       problem.head_dim < 1 ? 1 : plan.softmax.factor * softmax_scale(problem.head_dim));
   problem.softmax.cap = plan.softmax.cap;
+  problem.softmax.rounds_weights = plan.softmax.rounds_weights;
   problem.softmax.sinks = plan.softmax.sinks;
   problem.softmax.query_sinks = internal::read_if<float, 3>(named("sinks"), input.terms.sinks);
   problem.needs_gates = plan.gated, problem.needs_key_slopes = plan.key_slopes;

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <cstring>
 #include <type_traits>
 #include <utility>
 
@@ -25,20 +24,59 @@ using internal::tile_keys;
 
 // Query rows computed together; missing rows are filled with zeros. One row is computed alone.
 constexpr std::int64_t decode_rows = 4;
+// Keys whose scores are added together; values of one head that are read together; and the
+// distance of prefetching.
+constexpr std::int64_t keys_together = 4, values_together = 4, pair_values_together = 8,
+                       rows_of_cache_ahead = 8;
 
-// Computes scores [rows, tile_keys] of `count` keys of one head, from row `first` of the cache:
-// columns 0 to `count`, rounded up to a multiple of 4. q: `rows` rows (1, or a multiple of
-// decode_rows), `stride` elements apart. size: a multiple of the vector length.
-void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
-                        std::int64_t head, std::int64_t count, std::int64_t size,
-                        const float* q, std::int64_t stride, std::int64_t rows, float* scores);
+// Rows [row, row + count) of heads [head, head + heads) of a cache. There are no rows from
+// `end`.
+struct CachedRows {
+  const Operand& of;
+  std::int64_t batch, row, count, head, heads, end;
 
-// Computes out [rows, values] += weights [rows, count] values [count, values]. weights:
-// tile_keys elements apart; out: `stride` elements apart. factors: those of the weights.
-void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
-                     std::int64_t head, std::int64_t count, std::int64_t size,
-                     const float* weights, Factors factors, std::int64_t rows, float* out,
-                     std::int64_t stride);
+  // In a cache [B, H, S, D] a head is read as a whole, otherwise all heads of a token.
+  // Likewise in pages [P, H, page, D] that hold a tile.
+  bool by_heads() const {
+    const std::int64_t page = of.places.page();
+    return of.strides[2] > of.strides[1] && (!page || page >= tile_keys);
+  }
+};
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+GNOMON_BEFORE_PAIRS();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
+// Computes the scores [heads, rows, tile_keys] of the rows. q [heads, rows, stride]; rows: 1,
+// or a multiple of decode_rows. The columns are computed up to a multiple of keys_together.
+// size: a multiple of the vector length. partial: [rows, keys_together] vectors.
+void MultiplyCachedKeys(const CachedRows& keys, std::int64_t size, const float* q,
+                        std::int64_t stride, std::int64_t rows, float* partial, float* scores);
+
+// Computes out [heads, rows, stride] = weights [heads, rows, tile_keys] times the rows of
+// values. factors: those of the weights.
+void AddCachedValues(const CachedRows& values, std::int64_t size, const float* weights,
+                     Factors factors, std::int64_t rows, float* out, std::int64_t stride);
+
+// The same with pairs of bfloat16 (multiply-inl.h). size: a multiple of 32; q and weights in
+// pairs, weights tile_keys / 2 apart. factor: of the scores.
+void MultiplyCachedPairs(const CachedRows& keys, std::int64_t size, const float* q,
+                         std::int64_t stride, float factor, std::int64_t rows, float* partial,
+                         float* scores);
+void AddCachedPairs(const CachedRows& values, std::int64_t size, const float* weights,
+                    Factors factors, std::int64_t rows, float* out, std::int64_t stride);
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
 
 // Multiplies columns 0 to count of rows [decode_rows, tile_keys] by the scales of int8 heads. A
 // zero remains zero.
@@ -58,60 +96,32 @@ inline void TimesScales(const Operand& of, std::int64_t b, std::int64_t first,
   }
 }
 
-// The number of tokens whose rows are read for all heads, before the next tokens.
-constexpr std::int64_t direct_tokens = 16;
+class DirectScratch {
+ public:
+  std::int64_t rows, stride;  // rows: of a key head, rounded up to a multiple of decode_rows
+  float *q, *partial, *scores, *pairs, *out, *bias;
 
-// Whether the rows of direct_tokens tokens may be in several pages.
-inline bool CrossesPages(const Operand& of) { return of.places.page() % direct_tokens; }
-
-// Calls body(operand, batch, first) for `count` rows of a head, at most direct_tokens, with an
-// operand whose rows are at equal distances: a copy in `scratch` if they are in several pages.
-template <typename Body>
-void WithRun(const Operand& of, std::int64_t b, std::int64_t first, std::int64_t head,
-             std::int64_t count, std::int64_t size, float* scratch, const Body& body) {
-  if (of.places.run(first, count) == count) return body(of, b, first, head);
-  const std::int64_t bytes = size * static_cast<std::int64_t>(of.bytes());
-  char* to = reinterpret_cast<char*>(scratch);
-  for (std::int64_t j = 0, run; j < count; j += run) {
-    run = of.places.run(first + j, count - j);
-    const char* from = static_cast<const char*>(of.data) +
-                       OffsetOf(of, b, first + j, head) * static_cast<std::int64_t>(of.bytes());
-    const std::int64_t step = of.strides[1] * static_cast<std::int64_t>(of.bytes());
-    for (std::int64_t i = 0; i < run; ++i, to += bytes)
-      std::memcpy(to, from + i * step, static_cast<std::size_t>(bytes));
-  }
-  Operand copy = of;
-  copy.data = scratch, copy.strides = {0, size, 0}, copy.places = {};
-  body(copy, 0, 0, 0);
-}
-
-struct DirectScratch {
-  internal::Carve<float> carve;
-  float *q, *scores, *bias, *rows;
-
-  // Buffers for `heads` key heads of `row_count` rows each.
-  DirectScratch(const AttentionProblem& problem, std::int64_t heads, std::int64_t row_count,
+  // Buffers for `heads` key heads of `count` rows each.
+  DirectScratch(const AttentionProblem& problem, std::int64_t heads, std::int64_t count,
                 float* block)
-      : carve(block),
-        q(carve.take(heads * row_count * row_stride(problem.size))),
-        scores(carve.take(heads * row_count * tile_keys)),
-        bias(carve.take(BiasScratchSize(problem))),
-        rows(carve.take(CrossesPages(problem.k)
-                            ? direct_tokens * std::max(problem.size, problem.value_dim)
-                            : 0)) {}
-};
+      : rows(internal::in_fours(count)),
+        stride(row_stride(problem.pairs ? pairs_of(problem.size) : problem.size)) {
+    internal::Carve<float> carve(block);
+    q = carve.take(heads * rows * stride);
+    partial = carve.take(rows * keys_together * State<float>::lanes);
+    scores = carve.take(heads * rows * tile_keys);
+    pairs = carve.take(problem.pairs ? heads * rows * tile_keys / 2 : 0);
+    out = carve.take(heads * rows * row_stride(problem.value_dim));
+    bias = carve.take(BiasScratchSize(problem));
+    used_ = carve.used();
+  }
+  std::int64_t used() const { return used_; }
+  float* queries_of(std::int64_t head) const { return q + head * rows * stride; }
+  void FinishQueries(std::int64_t /* head */) const {}
 
-// Returns the factors of weights [rows, tile_keys] of `count` keys; keys may be hidden.
-inline Factors FactorsOfWeights(const float* HWY_RESTRICT weights, std::int64_t rows,
-                                std::int64_t count) {
-  const hn::ScalableTag<float> d;
-  const auto zero = hn::Zero(d);
-  auto found = hn::Ne(zero, zero);
-  for (std::int64_t row = 0; row < rows; ++row)
-    for (std::int64_t j = 0; j < count; j += static_cast<std::int64_t>(hn::Lanes(d)))
-      found = hn::Or(found, hn::Eq(hn::LoadU(d, weights + row * tile_keys + j), zero));
-  return hn::AllFalse(d, found) ? Factors::all : Factors::nonzero;
-}
+ private:
+  std::int64_t used_;
+};
 
 // Converts the scores of a tile of one key head to weights. Returns whether a key is hidden.
 inline bool WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile,
@@ -136,60 +146,60 @@ inline bool WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile
 }
 
 // Adds the keys of a range to the states of the piece's heads. Keys and values are read in
-// memory order, so that hardware prefetching is effective.
+// memory order, so that prefetching is effective.
 template <typename StateOf>
-void RunDirectly(const ForwardProblem<float>& problem, const internal::DirectPlan::Piece& piece,
-                 const internal::KeyRange& range, const DirectScratch& at,
-                 const StateOf& state_of) {
-  constexpr std::int64_t length = internal::direct_keys, few = direct_tokens;
-  const std::int64_t group = problem.group(), heads = piece.heads;
+void Run(const ForwardProblem<float>& problem, const internal::DirectPlan::Piece& piece,
+         const internal::KeyRange& range, const DirectScratch& at, const StateOf& state_of) {
+  const std::int64_t group = problem.group(), heads = piece.heads, rows = at.rows;
   const std::int64_t queries = problem.queries_of(piece.batch);
-  const std::int64_t rows = internal::in_fours(queries * group);
-  const std::int64_t computed = queries * group == 1 ? 1 : rows;
-  const std::int64_t stride = row_stride(problem.size);
+  const std::int64_t computed = queries * group == 1 ? 1 : rows, stride = at.stride;
+  const float factor = static_cast<float>(QueryFactor(problem));
   for (std::int64_t h = 0; h < heads; ++h) state_of(piece.first + h).Clear();
-  const auto scores_of = [&](std::int64_t h) { return at.scores + h * rows * tile_keys; };
-  for (std::int64_t key = range.begin / length * length; key < range.end; key += length) {
+  for (std::int64_t key = range.begin / tile_keys * tile_keys; key < range.end;
+       key += tile_keys) {
     const Tile tile = trimmed(problem, Tile{piece.batch, piece.first * group, group, 0, queries,
-                                            key, std::min(length, range.end - key)});
-    // Calls body(first column, columns, h) for `few` tokens at a time: all heads, then the
-    // next tokens; or, in a cache [B, H, S, D], all tokens of a head, then of the next head.
-    const auto in_order = [&](const Operand& cache, const auto& body) {
-      const std::int64_t page = cache.places.page();
-      const bool by_heads = cache.strides[2] > cache.strides[1] && (!page || page >= length);
-      const std::int64_t parts = (tile.keys + few - 1) / few;
-      for (std::int64_t i = 0; i < parts * heads; ++i) {
-        const std::int64_t j = few * (by_heads ? i % parts : i / heads);
-        body(j, std::min(few, tile.keys - j), by_heads ? i / parts : i % heads);
-      }
+                                            key, std::min(tile_keys, range.end - key)});
+    if (!tile.keys) continue;
+    const auto cached = [&](const Operand& of) {
+      return CachedRows{
+          of, piece.batch, key, tile.keys, piece.first, heads, problem.keys_of(piece.batch)};
     };
-    in_order(problem.k, [&](std::int64_t j, std::int64_t count, std::int64_t h) {
-      WithRun(problem.k, piece.batch, key + j, piece.first + h, count, problem.size, at.rows,
-              [&](const Operand& of, std::int64_t b, std::int64_t first, std::int64_t head) {
-                MultiplyCachedKeys(of, b, first, head, count, problem.size,
-                                   at.q + h * rows * stride, stride, computed,
-                                   scores_of(h) + j);
-              });
-    });
+    if (problem.pairs)
+      MultiplyCachedPairs(cached(problem.k), problem.size, at.q, stride, factor, computed,
+                          at.partial, at.scores);
+    else
+      MultiplyCachedKeys(cached(problem.k), problem.size, at.q, stride, computed, at.partial,
+                         at.scores);
     bool hides = false;
-    for (std::int64_t h = 0; h < heads && tile.keys; ++h) {
+    for (std::int64_t h = 0; h < heads; ++h) {
+      for (std::int64_t j = 0; j < std::min(tile.keys, values_together); ++j)
+        PrefetchRow(problem.v, piece.batch, key + j, piece.first + h, problem.value_dim);
       Tile own = tile;
       own.head += h * group;
-      hides = WeighDirectly(problem, own, piece.first + h, at.bias, scores_of(h),
+      float* scores = at.scores + h * rows * tile_keys;
+      hides = WeighDirectly(problem, own, piece.first + h, at.bias, scores,
                             state_of(piece.first + h)) ||
               hides;
     }
-    in_order(problem.v, [&](std::int64_t j, std::int64_t count, std::int64_t h) {
+    const Factors factors = hides ? Factors::nonzero : Factors::all;
+    const std::int64_t width = row_stride(problem.value_dim);
+    if (problem.pairs) {
+      for (std::int64_t r = 0; r < heads * rows; ++r)
+        RoundToPairs(at.scores + r * tile_keys, padded(tile.keys),
+                     at.pairs + r * tile_keys / 2);
+      AddCachedPairs(cached(problem.v), problem.value_dim, at.pairs, factors, computed, at.out,
+                     width);
+    } else {
+      AddCachedValues(cached(problem.v), problem.value_dim, at.scores, factors, computed,
+                      at.out, width);
+    }
+    const hn::ScalableTag<float> d;
+    for (std::int64_t h = 0; h < heads; ++h) {
       const State<float> state = state_of(piece.first + h);
-      const Factors factors =
-          hides ? FactorsOfWeights(scores_of(h) + j, tile.rows(), count) : Factors::all;
-      WithRun(problem.v, piece.batch, key + j, piece.first + h, count, problem.value_dim,
-              at.rows,
-              [&](const Operand& of, std::int64_t b, std::int64_t first, std::int64_t head) {
-                AddCachedValues(of, b, first, head, count, problem.value_dim, scores_of(h) + j,
-                                factors, computed, state.out, state.width);
-              });
-    });
+      const float* HWY_RESTRICT from = at.out + h * rows * state.width;
+      for (std::int64_t i = 0; i < computed * state.width; i += State<float>::lanes)
+        hn::Store(hn::Add(hn::Load(d, state.out + i), hn::Load(d, from + i)), d, state.out + i);
+    }
   }
 }
 

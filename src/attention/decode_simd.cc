@@ -5,8 +5,9 @@
 
 #include "hwy/highway.h"
 #include "src/attention/decode-inl.h"
+#include "src/attention/pairs-inl.h"
 
-HWY_BEFORE_NAMESPACE();
+GNOMON_BEFORE_PAIRS();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
@@ -23,12 +24,13 @@ HWY_INLINE hn::Vec<D> LoadCached(D d, const E* from) {
   }
 }
 
-// Stores the sums of the lanes of four vectors to to[0] ... to[3].
+// Stores `factor` times the sums of the lanes of four vectors to to[0] ... to[3].
 template <class D, class V>
-HWY_INLINE void StoreSums([[maybe_unused]] D d, V a, V b, V c, V e, float* HWY_RESTRICT to) {
+HWY_INLINE void StoreSums([[maybe_unused]] D d, float factor, V a, V b, V c, V e,
+                          float* HWY_RESTRICT to) {
 #if HWY_TARGET == HWY_SCALAR
-  to[0] = hn::GetLane(a), to[1] = hn::GetLane(b), to[2] = hn::GetLane(c),
-  to[3] = hn::GetLane(e);
+  to[0] = factor * hn::GetLane(a), to[1] = factor * hn::GetLane(b);
+  to[2] = factor * hn::GetLane(c), to[3] = factor * hn::GetLane(e);
 #else
   const hn::Repartition<std::uint64_t, D> pairs;
   const auto ab =
@@ -44,92 +46,145 @@ HWY_INLINE void StoreSums([[maybe_unused]] D d, V a, V b, V c, V e, float* HWY_R
   hn::Store(shares, d, blocks);
   auto sum = hn::Load(four, blocks);
   for (std::size_t i = 4; i < lanes; i += 4) sum = hn::Add(sum, hn::Load(four, blocks + i));
-  hn::StoreU(sum, four, to);
+  hn::StoreU(hn::Mul(hn::Set(four, factor), sum), four, to);
 #endif
 }
 
-// Computes scores [query_rows, tile_keys] of keys 0 to `count`, rounded up to a multiple of 4.
-// The keys are `step` elements apart. q: query_rows rows, `stride` elements apart. size: a
-// multiple of the vector length.
-template <int query_rows, typename E>
-HWY_INLINE void MultiplyKeys(const E* HWY_RESTRICT keys, std::int64_t step, std::int64_t count,
-                             std::int64_t size, const float* HWY_RESTRICT q,
-                             std::int64_t stride, float* HWY_RESTRICT scores) {
+#if GNOMON_PAIRS
+// As AddValues, with pairs: weights [query_rows, tile_keys / 2], values: a multiple of 32.
+template <int query_rows, Factors factors>
+HWY_INLINE void AddPairValues(const float* const* from, std::int64_t count, std::int64_t values,
+                              const float* HWY_RESTRICT weights, float* HWY_RESTRICT out,
+                              std::int64_t stride) {
   const hn::ScalableTag<float> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  // Sixteen sums, or eight if there are half as many registers.
-  constexpr int together = block_vectors == 4 || query_rows == 1 ? 4 : 2;
-  for (std::int64_t j = 0; j < count; j += 4)
-    for (int half = 0; half < 4; half += together) {
-      const E* row[together];
-      for (int k = 0; k < together; ++k)
-        row[k] = keys + std::min(j + half + k, count - 1) * step;
-      hn::Vec<decltype(d)> sum[query_rows][together];
-#pragma GCC unroll 4
-      for (int r = 0; r < query_rows; ++r)
-#pragma GCC unroll 4
-        for (int k = 0; k < together; ++k) sum[r][k] = hn::Zero(d);
-      for (std::int64_t i = 0; i < size; i += lanes) {
-        hn::Vec<decltype(d)> key[together];
-#pragma GCC unroll 4
-        for (int k = 0; k < together; ++k) key[k] = LoadCached(d, row[k] + i);
-#pragma GCC unroll 4
-        for (int r = 0; r < query_rows; ++r) {
-          const auto query = hn::Load(d, q + r * stride + i);
-#pragma GCC unroll 4
-          for (int k = 0; k < together; ++k) sum[r][k] = hn::MulAdd(query, key[k], sum[r][k]);
-        }
-      }
-#pragma GCC unroll 4
-      for (int r = 0; r < query_rows; ++r) {
-        float* to = scores + r * tile_keys + j + half;
-        if constexpr (together == 4) {
-          StoreSums(d, sum[r][0], sum[r][1], sum[r][2], sum[r][3], to);
-        } else {
-          HWY_ALIGN float four[4];
-          StoreSums(d, sum[r][0], sum[r][1], hn::Zero(d), hn::Zero(d), four);
-          to[0] = four[0], to[1] = four[1];
-        }
-      }
-    }
-}
-
-// Computes out [query_rows, values] += weights [query_rows, count] values [count, values].
-template <int query_rows, Factors factors, typename E>
-HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::int64_t step, std::int64_t count,
-                          std::int64_t values, const float* HWY_RESTRICT weights,
-                          float* HWY_RESTRICT out, std::int64_t stride) {
-  const hn::ScalableTag<float> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr int wide = block_vectors == 4 || query_rows == 1 ? 4 : 2;
-  const auto columns = [&](auto width, std::int64_t at) HWY_ATTR {
+  const auto columns = [&](auto width, std::int64_t at) GNOMON_PAIRS_ATTR {
     constexpr int vectors = decltype(width)::value;
     hn::Vec<decltype(d)> sum[query_rows][vectors];
 #pragma GCC unroll 4
     for (int r = 0; r < query_rows; ++r)
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) sum[r][v] = hn::Zero(d);
-    const E* HWY_RESTRICT row = from + at;
-    for (std::int64_t j = 0; j < count; ++j, row += step) {
+    for (std::int64_t j = 0; j < count; j += 2) {
       hn::Vec<decltype(d)> value[vectors];
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) value[v] = LoadCached(d, row + v * lanes);
+#pragma GCC unroll 2
+      for (int v = 0; v < vectors; v += 2)
+        InterleavePairs(d, from[j] + (at + 16 * v) / 2, from[j + 1] + (at + 16 * v) / 2,
+                        value[v], value[v + 1]);
 #pragma GCC unroll 4
       for (int r = 0; r < query_rows; ++r) {
-        const float one = weights[r * tile_keys + j];
-        if (factors == Factors::nonzero && one == 0) continue;
+        const float one = weights[(r * tile_keys + j) / 2];
+        if (factors == Factors::nonzero && PairMultiply::IsZero(one)) continue;
         const auto weight = hn::Set(d, one);
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(weight, value[v], sum[r][v]);
+        for (int v = 0; v < vectors; ++v)
+          sum[r][v] = PairMultiply::Add<factors>(d, weight, value[v], sum[r][v]);
       }
     }
 #pragma GCC unroll 4
     for (int r = 0; r < query_rows; ++r)
 #pragma GCC unroll 4
       for (int v = 0; v < vectors; ++v) {
-        float* to = out + r * stride + at + v * lanes;
+        float* to = out + r * stride + at + 16 * v;
         hn::Store(hn::Add(hn::Load(d, to), sum[r][v]), d, to);
       }
+  };
+  std::int64_t at = 0;
+  for (; at + 64 <= values; at += 64) columns(std::integral_constant<int, 4>(), at);
+  for (; at < values; at += 32) columns(std::integral_constant<int, 2>(), at);
+}
+#endif
+
+// Prefetches `bytes` bytes.
+HWY_INLINE void PrefetchBytes(const void* from, std::int64_t bytes) {
+  const char* begin = static_cast<const char*>(from);
+  for (std::int64_t i = 0; i < bytes; i += 64) hwy::Prefetch(begin + i);
+  hwy::Prefetch(begin + bytes - 1);
+}
+
+// Computes the products of one key with `query_rows` rows of queries, `stride` elements apart:
+// to [query_rows, keys_together] vectors, whose lanes are partial sums. size: a multiple of the
+// vector length.
+template <class Operation, int query_rows, typename E>
+HWY_INLINE void MultiplyKey(const E* HWY_RESTRICT key, std::int64_t size,
+                            const float* HWY_RESTRICT q, std::int64_t stride,
+                            float* HWY_RESTRICT to) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  // Two sums for each row, because one waits for its previous product.
+  hn::Vec<decltype(d)> even[query_rows], odd[query_rows];
+#pragma GCC unroll 4
+  for (int r = 0; r < query_rows; ++r) even[r] = odd[r] = hn::Zero(d);
+  std::int64_t i = 0;
+  for (; i + 2 * lanes <= size; i += 2 * lanes) {
+    const auto one = LoadCached(d, key + i), two = LoadCached(d, key + i + lanes);
+#pragma GCC unroll 4
+    for (int r = 0; r < query_rows; ++r) {
+      even[r] = Operation::template Add<Factors::all>(d, hn::Load(d, q + r * stride + i), one,
+                                                      even[r]);
+      odd[r] = Operation::template Add<Factors::all>(d, hn::Load(d, q + r * stride + i + lanes),
+                                                     two, odd[r]);
+    }
+  }
+  if (i < size) {
+    const auto one = LoadCached(d, key + i);
+#pragma GCC unroll 4
+    for (int r = 0; r < query_rows; ++r)
+      even[r] = Operation::template Add<Factors::all>(d, hn::Load(d, q + r * stride + i), one,
+                                                      even[r]);
+  }
+#pragma GCC unroll 4
+  for (int r = 0; r < query_rows; ++r)
+    hn::Store(hn::Add(even[r], odd[r]), d, to + r * keys_together * lanes);
+}
+
+// Computes out [query_rows, values] += weights [query_rows, count] values [count, values]. The
+// sums of values_together rows are added, so the result does not depend on how rows are divided
+// into calls.
+template <int query_rows, Factors factors, typename E>
+HWY_INLINE void AddValues(const E* const* from, std::int64_t count, std::int64_t values,
+                          const float* HWY_RESTRICT weights, float* HWY_RESTRICT out,
+                          std::int64_t stride) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  constexpr int wide = query_rows == 1 ? 4 : block_vectors / 2;
+  const auto columns = [&](auto width, std::int64_t at) GNOMON_PAIRS_ATTR {
+    constexpr int vectors = decltype(width)::value;
+    hn::Vec<decltype(d)> total[query_rows][vectors];
+#pragma GCC unroll 4
+    for (int r = 0; r < query_rows; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v)
+        total[r][v] = hn::Load(d, out + r * stride + at + v * lanes);
+    for (std::int64_t first = 0; first < count; first += values_together) {
+      hn::Vec<decltype(d)> sum[query_rows][vectors];
+#pragma GCC unroll 4
+      for (int r = 0; r < query_rows; ++r)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) sum[r][v] = hn::Zero(d);
+      for (std::int64_t j = first; j < std::min(first + values_together, count); ++j) {
+        const E* HWY_RESTRICT row = from[j] + at;
+        hn::Vec<decltype(d)> value[vectors];
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) value[v] = LoadCached(d, row + v * lanes);
+#pragma GCC unroll 4
+        for (int r = 0; r < query_rows; ++r) {
+          const float one = weights[r * tile_keys + j];
+          if (factors == Factors::nonzero && one == 0) continue;
+          const auto weight = hn::Set(d, one);
+#pragma GCC unroll 4
+          for (int v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(weight, value[v], sum[r][v]);
+        }
+      }
+#pragma GCC unroll 4
+      for (int r = 0; r < query_rows; ++r)
+#pragma GCC unroll 4
+        for (int v = 0; v < vectors; ++v) total[r][v] = hn::Add(total[r][v], sum[r][v]);
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < query_rows; ++r)
+#pragma GCC unroll 4
+      for (int v = 0; v < vectors; ++v)
+        hn::Store(total[r][v], d, out + r * stride + at + v * lanes);
   };
   std::int64_t at = 0;
   for (; at + wide * lanes <= values; at += wide * lanes)
@@ -137,49 +192,154 @@ HWY_INLINE void AddValues(const E* HWY_RESTRICT from, std::int64_t step, std::in
   for (; at < values; at += lanes) columns(std::integral_constant<int, 1>(), at);
 }
 
-// Calls body(pointer to row `row` of head `head`), with a pointer of the element type.
-template <typename Body>
-HWY_INLINE void WithElements(const Operand& from, std::int64_t b, std::int64_t row,
-                             std::int64_t head, const Body& body) {
-  const std::int64_t at = OffsetOf(from, b, row, head);
-  if (from.e4m3) return body(static_cast<const std::uint8_t*>(from.data) + at);
-  if (from.scales.data()) return body(static_cast<const std::int8_t*>(from.data) + at);
-  if (from.dtype == DType::f32) return body(static_cast<const float*>(from.data) + at);
-  if (from.dtype == DType::f16) return body(static_cast<const Half*>(from.data) + at);
-  if (from.dtype == DType::bf16) return body(static_cast<const BFloat16*>(from.data) + at);
-}
-
-void MultiplyCachedKeys(const Operand& keys, std::int64_t b, std::int64_t first,
-                        std::int64_t head, std::int64_t count, std::int64_t size,
-                        const float* q, std::int64_t stride, std::int64_t rows, float* scores) {
-  WithElements(keys, b, first, head, [&](const auto* from) HWY_ATTR {
-    if (rows == 1)
-      return MultiplyKeys<1>(from, keys.strides[1], count, size, q, stride, scores);
-    for (std::int64_t row = 0; row < rows; row += decode_rows)
-      MultiplyKeys<decode_rows>(from, keys.strides[1], count, size, q + row * stride, stride,
-                                scores + row * tile_keys);
-  });
-}
-
-void AddCachedValues(const Operand& values, std::int64_t b, std::int64_t first,
-                     std::int64_t head, std::int64_t count, std::int64_t size,
-                     const float* weights, Factors factors, std::int64_t rows, float* out,
-                     std::int64_t stride) {
-  const auto add = [&](auto of, const auto* from) HWY_ATTR {
-    constexpr Factors factor = decltype(of)::value;
-    if (rows == 1)
-      return AddValues<1, factor>(from, values.strides[1], count, size, weights, out, stride);
-    for (std::int64_t row = 0; row < rows; row += decode_rows)
-      AddValues<decode_rows, factor>(from, values.strides[1], count, size,
-                                     weights + row * tile_keys, out + row * stride, stride);
+// Calls body(rows of one head, count, first row, head) for up to `together` rows at a time: all
+// heads, then the next rows; or all rows of a head, then the next head. Prefetches the rows
+// that follow. Row pointers from `count` repeat the last row.
+template <int together, typename E, typename Body>
+HWY_INLINE void ForCached(const CachedRows& cached, std::int64_t size, const Body& body) {
+  const auto each = static_cast<std::int64_t>(cached.of.bytes());
+  const std::int64_t last = cached.end - 1;
+  const std::int64_t bytes = size * each, next_head = cached.of.strides[2] * each;
+  const auto row_at = [&](std::int64_t row) {
+    return static_cast<const char*>(cached.of.data) +
+           each * OffsetOf(cached.of, cached.batch, std::min(row, last), cached.head);
   };
-  WithElements(values, b, first, head, [&](const auto* from) HWY_ATTR {
-    if (factors == Factors::all)
-      add(std::integral_constant<Factors, Factors::all>(), from);
-    else
-      add(std::integral_constant<Factors, Factors::nonzero>(), from);
+  const std::int64_t outer = cached.by_heads() ? cached.heads : 1, inner = cached.heads / outer;
+  for (std::int64_t o = 0; o < outer; ++o)
+    for (std::int64_t j = 0; j < cached.count; j += together) {
+      const std::int64_t count = std::min<std::int64_t>(together, cached.count - j);
+      const char *first[together], *ahead[together];
+      for (int k = 0; k < together; ++k) {
+        first[k] =
+            row_at(cached.row + j + std::min<std::int64_t>(k, count - 1)) + o * next_head;
+        ahead[k] = row_at(cached.row + j + rows_of_cache_ahead + k) + o * next_head;
+      }
+      for (std::int64_t h = 0; h < inner; ++h) {
+        // In memory order, because one stream is read faster than several.
+        for (std::int64_t n = h * together; n < (h + 1) * together; ++n)
+          PrefetchBytes(ahead[n / inner] + n % inner * next_head, bytes);
+        const E* rows[together];
+        for (int k = 0; k < together; ++k)
+          rows[k] = reinterpret_cast<const E*>(first[k] + h * next_head);
+        body(rows, count, j, o + h);
+      }
+    }
+}
+
+// Calls body(a number of the element type of the cache).
+template <typename Body>
+HWY_INLINE void WithElements(const Operand& from, const Body& body) {
+  if (from.e4m3) return body(std::uint8_t());
+  if (from.scales.data()) return body(std::int8_t());
+  if (from.dtype == DType::f32) return body(float());
+  if (from.dtype == DType::f16) return body(Half());
+  if (from.dtype == DType::bf16) return body(BFloat16());
+}
+
+// The products of MultiplyCachedKeys: Operation with elements of type E.
+template <class Operation, typename E>
+HWY_INLINE void MultiplyCached(const CachedRows& keys, std::int64_t size, const float* q,
+                               std::int64_t stride, float factor, std::int64_t rows,
+                               float* partial, float* scores) {
+  const hn::ScalableTag<float> d;
+  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  const std::int64_t all = internal::in_fours(rows);
+  const std::int64_t depth = std::is_same_v<Operation, FusedMultiply> ? size : size / 2;
+  ForCached<keys_together, E>(
+      keys, size,
+      [&](const E* const* from, std::int64_t, std::int64_t j, std::int64_t h)
+          GNOMON_PAIRS_ATTR {
+            const float* of_head = q + h * all * stride;
+            for (std::int64_t k = 0; k < keys_together; ++k) {
+              float* to = partial + k * lanes;
+              if (rows == 1)
+                MultiplyKey<Operation, 1>(from[k], depth, of_head, stride, to);
+              else
+                for (std::int64_t row = 0; row < rows; row += decode_rows)
+                  MultiplyKey<Operation, decode_rows>(from[k], depth, of_head + row * stride,
+                                                      stride, to + row * keys_together * lanes);
+            }
+            for (std::int64_t r = 0; r < rows; ++r) {
+              const float* sums = partial + r * keys_together * lanes;
+              StoreSums(d, factor, hn::Load(d, sums), hn::Load(d, sums + lanes),
+                        hn::Load(d, sums + 2 * lanes), hn::Load(d, sums + 3 * lanes),
+                        scores + (h * all + r) * tile_keys + j);
+            }
+          });
+}
+
+void MultiplyCachedKeys(const CachedRows& keys, std::int64_t size, const float* q,
+                        std::int64_t stride, std::int64_t rows, float* partial, float* scores) {
+  WithElements(keys.of, [&]<typename E>(E) GNOMON_PAIRS_ATTR {
+    MultiplyCached<FusedMultiply, E>(keys, size, q, stride, 1.f, rows, partial, scores);
   });
 }
+
+// Calls add(integral constant of `factors`).
+template <typename Add>
+HWY_INLINE void WithFactors(Factors factors, const Add& add) {
+  if (factors == Factors::all)
+    add(std::integral_constant<Factors, Factors::all>());
+  else
+    add(std::integral_constant<Factors, Factors::nonzero>());
+}
+
+void AddCachedValues(const CachedRows& values, std::int64_t size, const float* weights,
+                     Factors factors, std::int64_t rows, float* out, std::int64_t stride) {
+  const std::int64_t all = internal::in_fours(rows);
+  std::fill_n(out, values.heads * all * stride, 0.f);
+  WithElements(values.of, [&]<typename E>(E) GNOMON_PAIRS_ATTR {
+    WithFactors(factors, [&](auto of) GNOMON_PAIRS_ATTR {
+      constexpr Factors factor = decltype(of)::value;
+      const auto add = [&](const E* const* from, std::int64_t count, std::int64_t j,
+                           std::int64_t h) GNOMON_PAIRS_ATTR {
+        const float* of_head = weights + h * all * tile_keys + j;
+        float* to = out + h * all * stride;
+        if (rows == 1) return AddValues<1, factor>(from, count, size, of_head, to, stride);
+        for (std::int64_t row = 0; row < rows; row += decode_rows)
+          AddValues<decode_rows, factor>(from, count, size, of_head + row * tile_keys,
+                                         to + row * stride, stride);
+      };
+      if (rows <= decode_rows)
+        ForCached<values_together, E>(values, size, add);
+      else
+        ForCached<4 * values_together, E>(values, size, add);
+    });
+  });
+}
+
+#if GNOMON_PAIRS
+void MultiplyCachedPairs(const CachedRows& keys, std::int64_t size, const float* q,
+                         std::int64_t stride, float factor, std::int64_t rows, float* partial,
+                         float* scores) {
+  MultiplyCached<PairMultiply, float>(keys, size, q, stride, factor, rows, partial, scores);
+}
+void AddCachedPairs(const CachedRows& values, std::int64_t size, const float* weights,
+                    Factors factors, std::int64_t rows, float* out, std::int64_t stride) {
+  const std::int64_t all = internal::in_fours(rows);
+  std::fill_n(out, values.heads * all * stride, 0.f);
+  WithFactors(factors, [&](auto of) GNOMON_PAIRS_ATTR {
+    constexpr Factors factor = decltype(of)::value;
+    ForCached<pair_values_together, float>(
+        values, size,
+        [&](const float* const* from, std::int64_t count, std::int64_t j,
+            std::int64_t h) GNOMON_PAIRS_ATTR {
+          const float* of_head = weights + (h * all * tile_keys + j) / 2;
+          float* to = out + h * all * stride;
+          if (rows == 1)
+            return AddPairValues<1, factor>(from, count, size, of_head, to, stride);
+          for (std::int64_t row = 0; row < rows; row += decode_rows)
+            AddPairValues<decode_rows, factor>(from, count, size, of_head + row * tile_keys / 2,
+                                               to + row * stride, stride);
+        });
+  });
+}
+#else
+void MultiplyCachedPairs(const CachedRows&, std::int64_t, const float*, std::int64_t, float,
+                         std::int64_t, float*, float*) {}
+void AddCachedPairs(const CachedRows&, std::int64_t, const float*, Factors, std::int64_t,
+                    float*, std::int64_t) {}
+#endif
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -12,6 +12,22 @@
 
 #include "hwy/highway.h"
 
+// Functions with products of pairs of bfloat16 (below) are declared and defined after
+// GNOMON_BEFORE_PAIRS() in place of HWY_BEFORE_NAMESPACE(), because their instructions are not
+// part of HWY_AVX3. They execute these only if HasPairs().
+#undef GNOMON_BEFORE_PAIRS
+#undef GNOMON_PAIRS
+#undef GNOMON_PAIRS_ATTR
+#if HWY_TARGET == HWY_AVX3
+#define GNOMON_PAIRS 1
+#define GNOMON_BEFORE_PAIRS() HWY_PUSH_ATTRIBUTES(HWY_TARGET_STR ",avx512bf16")
+#define GNOMON_PAIRS_ATTR __attribute__((target(HWY_TARGET_STR ",avx512bf16")))
+#else
+#define GNOMON_PAIRS 0
+#define GNOMON_BEFORE_PAIRS() HWY_BEFORE_NAMESPACE()
+#define GNOMON_PAIRS_ATTR HWY_ATTR
+#endif
+
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
@@ -59,12 +75,50 @@ struct Product {
   const A* const* given = nullptr;  // row i is at given[i] + given_at
   std::int64_t given_at = 0;
   Factors factors = Factors::all;  // nonzero is slower, and only for Into::add
+  A factor = 1;                    // of the sums, only for pairs
+};
+
+// Multiply-adds of numbers of type A.
+struct FusedMultiply {
+  static constexpr bool scales = false;
+  template <Factors factors, class D, class V>
+  static HWY_INLINE V Add(D /* tag */, V a, V b, V sum) {
+    return hn::MulAdd(a, b, sum);
+  }
+  template <typename A>
+  static bool IsZero(A a) {
+    return a == A(0);
+  }
 };
 
 enum class Into { store = 1, add, onto_given };
 
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+GNOMON_BEFORE_PAIRS();
+namespace gnomon {
+namespace HWY_NAMESPACE {
+
 template <Left left, Into into, typename A>
 void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vectors);
+
+// Pairs: two bfloat16 numbers that follow each other along l, in the place of one float. The
+// processor multiplies and adds both at once; the products are exact, and the sums are floats.
+// A pair with a denormal number counts as one with 0.
+template <Left left, Into into>
+void MultiplyPairs(Product<float> p, std::int64_t rows, std::int64_t vectors);
+// Whether this is the instruction set, and the processor, that has them.
+bool HasPairs();
+
+}  // namespace HWY_NAMESPACE
+}  // namespace gnomon
+HWY_AFTER_NAMESPACE();
+
+HWY_BEFORE_NAMESPACE();
+namespace gnomon {
+namespace HWY_NAMESPACE {
 
 // Products of `rows` rows and any whole number of vectors of columns.
 template <Left left, Into into, typename A>

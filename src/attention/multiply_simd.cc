@@ -1,17 +1,22 @@
 // Matrix products of packed tiles.
 
+#include <cstdint>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/attention/multiply_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
 #include "src/attention/multiply-inl.h"
+#include "src/attention/pairs-inl.h"
 
-HWY_BEFORE_NAMESPACE();
+GNOMON_BEFORE_PAIRS();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-template <Left left, Into into, Factors factors, int rows, int vectors, typename A>
+// Operation: how a product is added to a sum.
+template <class Operation, Left left, Into into, Factors factors, int rows, int vectors,
+          typename A>
 HWY_INLINE void MultiplyBlock(const Product<A>& p) {
   const hn::ScalableTag<A> tag;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(tag));
@@ -31,10 +36,11 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
       const A one = left == Left::by_row ? a[r * p.a_stride] : a[r];
-      if (factors == Factors::nonzero && one == A(0)) continue;
+      if (factors == Factors::nonzero && Operation::IsZero(one)) continue;
       const auto factor = hn::Set(tag, one);
 #pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v) sum[r][v] = hn::MulAdd(factor, right[v], sum[r][v]);
+      for (int v = 0; v < vectors; ++v)
+        sum[r][v] = Operation::template Add<factors>(tag, factor, right[v], sum[r][v]);
     }
     b += p.b_row;
     a += left == Left::by_row ? 1 : p.a_stride;
@@ -44,25 +50,26 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       A* to = p.c + r * p.c_row + v * lanes;
+      if (Operation::scales) sum[r][v] = hn::Mul(hn::Set(tag, p.factor), sum[r][v]);
       if (into == Into::add) sum[r][v] = hn::Add(sum[r][v], hn::Load(tag, to));
       hn::Store(sum[r][v], tag, to);
     }
 }
 
 // One block of at most block_vectors vectors.
-template <Left left, Into into, Factors factors, int rows, typename A>
+template <class Operation, Left left, Into into, Factors factors, int rows, typename A>
 HWY_INLINE void MultiplyVectors(const Product<A>& p, std::int64_t vectors) {
   if (vectors == block_vectors)
-    return MultiplyBlock<left, into, factors, rows, block_vectors>(p);
+    return MultiplyBlock<Operation, left, into, factors, rows, block_vectors>(p);
   if constexpr (block_vectors == 4) {
-    if (vectors == 3) return MultiplyBlock<left, into, factors, rows, 3>(p);
-    if (vectors == 2) return MultiplyBlock<left, into, factors, rows, 2>(p);
+    if (vectors == 3) return MultiplyBlock<Operation, left, into, factors, rows, 3>(p);
+    if (vectors == 2) return MultiplyBlock<Operation, left, into, factors, rows, 2>(p);
   }
-  if (vectors) MultiplyBlock<left, into, factors, rows, 1>(p);
+  if (vectors) MultiplyBlock<Operation, left, into, factors, rows, 1>(p);
 }
 
-template <Left left, Into into, typename A>
-HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vectors) {
+template <class Operation, Left left, Into into, typename A>
+HWY_INLINE void MultiplyAll(Product<A> p, std::int64_t rows, std::int64_t vectors) {
   const auto advance = [&](std::int64_t count) {
     p.a += left == Left::by_row ? count * p.a_stride : count;
     p.c += count * p.c_row;
@@ -72,12 +79,42 @@ HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vec
   constexpr Factors all = Factors::all;
   if constexpr (into == Into::add)
     if (p.factors == Factors::nonzero)
-      for (; rows; advance(1)) MultiplyVectors<left, into, Factors::nonzero, 1>(p, vectors);
-  for (; rows >= 6; advance(6)) MultiplyVectors<left, into, all, 6>(p, vectors);
-  if (rows >= 4) MultiplyVectors<left, into, all, 4>(p, vectors), advance(4);
-  if (rows >= 2) MultiplyVectors<left, into, all, 2>(p, vectors), advance(2);
-  if (rows) MultiplyVectors<left, into, all, 1>(p, vectors);
+      for (; rows; advance(1))
+        MultiplyVectors<Operation, left, into, Factors::nonzero, 1>(p, vectors);
+  if constexpr (left == Left::by_row && into != Into::onto_given) {
+    // Enough sums to hide the latency of one.
+    if (vectors == 1)
+      for (; rows >= 8; advance(8)) MultiplyBlock<Operation, left, into, all, 8, 1>(p);
+    else if (vectors == 2 && block_vectors == 4)
+      for (; rows >= 8; advance(8)) MultiplyBlock<Operation, left, into, all, 8, 2>(p);
+  }
+  for (; rows >= 6; advance(6)) MultiplyVectors<Operation, left, into, all, 6>(p, vectors);
+  if (rows >= 4) MultiplyVectors<Operation, left, into, all, 4>(p, vectors), advance(4);
+  if (rows >= 2) MultiplyVectors<Operation, left, into, all, 2>(p, vectors), advance(2);
+  if (rows) MultiplyVectors<Operation, left, into, all, 1>(p, vectors);
 }
+
+template <Left left, Into into, typename A>
+HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vectors) {
+  MultiplyAll<FusedMultiply, left, into>(p, rows, vectors);
+}
+
+#if GNOMON_PAIRS
+bool HasPairs() { return __builtin_cpu_supports("avx512bf16"); }
+template <Left left, Into into>
+HWY_NOINLINE void MultiplyPairs(Product<float> p, std::int64_t rows, std::int64_t vectors) {
+  MultiplyAll<PairMultiply, left, into>(p, rows, vectors);
+}
+#else
+bool HasPairs() { return false; }
+template <Left left, Into into>
+void MultiplyPairs(Product<float> /* p */, std::int64_t /* rows */,
+                   std::int64_t /* vectors */) {}
+#endif
+template void MultiplyPairs<Left::by_row, Into::store>(Product<float>, std::int64_t,
+                                                       std::int64_t);
+template void MultiplyPairs<Left::by_row, Into::add>(Product<float>, std::int64_t,
+                                                     std::int64_t);
 
 #define GNOMON_MULTIPLY(left, into)                                                   \
   template void MultiplyRows<left, into>(Product<float>, std::int64_t, std::int64_t); \

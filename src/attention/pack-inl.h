@@ -218,6 +218,55 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
                  std::int64_t b, std::int64_t first, std::int64_t count, std::int64_t head,
                  std::int64_t size, A* HWY_RESTRICT scratch, const PackedRows<A>& to);
 
+// Pairs of bfloat16 (multiply-inl.h) in the place of floats. A row of `size` elements has
+// pairs_of(size) pairs; a missing last element is 0, as are the elements of padding tokens.
+constexpr std::int64_t pairs_of(std::int64_t size) { return (size + 1) / 2; }
+void LoadPairs(const Operand& from, const Positions* positions, std::int64_t b,
+               std::int64_t row, std::int64_t head, std::int64_t size, float* HWY_RESTRICT to);
+
+// As PackKeyRows: keys, whose pairs are along the head dimension.
+void PackPairKeys(const Operand& from, const Positions* positions, std::int64_t b,
+                  std::int64_t first, std::int64_t count, std::int64_t head, std::int64_t size,
+                  float* HWY_RESTRICT scratch, const PackedRows<float>& to);
+
+// Values: row n of `rows` has the pairs of tokens 2 n and 2 n + 1. scratch: two rows.
+void PackPairValues(const Operand& from, const Positions* positions, std::int64_t b,
+                    std::int64_t first, std::int64_t count, std::int64_t head,
+                    std::int64_t size, float* HWY_RESTRICT scratch, float* HWY_RESTRICT rows);
+
+#if HWY_TARGET == HWY_AVX3
+// Interleaves 32 bfloat16 of two rows.
+template <class D>
+HWY_INLINE void InterleavePairs(D d, const float* one, const float* two, hn::Vec<D>& low,
+                                hn::Vec<D>& high) {
+  alignas(64) static constexpr std::uint16_t places[2][32] = {
+      {0, 32, 1, 33, 2,  34, 3,  35, 4,  36, 5,  37, 6,  38, 7,  39,
+       8, 40, 9, 41, 10, 42, 11, 43, 12, 44, 13, 45, 14, 46, 15, 47},
+      {16, 48, 17, 49, 18, 50, 19, 51, 20, 52, 21, 53, 22, 54, 23, 55,
+       24, 56, 25, 57, 26, 58, 27, 59, 28, 60, 29, 61, 30, 62, 31, 63}};
+  const __m512i a = _mm512_castps_si512(hn::LoadU(d, one).raw);
+  const __m512i b = _mm512_castps_si512(hn::LoadU(d, two).raw);
+  low.raw = _mm512_castsi512_ps(_mm512_permutex2var_epi16(a, _mm512_load_si512(places[0]), b));
+  high.raw = _mm512_castsi512_ps(_mm512_permutex2var_epi16(a, _mm512_load_si512(places[1]), b));
+}
+#endif
+
+// Interleaves two rows of pairs_of(size) pairs: to[i] = (one[i], two[i]), for `size` elements.
+void InterleaveRows(const float* one, const float* two, std::int64_t size, float* to);
+
+// Rounds `count` weights to bfloat16, two to a pair. count: even. A NaN remains a NaN.
+void RoundToPairs(const float* HWY_RESTRICT weights, std::int64_t count,
+                  float* HWY_RESTRICT to);
+
+// As FactorsOf, for packed rows of pairs.
+Factors FactorsOfPairs(const float* HWY_RESTRICT rows, std::int64_t count, std::int64_t size);
+
+// Transposes a vector of rows, `stride` apart: column c becomes the vector at to + c step.
+// Reads up to four columns past `columns`, because rows are padded.
+template <typename A>
+void Transpose(const A* HWY_RESTRICT from, std::int64_t stride, std::int64_t columns,
+               A* HWY_RESTRICT to, std::int64_t step);
+
 // Transposes packed rows to panels. Rows from `count` to its padding are zeros.
 template <typename A>
 void MakePanels(const A* HWY_RESTRICT rows, std::int64_t count, std::int64_t size,

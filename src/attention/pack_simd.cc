@@ -1,5 +1,7 @@
 // Conversion of tensors to packed tiles and back.
 
+#include <cstring>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/attention/pack_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -102,8 +104,6 @@ void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Direc
     RotatePairs(x, cos, sin, sign, table->frequencies().pairing, pairs);
 }
 
-// Transposes `from` [lanes rows, stride apart] to `to` [columns, lanes]: column c becomes the
-// vector at to + c step. Reads up to four columns past `columns`, because rows are padded.
 template <typename A>
 HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::int64_t stride,
                                std::int64_t columns, A* HWY_RESTRICT to, std::int64_t step) {
@@ -140,6 +140,12 @@ HWY_INLINE void TransposeLanes(const A* HWY_RESTRICT from, std::int64_t stride,
 #endif
   for (std::int64_t c = 0; c < columns; ++c)
     for (std::int64_t r = 0; r < lanes; ++r) to[c * step + r] = from[r * stride + c];
+}
+
+template <typename A>
+void Transpose(const A* HWY_RESTRICT from, std::int64_t stride, std::int64_t columns,
+               A* HWY_RESTRICT to, std::int64_t step) {
+  TransposeLanes(from, stride, columns, to, step);
 }
 
 // Transposes `lanes` rows to columns j to j + lanes of panels.
@@ -196,6 +202,106 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
   if (to.panels) ClearPanel(count, size, to.panels);
 }
 
+void LoadPairs(const Operand& from, const Positions* positions, std::int64_t b,
+               std::int64_t row, std::int64_t head, std::int64_t size, float* HWY_RESTRICT to) {
+  const std::int64_t floats = pairs_of(size);
+  if (IsPadding(positions, b, row)) {
+    std::fill_n(to, padded(floats), 0.f);
+    return;
+  }
+  const auto* bits =
+      static_cast<const std::uint16_t*>(from.data) + OffsetOf(from, b, row, head);
+  std::fill(to + size / 2, to + padded(floats), 0.f);
+  std::memcpy(to, bits, static_cast<std::size_t>(size) * 2);
+}
+
+void PackPairKeys(const Operand& from, const Positions* positions, std::int64_t b,
+                  std::int64_t first, std::int64_t count, std::int64_t head, std::int64_t size,
+                  float* HWY_RESTRICT scratch, const PackedRows<float>& to) {
+  constexpr std::int64_t lanes =
+      static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  const std::int64_t floats = pairs_of(size), stride = row_stride(floats);
+  for (std::int64_t j = 0; j < padded(count); j += lanes) {
+    float* HWY_RESTRICT rows = to.rows ? to.rows + j * stride : scratch;
+    for (std::int64_t i = 0; i < lanes; ++i) {
+      if (j + i + rows_ahead < count)
+        PrefetchRow(from, b, first + j + i + rows_ahead, head, size);
+      if (j + i < count)
+        LoadPairs(from, positions, b, first + j + i, head, size, rows + i * stride);
+      else
+        std::fill_n(rows + i * stride, padded(floats), 0.f);
+    }
+    if (to.panels) ToPanels(rows, j, floats, to.panels);
+  }
+  if (to.panels) ClearPanel(count, floats, to.panels);
+}
+
+void InterleaveRows(const float* one, const float* two, std::int64_t size, float* to) {
+#if HWY_TARGET == HWY_AVX3
+  const hn::ScalableTag<float> d;
+  for (std::int64_t i = 0; i < size; i += 32) {
+    auto low = hn::Undefined(d), high = low;
+    InterleavePairs(d, one + i / 2, two + i / 2, low, high);
+    hn::StoreU(low, d, to + i);
+    if (i + 16 < size) hn::StoreU(high, d, to + i + 16);
+  }
+#else
+  (void)one, (void)two, (void)size, (void)to;
+#endif
+}
+
+void PackPairValues(const Operand& from, const Positions* positions, std::int64_t b,
+                    std::int64_t first, std::int64_t count, std::int64_t head,
+                    std::int64_t size, float* HWY_RESTRICT scratch, float* HWY_RESTRICT rows) {
+  const std::int64_t stride = row_stride(size), half = row_stride(pairs_of(size));
+  for (std::int64_t j = 0; j < padded(count); j += 2, rows += stride) {
+    if (j >= count) {
+      std::fill_n(rows, padded(size), 0.f);
+      continue;
+    }
+    for (std::int64_t i = 0; i < 2; ++i) {
+      if (j + i + rows_ahead < count)
+        PrefetchRow(from, b, first + j + i + rows_ahead, head, size);
+      if (j + i < count)
+        LoadPairs(from, positions, b, first + j + i, head, size, scratch + i * half);
+      else
+        std::fill_n(scratch + i * half, padded(pairs_of(size)), 0.f);
+    }
+    InterleaveRows(scratch, scratch + half, padded(size), rows);
+  }
+}
+
+void RoundToPairs(const float* HWY_RESTRICT weights, std::int64_t count,
+                  float* HWY_RESTRICT to) {
+#if HWY_TARGET == HWY_AVX3
+  for (std::int64_t i = 0; i < count; i += 32) {
+    const __m512 one = _mm512_loadu_ps(weights + i);
+    const __m512 two = i + 16 < count ? _mm512_loadu_ps(weights + i + 16) : _mm512_setzero_ps();
+    __m512i both;
+    asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(both) : "v"(two), "v"(one));
+    if (i + 16 < count)
+      _mm512_storeu_si512(to + i / 2, both);
+    else
+      _mm256_storeu_si256(reinterpret_cast<__m256i*>(to + i / 2), _mm512_castsi512_si256(both));
+  }
+#else
+  (void)weights, (void)count, (void)to;
+#endif
+}
+
+Factors FactorsOfPairs(const float* HWY_RESTRICT rows, std::int64_t count, std::int64_t size) {
+  const hn::ScalableTag<std::uint16_t> tag;
+  const auto exponent = hn::Set(tag, 0x7f80);
+  auto found = hn::Ne(exponent, exponent);
+  for (std::int64_t i = 0; i < pairs_of(count); ++i) {
+    const auto* row = reinterpret_cast<const std::uint16_t*>(rows + i * row_stride(size));
+    for (std::int64_t d = 0; d < 2 * padded(size);
+         d += static_cast<std::int64_t>(hn::Lanes(tag)))
+      found = hn::Or(found, hn::Eq(hn::And(hn::LoadU(tag, row + d), exponent), exponent));
+  }
+  return hn::AllFalse(tag, found) ? Factors::all : Factors::nonzero;
+}
+
 #define GNOMON_PACK(A)                                                                     \
   template void LoadOtherRow(const Operand&, const Positions*, std::int64_t, std::int64_t, \
                              std::int64_t, std::int64_t, A*);                              \
@@ -205,6 +311,7 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
   template void PackKeyRows(const Operand&, const Positions*, const RotaryTable*,          \
                             std::int64_t, std::int64_t, std::int64_t, std::int64_t,        \
                             std::int64_t, A*, const PackedRows<A>&);                       \
+  template void Transpose(const A*, std::int64_t, std::int64_t, A*, std::int64_t);         \
   template void MakePanels(const A*, std::int64_t, std::int64_t, A*);
 GNOMON_PACK(float)
 GNOMON_PACK(double)

@@ -92,6 +92,7 @@ struct AttentionProblem {
   struct {
     double scale = 0;
     std::optional<double> cap;
+    bool rounds_weights = true;
     std::span<const double> sinks;
     View<const float, 3> query_sinks;  // in place of `sinks`, if it has data
   } softmax;
@@ -107,6 +108,7 @@ struct AttentionProblem {
   } position;
   bool needs_gates = false, needs_key_slopes = false, stick_breaking = false;
   PairProduct product = PairProduct::dot;
+  bool pairs = false;  // products are those of pairs of bfloat16: multiply-inl.h
   View<const float, 4> channel_gates;  // [B, S, Hq, D]; without data if there are none
   HouseholderTerms householder;
   EdgeTerms edges;
@@ -149,6 +151,15 @@ struct AttentionProblem {
     return form && form->contextual ? form->contextual->positions() : 0;
   }
   // Whether scores depend on the keys between a key and the query: src/attention/walk-inl.h.
+  // Whether products may be those of bfloat16 elements, as they are in memory.
+  bool takes_bfloat16() const {
+    const auto all = [](DType of_q, DType of_k, DType of_v) {
+      return of_q == DType::bf16 && of_k == DType::bf16 && of_v == DType::bf16;
+    };
+    return softmax.rounds_weights && all(q.dtype, k.dtype, v.dtype) &&
+           product == PairProduct::dot && !position.query_rotary && !position.key_rotary &&
+           !position.relative && !position.polar && !walks();
+  }
   bool walks() const { return stick_breaking || contextual_positions() || edges.bias; }
   // The number of elements that are loaded and then expanded to polar form; 0: none.
   std::int64_t polar_dim() const { return position.polar ? head_dim : 0; }

@@ -40,6 +40,13 @@ template <typename A>
 void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
                      const A* weights, const A* b, Factors factors, A* out);
 
+// The same with pairs of bfloat16 (multiply-inl.h). factor: of the scores.
+void MultiplyPairPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size,
+                        const float* a, const float* panels, float factor, float* scores);
+// weights: pairs, tile_keys / 2 apart.
+void MultiplyPairWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
+                         const float* weights, const float* b, Factors factors, float* out);
+
 // Returns the factor of packed queries. With it, products with keys are in units of ln 2, or
 // have the scale that CapScores expects.
 inline double QueryFactor(const AttentionProblem& problem) {

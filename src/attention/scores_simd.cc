@@ -104,6 +104,44 @@ void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t 
     });
 }
 
+void MultiplyPairPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size,
+                        const float* a, const float* panels, float factor, float* scores) {
+  constexpr std::int64_t lanes =
+      static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  constexpr std::int64_t panel = Panel<float>();
+  const std::int64_t depth = pairs_of(size), stride = row_stride(depth);
+  for (std::int64_t base = 0; base < tile.keys; base += panel, panels += panel * depth)
+    ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
+      const std::int64_t begin = std::max(seen.begin, base);
+      const std::int64_t vectors = (std::min(seen.end, base + panel) - begin) / lanes;
+      if (vectors <= 0) return;
+      Product<float> product;
+      product.depth = depth, product.factor = factor;
+      product.a = a + row * stride, product.a_stride = stride;
+      product.b = panels + (begin - base), product.b_row = panel;
+      product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
+      MultiplyPairs<Left::by_row, Into::store>(product, rows, vectors);
+    });
+}
+
+void MultiplyPairWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
+                         const float* weights, const float* b, Factors factors, float* out) {
+  constexpr std::int64_t lanes =
+      static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
+  const std::int64_t stride = row_stride(values), width = padded(values);
+  for (std::int64_t base = 0; base < width; base += Panel<float>())
+    ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
+      Product<float> product;
+      product.depth = (seen.end - seen.begin) / 2, product.factors = factors;
+      product.a = weights + (row * tile_keys + seen.begin) / 2,
+      product.a_stride = tile_keys / 2;
+      product.b = b + seen.begin / 2 * stride + base, product.b_row = stride;
+      product.c = out + row * stride + base, product.c_row = stride;
+      MultiplyPairs<Left::by_row, Into::add>(product, rows,
+                                             std::min(Panel<float>(), width - base) / lanes);
+    });
+}
+
 // Applies the cap to products, x = 2 s / (cap ln 2) to cap tanh(s / cap) / ln 2, and adds the
 // bias. If `slope` is not null, stores the derivative of the capped score, 1 - tanh^2, there.
 template <typename A>

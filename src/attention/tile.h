@@ -90,14 +90,14 @@ inline Tile trimmed(const AttentionProblem& problem, Tile tile) {
   return tile;
 }
 
-// The number of keys in a tile that is read directly from a cache, and the greatest number of
-// rows of a key head for direct reading.
-constexpr std::int64_t direct_keys = 64, direct_rows = 8;
+// The greatest number of rows of a key head for direct reading from a cache, and for copying
+// its tiles for all heads.
+constexpr std::int64_t direct_rows = 8, packed_rows = tile_rows;
 constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
 
-// Whether a sequence has few enough query rows for direct reading.
+// Whether a sequence has few enough query rows for a DirectPlan.
 inline bool has_few_rows(const AttentionProblem& problem, std::int64_t b) {
-  return problem.queries_of(b) * problem.group() <= direct_rows;
+  return problem.queries_of(b) * problem.group() <= packed_rows;
 }
 
 // The indices of the parts of one piece of work: first, first + step, ...
@@ -218,8 +218,9 @@ inline bool can_read_directly(const AttentionProblem& problem) {
                             Positions::padding) == keys->sequences.end();
 }
 
-// The division of a direct call, of the sequences with few rows: parts of the keys, and groups
-// of adjacent heads if there is enough work for all threads. Results do not depend on it.
+// The division of the sequences that have `least` to `most` rows of a key head: parts of the
+// keys, and groups of adjacent heads if there is enough work for all threads. Results do not
+// depend on it.
 struct DirectPlan {
   struct Piece {
     std::int64_t batch, part, first, heads;  // `first`, `heads`: key heads
@@ -228,23 +229,18 @@ struct DirectPlan {
   std::int64_t rows = 0;  // of a key head, rounded up to a multiple of 4
   std::int64_t heads, chunks, pieces, grain;
 
-  explicit DirectPlan(const AttentionProblem& problem) {
-    const auto parts_of = [](std::int64_t keys) {
+  DirectPlan(const AttentionProblem& problem, std::int64_t least, std::int64_t most) {
+    std::int64_t longest = 0, queries = 0;
+    const auto units_of = [&](std::int64_t b) -> std::int64_t {
+      const std::int64_t own = problem.queries_of(b), keys = problem.keys_of(b);
+      if (own * problem.group() < least || own * problem.group() > most) return 0;
+      longest = std::max(longest, keys), queries = std::max(queries, own);
       return std::max<std::int64_t>(1, (keys + part_keys - 1) / part_keys);
     };
-    std::int64_t longest = problem.keys, queries = problem.queries;
-    if (problem.ragged) {
-      longest = queries = 0;
-      units_.set(problem.batch, [&](std::int64_t b) -> std::int64_t {
-        const std::int64_t own = problem.queries_of(b);
-        if (!own || !has_few_rows(problem, b)) return 0;
-        longest = std::max(longest, problem.keys_of(b));
-        queries = std::max(queries, own);
-        return parts_of(problem.keys_of(b));
-      });
-    } else {
-      units_.set(problem.batch, parts_of(problem.keys));
-    }
+    if (problem.ragged)
+      units_.set(problem.batch, units_of);
+    else
+      units_.set(problem.batch, units_of(0));
     rows = in_fours(queries * problem.group());
     const std::int64_t units = units_.total();
     const std::int64_t spans = std::clamp<std::int64_t>(

@@ -149,40 +149,46 @@ TYPED_TEST(AttentionDecoding, GivesTheSameBitsForAnyNumberOfThreads) {
 }
 
 // The row of a query does not depend on the other queries of the call.
-TYPED_TEST(AttentionDecoding, GivesARowTheSameBitsAloneAndAmongOthers) {
+TYPED_TEST(AttentionDecoding, GivesARowTheSameBitsWithFewerOthers) {
   const ScopedThreads one(1);
-  Sample all = plain(4, 300, 4, 2, 32, 16);
-  all.c.plan.mask.left = 150;
-  Pass<TypeParam> together(all);
-  together(all.c);
-  const auto wanted = together.out.numbers();
-  for (std::int64_t i = 0; i < 4; ++i) {
-    Sample s = plain(1, 300, 4, 2, 32, 16);
-    s.c.plan.mask.left = 150, s.c.plan.mask.offset = 296 + i;
-    std::copy_n(all.x.q.values.begin() + i * 4 * 32, 4 * 32, s.x.q.values.begin());
-    Pass<TypeParam> alone(s);
-    alone(s.c);
-    const auto got = alone.out.numbers();
-    for (std::ptrdiff_t h = 0; h < 4; ++h)
-      for (std::ptrdiff_t d = 0; d < 16; ++d)
-        EXPECT_EQ(got.view()(0, 0, h, d), wanted.view()(0, i, h, d)) << i;
-  }
+  // Two rows of a key head for each query: 8 rows or fewer, and 48 rows or fewer.
+  for (const auto& [queries, fewer] : {std::pair{4, 1}, {24, 5}})
+    for (const std::int64_t size : {16, 64}) {
+      Sample all = plain(queries, 300, 4, 2, size, size);
+      all.c.plan.mask.left = 150;
+      Pass<TypeParam> together(all);
+      together(all.c);
+      const auto wanted = together.out.numbers();
+      for (std::int64_t first = 0; first + fewer <= queries; first += fewer) {
+        Sample s = plain(fewer, 300, 4, 2, size, size);
+        s.c.plan.mask.left = 150, s.c.plan.mask.offset = 300 - queries + first;
+        std::copy_n(all.x.q.values.begin() + first * 4 * size, fewer * 4 * size,
+                    s.x.q.values.begin());
+        Pass<TypeParam> part(s);
+        part(s.c);
+        const auto got = part.out.numbers();
+        EXPECT_TRUE(std::equal(got.values.begin(), got.values.end(),
+                               wanted.values.begin() + first * 4 * size))
+            << fewer << " of " << queries << " from " << first << ", D " << size;
+      }
+    }
 }
 
 // Rows of a cache that no query sees may contain anything.
 TYPED_TEST(AttentionDecoding, DoesNotTakeWhatNoQuerySees) {
   const ScopedThreads one(1);
-  for (std::int64_t size : {32, 24})
-    for (std::int64_t offset : {0, 15, 63, 64, 100}) {
-      Sample s = plain(2, 200, 4, 2, size, 16);
-      s.c.plan.mask.offset = offset;
-      Pass<TypeParam> clean(s), spoiled(s);
-      clean(s.c);
-      spoiled.k.spoil(offset + 2, 200);
-      spoiled.v.spoil(offset + 2, 200);
-      spoiled(s.c);
-      expect_equal_bits(spoiled, clean, "D " + std::to_string(size));
-    }
+  for (const std::int64_t size : {32, 24})
+    for (const std::int64_t queries : {2, 12, 40})
+      for (const std::int64_t offset : {0, 15, 63, 64, 100}) {
+        Sample s = plain(queries, 200, 4, 2, size, size);
+        s.c.plan.mask.offset = offset;
+        Pass<TypeParam> clean(s), spoiled(s);
+        clean(s.c);
+        spoiled.k.spoil(offset + queries, 200);
+        spoiled.v.spoil(offset + queries, 200);
+        spoiled(s.c);
+        expect_equal_bits(spoiled, clean, "D " + std::to_string(size));
+      }
 }
 
 // With padding, a call packs the cache and does not read padding rows.

@@ -117,8 +117,8 @@ class Sampler {
     return s;
   }
 
-  // Draws a sample with at most 8 rows for a key head and keys that are not rotated. Most sizes
-  // and sequences let the cache be read directly.
+  // Draws a sample with at most 48 rows for a key head, mostly at most 8, and keys that are not
+  // rotated. Most sizes and sequences let the cache be read directly, or copied by tiles.
   Sample draw_decoding() {
     Sample s;
     AttentionCase& c = s.c;
@@ -126,7 +126,8 @@ class Sampler {
     c.key_heads = pick({1, 2, 3, 8});
     const std::int64_t group = pick({1, 2, 4, 8});
     c.heads = c.key_heads * group;
-    c.queries = 1 + pick({0, 0, 1, 2, 3, 4, 5, 6, 7}) % (8 / group);
+    c.queries = pick({0, 0, 1}) ? 1 + pick({1, 2, 5, 8, 11, 40}) % (48 / group)
+                                : 1 + pick({0, 0, 1, 2, 3, 4, 5, 6, 7}) % (8 / group);
     c.size = pick({16, 32, 64, 80, 128, 256, 24});
     c.values = pick({0, 0, 0, 16, 48, 7});
     if (!c.values) c.values = c.size;

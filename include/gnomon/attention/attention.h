@@ -72,6 +72,10 @@ struct Softmax {
   // Attention sinks (gpt-oss): one additional score for each head, which takes part in the
   // softmax and has a value of zero. [Hq] or empty: none, or those of TokenTerms::sinks.
   std::vector<double> sinks = {};
+  // If q, k and v are bfloat16: whether weights may be rounded to bfloat16 before they are
+  // multiplied by values. Processors that multiply bfloat16 then do so, which takes half of the
+  // time or less. false: weights stay in float, with a smaller error (below).
+  bool rounds_weights = true;
 };
 
 // How the product of a query and a key is formed.
@@ -172,6 +176,8 @@ struct AttentionInput {
 // Error bound for float: |out - exact| <= 2^-17 max |v| and |lse - exact| <= 2^-18 max(1,
 // |lse|), if scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256. For double: 2^-46 in
 // place of both factors. For half and bfloat16: as for float, and out is rounded once more.
+// For bfloat16 with Softmax::rounds_weights: 2^-9 max |v| more, as much as that rounding, and
+// only on processors that multiply bfloat16.
 // With gates of channels or Householder factors: 2^-15 in place of 2^-17, and 2^-16 in place of
 // 2^-18, for factors as of PaTH (|w| = 1, betas 0 to 2).
 // Relative vectors count as part of the vectors that they are added to: max |v| is then that of
@@ -181,11 +187,12 @@ struct AttentionInput {
 //
 // Deterministic: the same bits for any number of threads. The row of a query has the same bits
 // for any other queries in the call (with a SlopeBias: up to those 2^-90), so a prompt
-// processed in parts gives the bits of the full pass. Exception: a call with at most 8 rows for
-// each key head (T Hq / Hk <= 8) and without key_rotary may read the cache without packing,
-// which adds in another order. Such decoding agrees with the full pass within the error bound,
-// and with itself bit for bit. In a ragged batch this holds for each sequence: its rows have
-// the bits of a call with this sequence alone, in a paged cache or not.
+// processed in parts gives the bits of the full pass. Exceptions: calls without key_rotary and
+// with few rows for each key head read the cache in another order: T Hq / Hk up to 8, and 9 to
+// 48. Such calls agree with the full pass within the error bound. Within each of both ranges
+// the row of a query has the same bits for any other queries. In a ragged batch this holds for
+// each sequence: its rows have the bits of a call with this sequence alone, in a paged cache or
+// not.
 //
 // Cost: D + Dv multiply-adds for each visible score. A table of relative vectors adds 1.2 D if
 // it is multiplied by queries, 2.3 D if by keys (less if distances share vectors), and Dv if by

@@ -1,0 +1,74 @@
+// Tests bfloat16 calls whose softmax weights stay in float: the error of 2^-9 max |v| that
+// rounded weights may have is not allowed.
+#include <gtest/gtest.h>
+
+#include "attention/bounds.h"
+#include "attention/cached.h"
+#include "attention/oracle.h"
+#include "attention/sample.h"
+#include "gnomon/attention/attention.h"
+#include "gnomon/isa.h"
+
+namespace gnomon {
+namespace attention_rounded_weights_test {
+
+using namespace gnomon::testing;
+using testing::Tensor;
+
+// Returns the largest error of `out`, over all instruction sets.
+double expect_within_bounds(Sample s, bool rounds_weights) {
+  const ScopedThreads one(1);
+  s.c.plan.softmax.rounds_weights = rounds_weights;
+  const Placed<BFloat16> q(s.x.q, s.layout), k(s.x.k, s.layout), v(s.x.v, s.layout);
+  Placed<BFloat16> out(Tensor<double, 4>(s.out_grad.extents, -3.0), s.layout);
+  Tensor<float, 3> lse({s.c.batch, s.c.heads, s.c.queries});
+  const AttentionTensors x{q.numbers(), k.numbers(), v.numbers()};
+  const AttentionOracle exact = oracle(s.c, x);
+  double largest = 0;
+  for (Isa isa : available_isas()) {
+    SCOPED_TRACE(std::string(name(isa)) + ", " + s.text);
+    const ScopedIsa scope(isa);
+    attention({.q = q.read(), .k = k.read(), .v = v.read(), .terms = {.gates = s.c.gates}},
+              s.c.plan, out.view(), lse.view());
+    gnomon::testing::expect_within_bounds<BFloat16>(out.numbers(), lse, exact,
+                                                    greatest(x.v.values), rounds_weights);
+    largest = std::max(largest, worst(out.numbers().values, exact.out.values));
+  }
+  return largest;
+}
+
+// 300 keys of one head with nearly equal weights, and values of +1 and -1 that cancel: the
+// result is small, so that its own rounding is, too.
+Sample cancelling(std::int64_t queries) {
+  Sample s;
+  s.c.batch = 1, s.c.queries = queries, s.c.keys = 300, s.c.heads = s.c.key_heads = 1;
+  s.c.size = s.c.values = 64;
+  s.c.plan.mask.visibility = Visibility::bidirectional;
+  s.c.plan.softmax.scale = 0.01;
+  s.x.q = random_tensor<double, 4>({1, queries, 1, 64}, 1);
+  s.x.k = random_tensor<double, 4>({1, 300, 1, 64}, 2);
+  s.x.v = Tensor<double, 4>({1, 300, 1, 64});
+  for (std::size_t i = 0; i < s.x.v.values.size(); ++i) s.x.v.values[i] = i / 64 % 2 ? 1 : -1;
+  s.out_grad = random_tensor<double, 4>({1, queries, 1, 64}, 4);
+  s.text = std::to_string(queries) + " queries";
+  return s;
+}
+
+// One query, several, a chunk, and a prompt have kernels of their own.
+constexpr std::int64_t counts[] = {1, 5, 20, 48, 49, 130};
+
+TEST(AttentionRoundedWeights, StayInFloatOnRequest) {
+  for (unsigned seed = 1; seed <= 24; ++seed) expect_within_bounds(sample(seed), false);
+  for (unsigned seed = 1; seed <= 60; ++seed)
+    expect_within_bounds(decoding_sample(seed), false);
+  for (const std::int64_t queries : counts)
+    EXPECT_LE(expect_within_bounds(cancelling(queries), false), 0x1p-14) << queries;
+}
+
+TEST(AttentionRoundedWeights, KeepTheErrorPromisedByTheHeader) {
+  for (unsigned seed = 1; seed <= 24; ++seed) expect_within_bounds(sample(seed), true);
+  for (const std::int64_t queries : counts) expect_within_bounds(cancelling(queries), true);
+}
+
+}  // namespace attention_rounded_weights_test
+}  // namespace gnomon
