@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <string>
 
 #include "bench/kernels/attention_call.h"
 #include "bench/kernels/kernels.h"
@@ -28,10 +29,6 @@ struct Case {
   int64_t tokens = 0, size = 64, heads = 8, key_heads = 8;
   int64_t page = 0;  // tokens of a page of the cache; 0: contiguous
 };
-
-std::string pages_text(int64_t page) {
-  return page ? fmt::format(" in pages of {}", page) : "";
-}
 
 const char* name(Term term) {
   switch (term) {
@@ -89,27 +86,6 @@ Kernel attention_kernel(const Case& c) {
       break;
   }
   return kernel;
-}
-
-// Decoding: the last queries of a sequence with its cache.
-template <typename T>
-Kernel decoding_kernel(int64_t keys, int64_t queries, int64_t page = 0) {
-  constexpr int64_t heads = 32, key_heads = 8, size = 128;
-  const AttentionSizes sizes{queries, keys, heads, key_heads, size};
-  const auto call = std::make_shared<AttentionCall<T>>(sizes, Term::plain, false);
-  if (page) call->store_in_pages(page);
-  const int64_t bytes = call->keys().view.size() * static_cast<int64_t>(sizeof(T));
-  return {
-      "attention",
-      fmt::format("{} {} {} [{}, {} + {}, {}]{}", queries, queries == 1 ? "query" : "queries",
-                  gnomon::name(dtype_of<T>), keys, heads, key_heads, size, pages_text(page)),
-      Roof::memory,
-      2.0 * static_cast<double>(bytes),
-      [=] { call->forward(); },
-      [=] {
-        return reading({{call->keys().data.get(), bytes}, {call->values().data.get(), bytes}});
-      },
-      [=] { return call->forward_error(); }};
 }
 
 // The norms of cosine attention, in place.
@@ -213,29 +189,14 @@ std::vector<KernelMaker> attention_kernels(std::optional<int64_t> only) {
     all.push_back({"attention alibi", [=] { return attention_kernel<Half>(alibi); }});
     all.push_back({"attention alibi", [=] { return attention_kernel<BFloat16>(alibi); }});
   }
-  const int64_t keys = only.value_or(32768);
-  for (const int64_t queries : {1, 2, 4, 8, 16, 64}) {
-    if (queries > keys) continue;
-    all.push_back({"attention decode", [=] { return decoding_kernel<float>(keys, queries); }});
-    all.push_back(
-        {"attention decode", [=] { return decoding_kernel<BFloat16>(keys, queries); }});
-  }
   // Beside each other, because they are compared.
-  const Case prompt{.term = Term::plain,
-                    .pass = Pass::forward,
-                    .tokens = only.value_or(2048),
-                    .size = 128,
-                    .heads = 32,
-                    .key_heads = 8};
+  Case paged{.term = Term::plain,
+             .pass = Pass::forward,
+             .tokens = only.value_or(2048),
+             .size = 128,
+             .heads = 32,
+             .key_heads = 8};
   for (const int64_t page : {0, 16, 32}) {
-    for (const int64_t queries : {1, 4}) {
-      if (queries > keys) continue;
-      all.push_back(
-          {"attention paged", [=] { return decoding_kernel<float>(keys, queries, page); }});
-      all.push_back(
-          {"attention paged", [=] { return decoding_kernel<BFloat16>(keys, queries, page); }});
-    }
-    Case paged = prompt;
     paged.page = page;
     all.push_back({"attention paged", [=] { return attention_kernel<float>(paged); }});
     all.push_back({"attention paged", [=] { return attention_kernel<BFloat16>(paged); }});

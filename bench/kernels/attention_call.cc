@@ -49,6 +49,10 @@ double difference(const Block<T, 4>& x, int64_t row, int64_t head,
 
 }  // namespace
 
+std::string pages_text(int64_t page) {
+  return page ? " in pages of " + std::to_string(page) : "";
+}
+
 template <typename T>
 AttentionCall<T>::AttentionCall(const AttentionSizes& n, Term term, bool gradients)
     : n_(n),

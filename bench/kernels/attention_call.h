@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string>
 
 #include "bench/kernels/blocks.h"
 #include "gnomon/attention/attention.h"
@@ -26,6 +27,9 @@ struct AttentionSizes {
     return t * (s - t) + t * (t + 1) / 2;
   }
 };
+
+// " in pages of 16"; empty without pages.
+std::string pages_text(std::int64_t page);
 
 template <typename T>
 class AttentionCall {

@@ -66,6 +66,7 @@ std::vector<KernelMaker> token_angle_kernels(std::optional<std::int64_t> tokens)
 std::vector<KernelMaker> cached_key_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> bias_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> attention_kernels(std::optional<std::int64_t> tokens);
+std::vector<KernelMaker> decoding_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> encoding_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> beside_kernels(std::optional<std::int64_t> tokens);
 
@@ -74,6 +75,7 @@ std::vector<CountedKernel> counted_rotary();
 std::vector<CountedKernel> counted_cached_keys();
 std::vector<CountedKernel> counted_biases();
 std::vector<CountedKernel> counted_attention();
+std::vector<CountedKernel> counted_decoding();
 
 // Returns `only` if it is given. Otherwise returns 1, 512, 8192 and a length whose data has
 // twice the size of the last cache. `bytes`: per token.

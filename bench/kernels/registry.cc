@@ -21,7 +21,7 @@ std::vector<KernelMaker> kernels(std::string_view name, std::optional<int64_t> t
   std::vector<KernelMaker> all;
   for (const auto of_file :
        {table_kernels, feature_kernels, rotary_kernels, token_angle_kernels, cached_key_kernels,
-        bias_kernels, attention_kernels, encoding_kernels, beside_kernels})
+        bias_kernels, attention_kernels, decoding_kernels, encoding_kernels, beside_kernels})
     for (KernelMaker& maker : of_file(tokens))
       if (maker.name.starts_with(name)) all.push_back(std::move(maker));
   return all;
@@ -40,8 +40,8 @@ std::string kernel_names() {
 
 std::vector<CountedKernel> counted_kernels() {
   std::vector<CountedKernel> all;
-  for (const auto of_file :
-       {counted_rotary, counted_cached_keys, counted_tables, counted_biases, counted_attention})
+  for (const auto of_file : {counted_rotary, counted_cached_keys, counted_tables,
+                             counted_biases, counted_attention, counted_decoding})
     for (CountedKernel& one : of_file()) all.push_back(std::move(one));
   return all;
 }

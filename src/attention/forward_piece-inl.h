@@ -63,11 +63,26 @@ void ForHeads(const AttentionProblem& problem, const ForwardPiece& piece, const 
     body(piece.key_head * group + g, std::min(most, group - g), g * piece.queries);
 }
 
+// Packs the row of a query: times `factor`, or in pairs as it is.
+template <typename A>
+HWY_INLINE void PackQuery(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t query,
+                          std::int64_t head, A factor, A* HWY_RESTRICT to) {
+  if constexpr (sizeof(A) == 4)
+    if (problem.pairs)
+      return LoadPairs(problem.q, problem.position.queries, b, query, head, problem.size, to);
+  LoadQuery(problem, b, query, head, to);
+  ShiftRow(problem, head, to);
+  ScaleRow(factor, padded(problem.size), to);
+}
+inline std::int64_t QueryStride(const AttentionProblem& problem) {
+  return row_stride(problem.pairs ? pairs_of(problem.size) : problem.size);
+}
+
 template <typename A>
 void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A* q,
                  A* relative_q, const ChannelScratch<A>* channels = nullptr) {
   const A factor = static_cast<A>(QueryFactor(problem));
-  const std::int64_t stride = row_stride(problem.size);
+  const std::int64_t stride = QueryStride(problem);
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
     if (channels && channels->decays)
       FindDecays(problem, piece.batch, head, piece.query, piece.queries, row, *channels);
@@ -76,17 +91,8 @@ void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A*
         if (i + rows_ahead < piece.queries)
           PrefetchRow(problem.q, piece.batch, piece.query + i + rows_ahead, head + h,
                       problem.head_dim);
-        if constexpr (sizeof(A) == 4)
-          if (problem.pairs) {
-            LoadPairs(problem.q, problem.position.queries, piece.batch, piece.query + i,
-                      head + h, problem.size,
-                      q + (row + i * heads + h) * row_stride(pairs_of(problem.size)));
-            continue;
-          }
-        A* to = q + (row + i * heads + h) * stride;
-        LoadQuery(problem, piece.batch, piece.query + i, head + h, to);
-        ShiftRow(problem, head + h, to);
-        ScaleRow(factor, padded(problem.size), to);
+        PackQuery(problem, piece.batch, piece.query + i, head + h, factor,
+                  q + (row + i * heads + h) * stride);
         PackRelativeQuery(problem, piece.batch, piece.query + i, head + h,
                           relative_q + (row + i * heads + h) * RelativeStride(problem));
       }

@@ -69,6 +69,12 @@ class PartStates {
     internal::Carve<A> carve(pool_.at(0) + index * numbers_);
     return State<A>(carve, rows_, problem_.value_dim);
   }
+  // The size of a state.
+  static std::int64_t NumbersOf(const ForwardProblem<A>& problem, std::int64_t rows) {
+    internal::Carve<A> carve;
+    State<A>(carve, rows, problem.value_dim);
+    return carve.used();
+  }
   // Merges the states of each of `pieces` pieces in order. piece_of(n) returns piece n,
   // states_of(n) the indices of its states.
   template <typename PieceOf, typename StatesOf>
@@ -86,12 +92,6 @@ class PartStates {
   }
 
  private:
-  static std::int64_t NumbersOf(const ForwardProblem<A>& problem, std::int64_t rows) {
-    internal::Carve<A> carve;
-    State<A>(carve, rows, problem.value_dim);
-    return carve.used();
-  }
-
   const ForwardProblem<A>& problem_;
   std::int64_t rows_, numbers_;
   internal::ScratchPool<A> pool_;
@@ -120,34 +120,68 @@ void ForwardByParts(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
       [&](std::int64_t n) { return plan.parts_of_piece(problem, n); });
 }
 
-// One thread for each part of the keys of some key heads, which have `least` to `most` rows
-// each. Scratch: DirectScratch or PackedScratch.
+// Packs the queries of all heads of a piece, in memory order.
 template <class Scratch>
-void ForwardOverCache(const ForwardProblem<float>& problem, std::int64_t least,
-                      std::int64_t most) {
-  const internal::DirectPlan plan(problem, least, most);
+void PackQueriesOfHeads(const ForwardProblem<float>& problem,
+                        const internal::DirectPlan::Piece& piece, const Scratch& at) {
+  const float factor = static_cast<float>(QueryFactor(problem));
+  const std::int64_t group = problem.group(), stride = QueryStride(problem);
+  for (std::int64_t i = 0; i < problem.queries_of(piece.batch); ++i)
+    for (std::int64_t h = 0; h < piece.heads; ++h)
+      for (std::int64_t g = 0; g < group; ++g)
+        PackQuery(problem, piece.batch, i, (piece.first + h) * group + g, factor,
+                  at.queries_of(h) + (i * group + g) * stride);
+  for (std::int64_t h = 0; h < piece.heads; ++h) at.FinishQueries(h);
+}
+
+// Writes the results of all heads of a piece, in memory order.
+template <typename StateOf>
+void WriteHeads(const ForwardProblem<float>& problem, const internal::DirectPlan::Piece& piece,
+                const StateOf& state_of) {
+  const std::int64_t group = problem.group();
+  for (std::int64_t i = 0; i < problem.queries_of(piece.batch); ++i)
+    for (std::int64_t h = 0; h < piece.heads; ++h) {
+      const State<float> state = state_of(piece.first + h);
+      for (std::int64_t g = 0, row = i * group; g < group; ++g, ++row)
+        WriteRow(problem, piece.batch, i, (piece.first + h) * group + g, state.most[row],
+                 state.sum + row * State<float>::lanes, state.out + row * state.width);
+    }
+}
+
+// One thread for each part of the keys of some key heads. Scratch: DirectScratch or
+// PackedScratch.
+template <class Scratch>
+void ForwardOverCache(const ForwardProblem<float>& problem, internal::CacheReading reading) {
+  const internal::DirectPlan plan(problem, reading);
   if (!plan.pieces) return;
-  const PartStates<float> states(problem, plan.units() * problem.key_heads, plan.rows);
+  // Sequences of one part are written at once.
+  const bool apart = plan.parts > 1;
+  const std::int64_t each = PartStates<float>::NumbersOf(problem, plan.rows);
+  const std::int64_t used = Scratch(problem, plan.heads, plan.rows, nullptr).used();
+  const PartStates<float> states(problem, apart ? plan.units() * problem.key_heads : 0,
+                                 plan.rows);
   internal::ScratchPool<float> pool(internal::at_once(plan.pieces, plan.grain),
-                                    Scratch(problem, plan.heads, plan.rows, nullptr).used());
+                                    used + (apart ? 0 : plan.heads * each));
   parallel_for(plan.pieces, plan.grain, [&](std::int64_t begin, std::int64_t end) {
     float* block = pool.take();
     for (std::int64_t n = begin; n < end; ++n) {
       const internal::DirectPlan::Piece piece = plan.piece(problem, n);
       const std::int64_t queries = problem.queries_of(piece.batch);
       const Scratch at(problem, piece.heads, queries * problem.group(), block);
-      for (std::int64_t h = 0; h < piece.heads; ++h) {
-        PackQueries(problem, {piece.batch, piece.first + h, 0, queries}, at.queries_of(h),
-                    static_cast<float*>(nullptr));
-        at.FinishQueries(h);
-      }
+      PackQueriesOfHeads(problem, piece, at);
       const internal::KeyRange range =
           SeenByPiece(problem, {piece.batch, piece.first, 0, queries});
-      Run(problem, piece, InPart(range, piece.part), at,
-          [&](std::int64_t head) { return states.at(piece.unit * problem.key_heads + head); });
+      const auto state_of = [&](std::int64_t head) {
+        if (apart) return states.at(piece.unit * problem.key_heads + head);
+        internal::Carve<float> carve(block + used + (head - piece.first) * each);
+        return State<float>(carve, plan.rows, problem.value_dim);
+      };
+      Run(problem, piece, InPart(range, piece.part), at, state_of);
+      if (!apart) WriteHeads(problem, piece, state_of);
     }
     pool.give(block);
   });
+  if (!apart) return;
   states.Write(
       problem.batch * problem.key_heads,
       [&](std::int64_t n) {
@@ -194,11 +228,11 @@ void ForwardAll(ForwardProblem<A>& problem) {
   bool directly = false;
   if constexpr (sizeof(A) == 4) {
     directly = internal::can_read_directly(problem);
-    if (directly && (problem.ragged || internal::has_few_rows(problem, 0))) {
+    if (directly &&
+        (problem.ragged || internal::reading_of(problem, 0) != internal::CacheReading::none)) {
       problem.pairs = pairs && problem.size % 32 == 0 && problem.value_dim % 32 == 0;
-      ForwardOverCache<DirectScratch>(problem, 1, internal::direct_rows);
-      ForwardOverCache<PackedScratch>(problem, internal::direct_rows + 1,
-                                      internal::packed_rows);
+      ForwardOverCache<DirectScratch>(problem, internal::CacheReading::direct);
+      ForwardOverCache<PackedScratch>(problem, internal::CacheReading::copied);
       if (!problem.ragged) return;
     }
   }

@@ -153,7 +153,8 @@ void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t que
   const double sum = static_cast<double>(SumLanes(tag, hn::Load(tag, sum_lanes)));
   double scale = sum == 0 ? 0 : 1 / sum;
   double lse = -std::numeric_limits<double>::infinity();
-  if (sum != 0) lse = ln_of_2 * (static_cast<double>(most) + std::log2(sum));
+  if (sum != 0 && (problem.lse.data() || problem.has_sinks()))
+    lse = ln_of_2 * (static_cast<double>(most) + std::log2(sum));
   const double sink = problem.has_sinks() ? problem.sink(b, head, query)
                                           : -std::numeric_limits<double>::infinity();
   if (sink != -std::numeric_limits<double>::infinity()) {

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstring>
 #include <type_traits>
 
 #include "hwy/cache_control.h"
@@ -223,6 +224,12 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
 constexpr std::int64_t pairs_of(std::int64_t size) { return (size + 1) / 2; }
 void LoadPairs(const Operand& from, const Positions* positions, std::int64_t b,
                std::int64_t row, std::int64_t head, std::int64_t size, float* HWY_RESTRICT to);
+HWY_INLINE void LoadPairsAt(const Operand& from, std::int64_t offset, std::int64_t size,
+                            float* HWY_RESTRICT to) {
+  const auto* bits = static_cast<const std::uint16_t*>(from.data) + offset;
+  std::fill(to + size / 2, to + padded(pairs_of(size)), 0.f);
+  std::memcpy(to, bits, static_cast<std::size_t>(size) * 2);
+}
 
 // As PackKeyRows: keys, whose pairs are along the head dimension.
 void PackPairKeys(const Operand& from, const Positions* positions, std::int64_t b,

@@ -1,7 +1,5 @@
 // Conversion of tensors to packed tiles and back.
 
-#include <cstring>
-
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/attention/pack_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
@@ -204,15 +202,11 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
 
 void LoadPairs(const Operand& from, const Positions* positions, std::int64_t b,
                std::int64_t row, std::int64_t head, std::int64_t size, float* HWY_RESTRICT to) {
-  const std::int64_t floats = pairs_of(size);
   if (IsPadding(positions, b, row)) {
-    std::fill_n(to, padded(floats), 0.f);
+    std::fill_n(to, padded(pairs_of(size)), 0.f);
     return;
   }
-  const auto* bits =
-      static_cast<const std::uint16_t*>(from.data) + OffsetOf(from, b, row, head);
-  std::fill(to + size / 2, to + padded(floats), 0.f);
-  std::memcpy(to, bits, static_cast<std::size_t>(size) * 2);
+  LoadPairsAt(from, OffsetOf(from, b, row, head), size, to);
 }
 
 void PackPairKeys(const Operand& from, const Positions* positions, std::int64_t b,

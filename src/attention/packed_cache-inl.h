@@ -39,7 +39,7 @@ struct PackedScratch {
         head_stride(packed_keys * std::max(key_stride, value_stride) + 9 * 16) {
     internal::Carve<float> carve(block);
     const std::int64_t most = (heads + packed_beside - 1) / packed_beside;
-    q = carve.take(columns * key_stride);
+    q = carve.take(heads * columns * key_stride);
     q_columns = carve.take(heads * key_stride * columns);
     cached = carve.take(heads * head_stride + 2 * row_stride(problem.value_dim));
     products = carve.take(packed_keys * columns);
@@ -49,13 +49,14 @@ struct PackedScratch {
     used_ = carve.used();
   }
   std::int64_t used() const { return used_; }
-  float* queries_of(std::int64_t /* head */) const { return q; }
+  float* queries_of(std::int64_t head) const { return q + head * columns * key_stride; }
   // Transposes the queries of a head.
   void FinishQueries(std::int64_t head) const {
-    std::fill(q + rows * key_stride, q + columns * key_stride, 0.f);
+    float* from = queries_of(head);
+    std::fill(from + rows * key_stride, from + columns * key_stride, 0.f);
     float* to = q_columns + head * key_stride * columns;
     for (std::int64_t r = 0; r < columns; r += State<float>::lanes)
-      Transpose(q + r * key_stride, key_stride, key_stride, to + r, columns);
+      Transpose(from + r * key_stride, key_stride, key_stride, to + r, columns);
   }
   float* scores_of(std::int64_t head) const {
     return scores + head / packed_beside * rows * tile_keys +
@@ -97,17 +98,23 @@ inline void MultiplyPackedKeys(const ForwardProblem<float>& problem, const Packe
     Transpose(at.products + j * at.columns, at.columns, at.rows, scores + j, tile_keys);
 }
 
-// Prefetches rows of a tile that ends at row `end`, and then the rows of what is read next.
+// A row of several heads, the first of which is at `offset`.
+struct HeadRows {
+  const Operand* of;
+  std::int64_t offset, size;
+
+  std::int64_t at(std::int64_t head) const { return offset + head * of->strides[2]; }
+};
+
+// The rows of a tile that ends at row `end`, and then the rows of what is read next.
 struct RowsAhead {
   const Operand *of, *next;
   std::int64_t end, next_row, size, next_size, last;  // last: of the sequence
 
-  void Prefetch(const internal::DirectPlan::Piece& piece, std::int64_t row,
-                std::int64_t head) const {
-    if (row < end)
-      PrefetchRow(*of, piece.batch, row, head, size);
-    else
-      PrefetchRow(*next, piece.batch, std::min(next_row + row - end, last), head, next_size);
+  HeadRows operator()(const internal::DirectPlan::Piece& piece, std::int64_t row) const {
+    if (row < end) return {of, OffsetOf(*of, piece.batch, row, piece.first), size};
+    row = std::min(next_row + row - end, last);
+    return {next, OffsetOf(*next, piece.batch, row, piece.first), next_size};
   }
 };
 
@@ -116,44 +123,54 @@ inline void PackRowsOfHeads(const ForwardProblem<float>& problem, const Operand&
                             const internal::DirectPlan::Piece& piece, const Tile& tile,
                             std::int64_t size, std::int64_t stride, const RowsAhead& ahead,
                             const PackedScratch& at) {
-  for (std::int64_t j = 0; j < padded(tile.keys); ++j)
-    for (std::int64_t h = 0; h < piece.heads; ++h) {
-      const std::int64_t row = tile.key + j, head = piece.first + h;
-      float* HWY_RESTRICT own = at.cached + h * at.head_stride + j * stride;
-      if (j >= tile.keys) {
-        std::fill_n(own, stride, 0.f);
-        continue;
-      }
-      ahead.Prefetch(piece, row + packed_ahead, head);
-      if (problem.pairs)
-        LoadPairs(of, problem.position.keys, piece.batch, row, head, size, own);
-      else
-        LoadRow(of, problem.position.keys, piece.batch, row, head, size, own);
+  for (std::int64_t j = 0; j < padded(tile.keys); ++j) {
+    const std::int64_t row = tile.key + j;
+    float* HWY_RESTRICT to = at.cached + j * stride;
+    if (j >= tile.keys) {
+      for (std::int64_t h = 0; h < piece.heads; ++h)
+        std::fill_n(to + h * at.head_stride, stride, 0.f);
+      continue;
     }
+    const HeadRows own{&of, OffsetOf(of, piece.batch, row, piece.first), size};
+    const HeadRows later = ahead(piece, row + packed_ahead);
+    for (std::int64_t h = 0; h < piece.heads; ++h, to += at.head_stride) {
+      PrefetchRowAt(*later.of, later.at(h), later.size);
+      if (problem.pairs)
+        LoadPairsAt(of, own.at(h), size, to);
+      else
+        LoadRowAt(of, problem.position.keys, piece.batch, row, piece.first + h, own.at(h), size,
+                  to);
+    }
+  }
 }
 
-// The same for values in pairs: two rows become one. scratch: two rows.
+// The same for values in pairs: two rows become one.
 inline void PackPairsOfHeads(const ForwardProblem<float>& problem,
                              const internal::DirectPlan::Piece& piece, const Tile& tile,
                              std::int64_t stride, const RowsAhead& ahead,
                              const PackedScratch& at) {
   float* zeros = at.cached + piece.heads * at.head_stride;
   std::fill_n(zeros, padded(problem.value_dim), 0.f);
-  for (std::int64_t j = 0; j < padded(tile.keys); j += 2)
+  const auto pairs_at = [&](std::int64_t offset) {
+    return reinterpret_cast<const float*>(static_cast<const char*>(problem.v.data) +
+                                          2 * offset);
+  };
+  for (std::int64_t j = 0; j < padded(tile.keys); j += 2) {
+    const std::int64_t row = tile.key + j;
+    HeadRows own[2], later[2];
+    const std::int64_t count = std::clamp<std::int64_t>(tile.keys - j, 0, 2);
+    for (std::int64_t i = 0; i < count; ++i) {
+      own[i] = {&problem.v, OffsetOf(problem.v, piece.batch, row + i, piece.first), 0};
+      later[i] = ahead(piece, row + i + packed_ahead);
+    }
     for (std::int64_t h = 0; h < piece.heads; ++h) {
-      const std::int64_t row = tile.key + j, head = piece.first + h;
-      const std::int64_t count = std::clamp<std::int64_t>(tile.keys - j, 0, 2);
       for (std::int64_t i = 0; i < count; ++i)
-        ahead.Prefetch(piece, row + i + packed_ahead, head);
-      const auto from = [&](std::int64_t i) {
-        return i < count ? reinterpret_cast<const float*>(
-                               static_cast<const char*>(problem.v.data) +
-                               2 * OffsetOf(problem.v, piece.batch, row + i, head))
-                         : zeros;
-      };
-      InterleaveRows(from(0), from(1), problem.value_dim,
+        PrefetchRowAt(*later[i].of, later[i].at(h), later[i].size);
+      InterleaveRows(count > 0 ? pairs_at(own[0].at(h)) : zeros,
+                     count > 1 ? pairs_at(own[1].at(h)) : zeros, problem.value_dim,
                      at.cached + h * at.head_stride + j / 2 * stride);
     }
+  }
 }
 
 // Adds the keys of a range to the states of the piece's heads.

@@ -95,9 +95,13 @@ inline Tile trimmed(const AttentionProblem& problem, Tile tile) {
 constexpr std::int64_t direct_rows = 8, packed_rows = tile_rows;
 constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
 
-// Whether a sequence has few enough query rows for a DirectPlan.
-inline bool has_few_rows(const AttentionProblem& problem, std::int64_t b) {
-  return problem.queries_of(b) * problem.group() <= packed_rows;
+// How the cache of a sequence with few query rows is read: directly, or by copies of its tiles
+// for all heads.
+enum class CacheReading { none = 1, direct, copied };
+inline CacheReading reading_of(const AttentionProblem& problem, std::int64_t b) {
+  const std::int64_t rows = problem.queries_of(b) * problem.group();
+  if (rows <= direct_rows) return CacheReading::direct;
+  return rows <= packed_rows ? CacheReading::copied : CacheReading::none;
 }
 
 // The indices of the parts of one piece of work: first, first + step, ...
@@ -136,7 +140,7 @@ struct ForwardPlan {
     // The pieces of sequence b of a ragged batch.
     const auto pieces_of = [&](std::int64_t b, std::int64_t count) -> std::int64_t {
       const std::int64_t own = problem.queries_of(b);
-      if (!own || (directly && has_few_rows(problem, b))) return 0;
+      if (!own || (directly && reading_of(problem, b) != CacheReading::none)) return 0;
       return ((own - 1) / of(count) + 1) * problem.key_heads;
     };
     const auto pieces_with = [&](std::int64_t count) {
@@ -218,9 +222,8 @@ inline bool can_read_directly(const AttentionProblem& problem) {
                             Positions::padding) == keys->sequences.end();
 }
 
-// The division of the sequences that have `least` to `most` rows of a key head: parts of the
-// keys, and groups of adjacent heads if there is enough work for all threads. Results do not
-// depend on it.
+// The division of the sequences whose caches are read in one way: parts of the keys, and groups
+// of adjacent heads if there is enough work for all threads. Results do not depend on it.
 struct DirectPlan {
   struct Piece {
     std::int64_t batch, part, first, heads;  // `first`, `heads`: key heads
@@ -228,14 +231,17 @@ struct DirectPlan {
   };
   std::int64_t rows = 0;  // of a key head, rounded up to a multiple of 4
   std::int64_t heads, chunks, pieces, grain;
+  std::int64_t parts = 0;  // of the longest sequence
 
-  DirectPlan(const AttentionProblem& problem, std::int64_t least, std::int64_t most) {
+  DirectPlan(const AttentionProblem& problem, CacheReading reading) {
     std::int64_t longest = 0, queries = 0;
     const auto units_of = [&](std::int64_t b) -> std::int64_t {
       const std::int64_t own = problem.queries_of(b), keys = problem.keys_of(b);
-      if (own * problem.group() < least || own * problem.group() > most) return 0;
+      if (!own || reading_of(problem, b) != reading) return 0;
       longest = std::max(longest, keys), queries = std::max(queries, own);
-      return std::max<std::int64_t>(1, (keys + part_keys - 1) / part_keys);
+      const std::int64_t count = std::max<std::int64_t>(1, (keys + part_keys - 1) / part_keys);
+      parts = std::max(parts, count);
+      return count;
     };
     if (problem.ragged)
       units_.set(problem.batch, units_of);

@@ -1,0 +1,143 @@
+// Attention of few queries over a cache, and of many short sequences.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <memory>
+
+#include "bench/kernels/attention_call.h"
+#include "bench/kernels/kernels.h"
+#include "gnomon/attention/attention.h"
+#include "gnomon/rotary/int8_keys.h"
+
+namespace gnomon::bench {
+namespace {
+
+using std::int64_t;
+
+// Of decoding.
+constexpr int64_t decoding_heads = 32, decoding_key_heads = 8, decoding_dim = 128;
+
+std::string text_of(int64_t queries, const char* type, int64_t keys) {
+  return fmt::format("{} {} {} [{}, {} + {}, {}]", queries, queries == 1 ? "query" : "queries",
+                     type, keys, decoding_heads, decoding_key_heads, decoding_dim);
+}
+
+// The last queries of a sequence with its cache. The roof reads the cache.
+template <typename T>
+Kernel decoding_kernel(int64_t keys, int64_t queries, int64_t page = 0) {
+  const AttentionSizes sizes{queries, keys, decoding_heads, decoding_key_heads, decoding_dim};
+  const auto call = std::make_shared<AttentionCall<T>>(sizes, Term::plain, false);
+  if (page) call->store_in_pages(page);
+  const int64_t bytes = call->keys().view.size() * static_cast<int64_t>(sizeof(T));
+  return {
+      "attention",
+      text_of(queries, gnomon::name(dtype_of<T>).data(), keys) + pages_text(page),
+      Roof::memory,
+      2.0 * static_cast<double>(bytes),
+      [=] { call->forward(); },
+      [=] {
+        return reading({{call->keys().data.get(), bytes}, {call->values().data.get(), bytes}});
+      },
+      [=] { return call->forward_error(); }};
+}
+
+// The same with a cache of 8 bits. The roof reads its elements, without the scales.
+Kernel int8_kernel(int64_t keys, int64_t queries) {
+  struct Call {
+    Shared<float, 4> q, out;
+    Shared<std::int8_t, 4> k, v;
+    Shared<float, 3> k_scales, v_scales;
+    AttentionPlan plan;
+  };
+  const auto call = std::make_shared<Call>();
+  call->q = random_block<float, 4>({1, queries, decoding_heads, decoding_dim}, 1);
+  call->out = zeros<float, 4>(call->q->view.extents());
+  const auto quantized = [&](unsigned seed, auto& to, auto& scales) {
+    to = zeros<std::int8_t, 4>({1, keys, decoding_key_heads, decoding_dim});
+    scales = zeros<float, 3>({1, keys, decoding_key_heads});
+    copy_append(random_block<float, 4>({1, keys, decoding_key_heads, decoding_dim}, seed)->view,
+                to->view, scales->view);
+  };
+  quantized(2, call->k, call->k_scales), quantized(3, call->v, call->v_scales);
+  call->plan.mask = {.visibility = Visibility::causal, .offset = keys - queries};
+  const int64_t bytes = call->k->view.size();
+  return {"attention",
+          text_of(queries, "i8", keys),
+          Roof::memory,
+          2.0 * static_cast<double>(bytes),
+          [=] {
+            attention({.q = call->q->view,
+                       .k = call->k->view,
+                       .v = call->v->view,
+                       .k_scales = call->k_scales->view,
+                       .v_scales = call->v_scales->view},
+                      call->plan, call->out->view);
+          },
+          [=] { return reading({{call->k->data.get(), bytes}, {call->v->data.get(), bytes}}); },
+          {}};
+}
+
+// A batch of short sequences. The roof is that of its products in one matrix.
+template <typename T>
+Kernel batch_kernel(int64_t batch, int64_t tokens) {
+  constexpr int64_t count = 8, width = 64;
+  struct Call {
+    Shared<T, 4> q, k, v, out;
+    AttentionPlan plan{.mask = {.visibility = Visibility::causal}};
+  };
+  const auto call = std::make_shared<Call>();
+  const std::array<std::ptrdiff_t, 4> shape{batch, tokens, count, width};
+  call->q = random_block<T, 4>(shape, 1), call->k = random_block<T, 4>(shape, 2);
+  call->v = random_block<T, 4>(shape, 3), call->out = zeros<T, 4>(shape);
+  const AttentionSizes one{tokens, tokens, count, count, width};
+  return {"attention",
+          fmt::format("batch {} [{}, {}, {}, {}]", gnomon::name(dtype_of<T>), batch, tokens,
+                      count, width),
+          Roof::arithmetic,
+          static_cast<double>(batch) * one.pairs() * static_cast<double>(4 * count * width),
+          [=] {
+            attention({call->q->view, call->k->view, call->v->view}, call->plan,
+                      call->out->view);
+          },
+          best_multiplier,
+          {}};
+}
+
+}  // namespace
+
+std::vector<KernelMaker> decoding_kernels(std::optional<int64_t> only) {
+  std::vector<KernelMaker> all;
+  const auto add = [&](const char* name, auto make) { all.push_back({name, make}); };
+  const int64_t keys = only.value_or(32768);
+  for (const int64_t queries : {1, 2, 4, 8, 16, 64}) {
+    if (queries > keys) continue;
+    add("attention decode", [=] { return decoding_kernel<float>(keys, queries); });
+    add("attention decode", [=] { return decoding_kernel<BFloat16>(keys, queries); });
+    if (queries == 1) add("attention decode", [=] { return decoding_kernel<Half>(keys, 1); });
+    if (queries == 1 || queries == 4)
+      add("attention decode", [=] { return int8_kernel(keys, queries); });
+  }
+  // Beside each other, because they are compared.
+  for (const int64_t page : {0, 16, 32})
+    for (const int64_t queries : {1, 4}) {
+      if (queries > keys) continue;
+      add("attention paged", [=] { return decoding_kernel<float>(keys, queries, page); });
+      add("attention paged", [=] { return decoding_kernel<BFloat16>(keys, queries, page); });
+    }
+  if (!only) add("attention decode", [] { return decoding_kernel<float>(512, 1); });
+  for (const int64_t tokens : only ? std::vector{*only} : std::vector<int64_t>{128, 32}) {
+    const int64_t batch = std::max<int64_t>(1, tokens >= 128 ? 8192 / tokens : 32768 / tokens);
+    add("attention batch", [=] { return batch_kernel<float>(batch, tokens); });
+    add("attention batch", [=] { return batch_kernel<BFloat16>(batch, tokens); });
+  }
+  return all;
+}
+
+std::vector<CountedKernel> counted_decoding() {
+  constexpr int64_t each = decoding_heads * decoding_dim;
+  return {{"attention_decode", each, [] { return decoding_kernel<float>(256, 1); }},
+          {"attention_few_queries", 4 * each, [] { return decoding_kernel<float>(256, 4); }},
+          {"attention_decode_int8", each, [] { return int8_kernel(256, 1); }}};
+}
+
+}  // namespace gnomon::bench
