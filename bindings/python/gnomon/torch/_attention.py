@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from .. import specs
+from .. import _core, specs
 from .._spec import Encoding
 from . import _composed, _kernels, _plans
 from ._functions import (
@@ -28,6 +28,11 @@ from ._functions import (
 )
 from ._kernels import AttentionArguments
 from ._registry import call
+
+
+# Encodings that attention over ragged batches takes.
+_BY_DISTANCE = (specs.Alibi, specs.T5Bias, specs.ClippedBias, specs.Kerple, specs.Sandwich,
+                specs.Fire)
 
 
 class _Attention(torch.autograd.Function):
@@ -71,6 +76,8 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
               bias: Tensor | None = None,
               dropout: float = 0,  # not 0.0, which torch.compile would make symbolic
               cu_seqlens_q: Tensor | None = None, cu_seqlens_k: Tensor | None = None,
+              key_lengths: Tensor | None = None, block_table: Tensor | None = None,
+              k_scales: Tensor | None = None, v_scales: Tensor | None = None,
               length: int = 0) -> Tensor:
     """Softmax attention with the rotation, bias or relative vectors of an encoding.
 
@@ -98,7 +105,15 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
     dropout: probability that a weight is zero, from the generator of PyTorch.
     cu_seqlens_q, cu_seqlens_k: int [N + 1], first rows of N sequences (flash-attn's varlen
         functions); q [total, H, D], k and v alike. cu_seqlens_k: default: cu_seqlens_q. Each
-        sequence is a call of its own, with positions from 0.
+        sequence has positions from 0. One call of the library without gradients, for a bias by
+        distance or no encoding; else a call for each sequence.
+    key_lengths: int [N], forward only, for a bias by distance or no encoding: k and v are a cache
+        with room, [N, S, Hk, D], and sequence n has its first key_lengths[n] rows; its last query
+        corresponds to the last of them. q: as with cu_seqlens_q, or [N, H, T, D].
+    block_table: int32 [N, M], with key_lengths: k and v are pages [P, page, Hk, D], and row j of
+        sequence n is row j % page of page block_table[n, j // page].
+    k_scales, v_scales: with key_lengths, scales of int8 k and v, [P, page, Hk] or [N, S, Hk], or
+        of float8_e4m3fn (or uint8 with its bits), [1] or [Hk].
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
 
     Returns the shape of q with Dv in place of D; in memory [B, T, H, Dv]. A query that sees no
@@ -115,6 +130,12 @@ def attention(q: Tensor, k: Tensor, v: Tensor,
         raise ValueError("[attention] q, k and v must be on one device, "
                          f"got {q.device}, {k.device}, {v.device}")
     q, k, v = _cast(q, k, v)
+    if key_lengths is not None:
+        return _cached(q, k, v, {**_given(locals()), "cu_seqlens_q": cu_seqlens_q,
+                                 "cu_seqlens_k": cu_seqlens_k})
+    if block_table is not None or k_scales is not None or v_scales is not None:
+        raise ValueError("[attention] key_lengths must be given with block_table, k_scales and "
+                         "v_scales, got None")
     if cu_seqlens_q is not None or cu_seqlens_k is not None:
         return _packed(q, k, v, cu_seqlens_q, cu_seqlens_k, _given(locals()))
     by_heads = layout == "heads_tokens" or heads_tokens(layout)
@@ -215,6 +236,8 @@ def _packed(q: Tensor, k: Tensor, v: Tensor, of_queries: Tensor | None, of_keys:
         raise ValueError("[attention] cu_seqlens_q must be given without positions, sequences, "
                          f"masks, biases and terms, got {', '.join(refused)}")
     options.pop("layout")
+    for name in ("key_lengths", "block_table", "k_scales", "v_scales"):
+        options.pop(name)
     starts = [boundaries("attention", name, one, x.shape[0]) for name, one, x in (
         ("cu_seqlens_q", of_queries, q),
         ("cu_seqlens_k", of_queries if of_keys is None else of_keys, k))]
@@ -225,12 +248,81 @@ def _packed(q: Tensor, k: Tensor, v: Tensor, of_queries: Tensor | None, of_keys:
     if len(starts[0]) != len(starts[1]):
         raise ValueError(f"[attention] cu_seqlens_k must have {len(starts[0])} elements, as "
                          f"cu_seqlens_q, got {len(starts[1])}")
+    lengths = [[b - a for a, b in zip(one, one[1:])] for one in starts]
+    direct = (not options["dropout"] and q.is_cpu and k.is_cpu and _by_distance(options["encoding"])
+              and all(t <= s for t, s in zip(*lengths)) and _is_plain(q, k, v, options))
+    if direct:
+        plan = _ragged_plan(options, max(lengths[1], default=0))
+        out = q.new_empty(1, q.shape[0], q.shape[1], v.shape[2])
+        q, k, v = (_kernels.readable(one) for one in (q, k, v))
+        return _core.attention(q[None], k[None], v[None], plan, out=out, query_starts=starts[0],
+                               key_starts=starts[1])[0]
     parts = []
     for i in range(len(starts[0]) - 1):
         rows, columns = (slice(one[i], one[i + 1]) for one in starts)
         parts.append(attention(q[None, rows], k[None, columns], v[None, columns],
                                layout="tokens_heads", **options)[0])
     return torch.cat(parts) if parts else q.new_empty(0, q.shape[1], v.shape[2])
+
+
+def _by_distance(encoding: Any) -> bool:
+    """Whether an encoding has only a bias by distance, or no position."""
+    mixture = encoding if isinstance(encoding, (list, tuple)) else [encoding]
+    return all(one is None or isinstance(one, _BY_DISTANCE) for one in mixture)
+
+
+def _is_plain(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> bool:
+    """Whether a call of the kernels computes the result: no gradients, no tracing, no float64."""
+    others = [*options["parameters"], *([] if options["sinks"] is None else [options["sinks"]])]
+    if q.dtype == torch.float64 and others:
+        return False
+    if _compiling() or not _all_direct(q, k, v, *others):
+        return False
+    return not (_with_gradients() and torch._C._any_requires_grad(q, k, v, *others))
+
+
+def _ragged_plan(options: dict[str, Any], longest: int) -> Any:
+    """Returns the plan of sequences of up to `longest` rows."""
+    texts = _plans.texts_of(options["encoding"])
+    rest = (options[name] for name in ("visibility", "left", "right", "softmax_scale", "cap",
+                                       "length"))
+    return _plans.attention(texts, options["parameters"], options["sinks"], 1, longest, longest,
+                            (None,) * 4, *rest)
+
+
+def _cached(q: Tensor, k: Tensor, v: Tensor, options: dict[str, Any]) -> Tensor:
+    """Attention over a cache with room or in pages, forward only."""
+    refused = [name for name in ("positions", "query_positions", "sequences", "query_sequences",
+                                 "terms", "attn_mask", "bias", "cu_seqlens_k")
+               if options[name] is not None]
+    if options["dropout"]:
+        refused.append("dropout")
+    if refused:
+        raise ValueError("[attention] key_lengths must be given without positions, sequences, "
+                         f"masks, biases, terms and dropout, got {', '.join(refused)}")
+    if not _by_distance(options["encoding"]):
+        raise ValueError("[attention] key_lengths requires no encoding or a bias by distance (keys "
+                         f"are rotated before they are stored), got {options['encoding']}")
+    if not (q.is_cpu and k.is_cpu) or not _is_plain(q, k, v, options):
+        raise ValueError("[attention] key_lengths requires tensors on the CPU, without gradients "
+                         f"and outside of torch.compile, got {q.device.type}")
+    starts = options["cu_seqlens_q"]
+    by_heads = starts is None and (options["layout"] == "heads_tokens"
+                                   or heads_tokens(options["layout"]))
+    if starts is not None:
+        starts, q = boundaries("attention", "cu_seqlens_q", starts, q.shape[0]), q[None]
+    if q.dim() != 4 or v.dim() != 4:
+        raise ValueError("[attention] with key_lengths, q must be [N, H, T, D] (or [total, H, D] "
+                         f"with cu_seqlens_q) and k and v must have 4 axes, got {list(q.shape)} "
+                         f"and {list(v.shape)}")
+    q = _kernels.readable(q.transpose(1, 2) if by_heads else q)
+    lengths = options["key_lengths"]
+    longest = max(int(lengths.max()) if lengths.numel() else 0, q.shape[1])
+    out = _core.attention(q, k, v, _ragged_plan(options, longest),
+                          out=q.new_empty(*q.shape[:3], v.shape[3]), k_scales=options["k_scales"],
+                          v_scales=options["v_scales"], query_starts=starts, key_lengths=lengths,
+                          block_table=options["block_table"])
+    return out[0] if starts is not None else out.transpose(1, 2) if by_heads else out
 
 
 def boundaries(operation: str, name: str, given: Tensor, total: int) -> list[int]:
