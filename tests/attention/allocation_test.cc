@@ -60,6 +60,30 @@ TEST_F(Allocation, AttentionDoesNotCopyAStrip) {
   EXPECT_LT(bytes_of([&] { step(plan); }), strip_bytes / 16);
 }
 
+// The numbers of sequences are borrowed, and nothing grows with the keys.
+TEST_F(Allocation, ARaggedBatchAllocatesLittle) {
+  constexpr std::int64_t sequences = 64, page = 16, blocks = 128, dim = 16;
+  const auto q = random_tensor<float, 4>({1, sequences + 70, 2, dim}, 1);
+  const auto pages = random_tensor<float, 4>({blocks, page, 2, dim}, 2);
+  Tensor<float, 4> out({1, sequences + 70, 2, dim});
+  Tensor<std::int32_t, 2> table({sequences, blocks});
+  for (std::size_t n = 0; n < table.values.size(); ++n)
+    table.values[n] = static_cast<std::int32_t>(n * 7 % blocks);
+  std::vector<std::int64_t> starts{0}, lengths;
+  for (std::int64_t n = 0; n < sequences; ++n) {
+    starts.push_back(starts.back() + (n == 5 ? 71 : 1));  // a prompt among tokens
+    lengths.push_back(100 + 20 * n);
+  }
+  const View<const std::int32_t, 2> block_table = std::as_const(table).view();
+  AttentionPlan plan{.mask = {.visibility = Visibility::causal}};
+  plan.ragged = {.query_starts = starts, .key_lengths = lengths, .block_table = block_table};
+  const auto call = [&] {
+    attention({.q = q.view(), .k = pages.view(), .v = pages.view()}, plan, out.view());
+  };
+  call();  // allocates the scratch of the thread
+  EXPECT_LT(bytes_of(call), 4096U);
+}
+
 TEST_F(Allocation, APlanOfAModelKeepsItsStripFromTokenToToken) {
   const model::ModelDescription t5 = model::read_config(
       R"({"model_type": "t5", "d_kv": 8, "d_model": 256, "num_heads": 32, "num_layers": 1,
