@@ -58,8 +58,7 @@ const char* gnomon_isa(void);
 /* Frees a string that a function of this header returned through a char**. */
 void gnomon_free(char* text);
 
-/* --- Tensors -------------------------------------------------------------------------------
- */
+/* --- Tensors ------------------------------------------------------------------------------ */
 
 /* A DLPack DLTensor. If <dlpack/dlpack.h> is included first, gnomon_tensor is DLTensor itself;
  * otherwise it is a struct of the same layout, to which a DLTensor* may be cast. */
@@ -86,8 +85,7 @@ typedef struct gnomon_tensor {
 } gnomon_tensor;
 #endif
 
-/* --- Threads -------------------------------------------------------------------------------
- */
+/* --- Threads ------------------------------------------------------------------------------ */
 
 /* Sets the largest number of threads that calls of this thread use. Results do not depend on
  * the number of threads. */
@@ -102,8 +100,7 @@ typedef void (*gnomon_task)(void* data, int64_t i);
 typedef void (*gnomon_run)(void* context, int64_t count, gnomon_task task, void* data);
 gnomon_status gnomon_set_executor(gnomon_run run, void* context, int32_t threads);
 
-/* --- Rotary --------------------------------------------------------------------------------
- */
+/* --- Rotary ------------------------------------------------------------------------------- */
 
 typedef enum gnomon_pairing {
   GNOMON_HALVES = 1,  /* (i, i + R/2): Llama as converted for Hugging Face, GPT-NeoX */
@@ -176,8 +173,7 @@ gnomon_status gnomon_append(const gnomon_tensor* k, const gnomon_rotary_table* t
 gnomon_status gnomon_shift_keys(const gnomon_tensor* cached,
                                 const gnomon_frequencies* frequencies, int64_t delta);
 
-/* --- Tables that are added to embeddings ----------------------------------------------------
- */
+/* --- Tables that are added to embeddings -------------------------------------------------- */
 
 typedef enum gnomon_sinusoidal_layout {
   GNOMON_INTERLEAVED = 1,  /* sin cos sin cos ...: Vaswani et al. 2017 */
@@ -198,8 +194,7 @@ gnomon_status gnomon_add_rows(const gnomon_tensor* x, const gnomon_tensor* table
 gnomon_status gnomon_add_rows_backward(const gnomon_tensor* grad, const gnomon_tensor* rows,
                                        const gnomon_tensor* table_grad);
 
-/* --- The plan of a layer --------------------------------------------------------------------
- */
+/* --- The plan of a layer ------------------------------------------------------------------ */
 
 typedef enum gnomon_visibility {
   GNOMON_CAUSAL = 1,
@@ -259,8 +254,7 @@ gnomon_status gnomon_alibi_slopes(int64_t heads, int64_t first_head, const gnomo
 gnomon_status gnomon_layer_plan_bias(const gnomon_layer_plan* plan, int64_t offset,
                                      const gnomon_tensor* out);
 
-/* --- A layer --------------------------------------------------------------------------------
- */
+/* --- A layer ------------------------------------------------------------------------------ */
 
 /* Adds the table of the plan to x [B, T, C], if the plan adds a table to the embeddings.
  * Otherwise does nothing. */
@@ -291,10 +285,10 @@ gnomon_status gnomon_prepare_with(const gnomon_tensor* q, const gnomon_tensor* k
 
 typedef struct gnomon_attention_input {
   const gnomon_tensor* q;        /* [B, T, H, D] */
-  const gnomon_tensor* k;        /* [B, S, Hk, D]; type of q, or 16 bits for float32, or int8 */
+  const gnomon_tensor* k;        /* [B, S, Hk, D]; type of q, 16 bits for float32, int8, E4M3 */
   const gnomon_tensor* v;        /* [B, S, Hk, Dv]; type of k */
-  const gnomon_tensor* k_scales; /* float32 [B, S, Hk] of int8 keys; else NULL */
-  const gnomon_tensor* v_scales; /* float32 [B, S, Hk] of int8 values; else NULL */
+  const gnomon_tensor* k_scales; /* float32 [B, S, Hk] of int8 keys, [1] or [Hk] of E4M3 */
+  const gnomon_tensor* v_scales; /* the same, of values */
   const gnomon_tensor* gates;    /* float32 [B or 1, H, T], a factor on the bias; or NULL */
   const gnomon_terms* terms;     /* or NULL; `gates` replaces those of terms */
 } gnomon_attention_input;
@@ -336,8 +330,7 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
                                         const gnomon_tensor* lse, const gnomon_tensor* out_grad,
                                         const gnomon_attention_gradient* gradient);
 
-/* --- Model: encodings by name (component gnomon::model) -------------------------------------
- */
+/* --- Model: encodings by name (component gnomon::model) ----------------------------------- */
 
 /* Lists the encodings as JSON, in the order of `gnomon list`: [{"name": "rotary", "title":
  * "Rotary (RoPE)", "places": ["queries and keys"], "summary": ..., "formula": ..., "source":
@@ -403,8 +396,7 @@ gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
 gnomon_status gnomon_encoding_check(const char* name, int64_t width, int64_t heads,
                                     int64_t trained, int64_t length, char** json);
 
-/* --- Model: released models -----------------------------------------------------------------
- */
+/* --- Model: released models --------------------------------------------------------------- */
 
 /* A released model, read from its configuration. `path`: a config.json, a folder that contains
  * one, or a .gguf file. */
