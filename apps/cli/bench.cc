@@ -21,18 +21,17 @@ namespace gnomon::cli {
 namespace {
 
 constexpr const char* bench_help =
-    R"(Usage: gnomon bench [NAME] [--tokens N] [--isa NAME] [--threads N] [--device D]
-                    [--json]
+    R"(Usage: gnomon bench [NAME] [--tokens N] [--isa NAME] [--threads N] [--explain]
+                    [--device D] [--json]
 
 Times the kernels whose names begin with NAME (default: all): fill, table, add,
 fourier, projection, rotate (32 + 8 heads), angles (of tokens), decode, append,
-shift, rerotate, bias, attention ('attention alibi', plain, t5, dense, decode),
-beside ('beside fox': attention with an encoding), normalise, segment, encoding
-('encoding shaw': a training step), lower (parameters to plan). Each alternates
+shift, rerotate, bias, attention ('attention alibi', plain, t5, dense, decode,
+paged, batch), beside ('beside fox': attention with an encoding), normalise,
+segment, encoding ('encoding shaw': a training step), lower. Each alternates
 with its roof: the same bytes updated in place, written or read; for products,
 sgemm of OpenBLAS or oneDNN, whichever is faster, or the call without encoding.
-
-`share`: the rate of the kernel divided by the rate of the roof. `error`: the
+`share`: the rate of the kernel divided by that of the roof. `error`: the
 largest difference from an oracle in double on a sample (q and k in [-1, 1]:
 half an ulp of bf16 is up to 4e-3). `extra`: the memory that one call requires.
 
@@ -41,6 +40,7 @@ half an ulp of bf16 is up to 4e-3). `extra`: the memory that one call requires.
   --threads N   number of threads (default: OMP_NUM_THREADS, or all cores)
   --device D    cuda: rotate, decode, append, table, add on a GPU, beside a copy
                 of the same bytes there (default: cpu)
+  --explain     also which kernel a call of attention takes, and why
   --json        one JSON document on stdout
 
 Example: gnomon bench rotate --threads 1 --tokens 4096
@@ -50,7 +50,7 @@ struct BenchOptions {
   std::string name, isa, device = "cpu";
   std::optional<std::int64_t> tokens;
   std::optional<int> threads;
-  bool json = false;
+  bool explain = false, json = false;
 };
 
 using Clock = std::chrono::steady_clock;
@@ -135,6 +135,7 @@ Json measure(const bench::Kernel& kernel) {
                  {"error", kernel.error ? Json(kernel.error()) : Json()},
                  {"extra_bytes", extra ? Json(*extra) : Json()}};
   if (!roof.name.empty()) result["roof_name"] = roof.name;
+  if (kernel.explain) result["explanation"] = kernel.explain();
   if (kernel.dense_bytes > 0) result["dense_bias_bytes"] = kernel.dense_bytes;
   return result;
 }
@@ -194,7 +195,9 @@ std::vector<Isa> wanted_isas(const std::string& wanted) {
   refuse("bench", "--isa must be one of " + list + "all", wanted);
 }
 
-void measure_all(const std::vector<bench::KernelMaker>& list, bool json, Json& results) {
+void measure_all(const std::vector<bench::KernelMaker>& list, const BenchOptions& o,
+                 Json& results) {
+  const bool json = o.json;
   if (!json) print_heading();
   std::string last;
   for (const bench::KernelMaker& maker : list) {
@@ -204,6 +207,8 @@ void measure_all(const std::vector<bench::KernelMaker>& list, bool json, Json& r
     if (kernel.name != last) fmt::print("{}\n", styled(Style::bold, kernel.name));
     last = kernel.name;
     print_row(kernel, results.back());
+    if (o.explain && results.back().contains("explanation"))
+      print_wrapped(results.back()["explanation"].get<std::string>(), "    ", "    ");
   }
 }
 
@@ -212,7 +217,7 @@ int run_on_gpu(const BenchOptions& o) {
   const auto list = bench::cuda_kernels(o.name, o.tokens);
   Json results = Json::array();
   if (!o.json) fmt::print("{}\n\n", bench::cuda_device());
-  measure_all(list, o.json, results);
+  measure_all(list, o, results);
   for (Json& result : results) result["isa"] = "cuda";
   if (o.json) print_json({{"device", bench::cuda_device()}, {"kernels", results}});
   return 0;
@@ -232,7 +237,7 @@ int run_bench(const BenchOptions& o) {
     if (!o.json)
       fmt::print("{}{} thread{}, {}\n\n", results.empty() ? "" : "\n", threads(),
                  threads() == 1 ? "" : "s", name(isa));
-    measure_all(list, o.json, results);
+    measure_all(list, o, results);
   }
   if (!o.json) print_notes(results);
   if (o.json)
@@ -250,6 +255,7 @@ Command bench_command() {
   command.option("--isa", &o->isa);
   command.option("--device", &o->device);
   command.option("--threads", &o->threads).at_least(1);
+  command.flag("--explain", &o->explain);
   command.flag("--json", &o->json);
   command.run = [o] { return run_bench(*o); };
   return command;

@@ -70,6 +70,7 @@ Kernel attention_kernel(const Case& c) {
   const auto tokens = static_cast<double>(c.tokens);
   if (c.term == Term::alibi || c.term == Term::t5)
     kernel.dense_bytes = static_cast<double>(c.heads) * tokens * tokens * 4;
+  if (c.pass == Pass::forward) kernel.explain = [=] { return call->explain(); };
   switch (c.pass) {
     case Pass::forward:
       kernel.run = [=] { call->forward(); };

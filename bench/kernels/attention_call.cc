@@ -110,6 +110,11 @@ void AttentionCall<T>::forward() {
 }
 
 template <typename T>
+std::string AttentionCall<T>::explain() const {
+  return explain_attention({q_->view, keys().view, values().view}, plan_);
+}
+
+template <typename T>
 void AttentionCall<T>::backward() {
   attention_backward({q_->view, k_->view, v_->view}, plan_, out_->view, lse_->view,
                      out_grad_->view,

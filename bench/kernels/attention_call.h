@@ -39,6 +39,7 @@ class AttentionCall {
   // Stores keys and values in shuffled blocks of `page` tokens, which `forward` then reads.
   void store_in_pages(std::int64_t page);
   void forward();
+  std::string explain() const;  // explain_attention of `forward`
   void backward();
   // A training step: lowers the table to a strip, both passes, and the gradient of the table.
   void train();

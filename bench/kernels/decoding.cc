@@ -38,7 +38,9 @@ Kernel decoding_kernel(int64_t keys, int64_t queries, int64_t page = 0) {
       [=] {
         return reading({{call->keys().data.get(), bytes}, {call->values().data.get(), bytes}});
       },
-      [=] { return call->forward_error(); }};
+      [=] { return call->forward_error(); },
+      0,
+      [=] { return call->explain(); }};
 }
 
 // The same with a cache of 8 bits. The roof reads its elements, without the scales.
@@ -48,6 +50,14 @@ Kernel int8_kernel(int64_t keys, int64_t queries) {
     Shared<std::int8_t, 4> k, v;
     Shared<float, 3> k_scales, v_scales;
     AttentionPlan plan;
+
+    AttentionInput input() const {
+      return {.q = q->view,
+              .k = k->view,
+              .v = v->view,
+              .k_scales = k_scales->view,
+              .v_scales = v_scales->view};
+    }
   };
   const auto call = std::make_shared<Call>();
   call->q = random_block<float, 4>({1, queries, decoding_heads, decoding_dim}, 1);
@@ -65,16 +75,11 @@ Kernel int8_kernel(int64_t keys, int64_t queries) {
           text_of(queries, "i8", keys),
           Roof::memory,
           2.0 * static_cast<double>(bytes),
-          [=] {
-            attention({.q = call->q->view,
-                       .k = call->k->view,
-                       .v = call->v->view,
-                       .k_scales = call->k_scales->view,
-                       .v_scales = call->v_scales->view},
-                      call->plan, call->out->view);
-          },
+          [=] { attention(call->input(), call->plan, call->out->view); },
           [=] { return reading({{call->k->data.get(), bytes}, {call->v->data.get(), bytes}}); },
-          {}};
+          {},
+          0,
+          [=] { return explain_attention(call->input(), call->plan); }};
 }
 
 // A batch of short sequences. The roof is that of its products in one matrix.
@@ -84,6 +89,8 @@ Kernel batch_kernel(int64_t batch, int64_t tokens) {
   struct Call {
     Shared<T, 4> q, k, v, out;
     AttentionPlan plan{.mask = {.visibility = Visibility::causal}};
+
+    AttentionInput input() const { return {q->view, k->view, v->view}; }
   };
   const auto call = std::make_shared<Call>();
   const std::array<std::ptrdiff_t, 4> shape{batch, tokens, count, width};
@@ -95,12 +102,11 @@ Kernel batch_kernel(int64_t batch, int64_t tokens) {
                       count, width),
           Roof::arithmetic,
           static_cast<double>(batch) * one.pairs() * static_cast<double>(4 * count * width),
-          [=] {
-            attention({call->q->view, call->k->view, call->v->view}, call->plan,
-                      call->out->view);
-          },
+          [=] { attention(call->input(), call->plan, call->out->view); },
           best_multiplier,
-          {}};
+          {},
+          0,
+          [=] { return explain_attention(call->input(), call->plan); }};
 }
 
 }  // namespace

@@ -28,6 +28,8 @@ struct Kernel {
   // Returns the largest |result - oracle in double| of a sample. Empty: tests/ has the oracle.
   std::function<double()> error;
   double dense_bytes = 0;  // size of the matrix [H, T, T] that is not needed
+  // Which kernels of the library are called, and why. Empty: there is no choice.
+  std::function<std::string()> explain = {};
   // Waits for the runs, if `run` only starts them (on a GPU).
   std::function<void()> finish = {};
 };

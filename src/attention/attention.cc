@@ -406,6 +406,18 @@ void attention(const AttentionInput& input, const AttentionPlan& plan, const Ten
   internal::attend(input, plan, plan.ragged, out, lse);
 }
 
+std::string explain_attention(const AttentionInput& input, const AttentionPlan& plan) {
+  internal::check_ragged_plan(plan, plan.ragged, input.terms);
+  const internal::RotatedInput rotated(input, plan);
+  std::string text;
+  internal::by_type(named("q"), input.q, [&]<typename T>(T) {
+    internal::ForwardProblem<Accumulator<T>> problem;
+    describe(rotated.input(), plan, plan.ragged, problem);
+    text = internal::explain(problem);
+  });
+  return text;
+}
+
 void attention_backward(const AttentionInput& input, const AttentionPlan& plan,
                         const ConstTensor& out, const ConstTensor& lse,
                         const ConstTensor& out_grad, const AttentionGradient& gradient) {

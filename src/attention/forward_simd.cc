@@ -218,31 +218,65 @@ void WriteOtherRows(const ForwardProblem<A>& problem) {
     write(static_cast<std::int64_t>(b), lengths[b], problem.rows);
 }
 
+// Returns how the problem is computed. plan: of the sequences that are not read over a cache.
+template <typename A>
+internal::ForwardChoice Choose(const ForwardProblem<A>& problem, const ForwardPlan& plan,
+                               bool over_cache) {
+  internal::ForwardChoice choice;
+  choice.pairs = sizeof(A) == 4 && problem.takes_bfloat16() && HasPairs();
+  choice.pairs_over_cache =
+      choice.pairs && problem.size % 32 == 0 && problem.value_dim % 32 == 0;
+  choice.by_parts = plan.parts > 1 && plan.pieces < 4 * threads() && !FromTheRight(problem);
+  choice.queries = plan.queries;
+  for (std::int64_t b = 0; b < problem.batch; ++b) {
+    if (!problem.queries_of(b)) continue;
+    const auto reading =
+        over_cache ? internal::reading_of(problem, b) : internal::CacheReading::none;
+    ++(reading == internal::CacheReading::direct   ? choice.direct
+       : reading == internal::CacheReading::copied ? choice.copied
+                                                   : choice.others);
+    if (!problem.ragged) break;  // all are alike
+  }
+  return choice;
+}
+template <typename A>
+bool ReadsOverCache(const ForwardProblem<A>& problem) {
+  return sizeof(A) == 4 && internal::can_read_directly(problem);
+}
+
 template <typename A>
 void ForwardAll(ForwardProblem<A>& problem) {
   WriteOtherRows(problem);
   if (!problem.batch || !problem.queries || !problem.heads) return;
   FindReach<A>(problem);
   FindHouseholderRows(problem);
-  const bool pairs = sizeof(A) == 4 && problem.takes_bfloat16() && HasPairs();
-  bool directly = false;
+  const bool over_cache = ReadsOverCache(problem);
+  const ForwardPlan plan(problem, over_cache);
+  const internal::ForwardChoice choice = Choose(problem, plan, over_cache);
   if constexpr (sizeof(A) == 4) {
-    directly = internal::can_read_directly(problem);
-    if (directly &&
-        (problem.ragged || internal::reading_of(problem, 0) != internal::CacheReading::none)) {
-      problem.pairs = pairs && problem.size % 32 == 0 && problem.value_dim % 32 == 0;
-      ForwardOverCache<DirectScratch>(problem, internal::CacheReading::direct);
-      ForwardOverCache<PackedScratch>(problem, internal::CacheReading::copied);
-      if (!problem.ragged) return;
-    }
+    problem.pairs = choice.pairs_over_cache;
+    if (choice.direct) ForwardOverCache<DirectScratch>(problem, internal::CacheReading::direct);
+    if (choice.copied) ForwardOverCache<PackedScratch>(problem, internal::CacheReading::copied);
   }
-  problem.pairs = pairs;
-  const ForwardPlan plan(problem, directly);
-  if (!plan.pieces) return;
-  if (plan.parts > 1 && plan.pieces < 4 * threads() && !FromTheRight(problem))
+  if (!choice.others || !plan.pieces) return;
+  problem.pairs = choice.pairs;
+  if (choice.by_parts)
     ForwardByParts(problem, plan);
   else
     ForwardByPieces(problem, plan);
+}
+
+template <typename A>
+internal::ForwardChoice ChooseForward(const ForwardProblem<A>& problem) {
+  if (!problem.batch || !problem.queries || !problem.heads) return {};
+  const bool over_cache = ReadsOverCache(problem);
+  return Choose(problem, ForwardPlan(problem, over_cache), over_cache);
+}
+internal::ForwardChoice ChooseFloat(ForwardProblem<float>& problem) {
+  return ChooseForward(problem);
+}
+internal::ForwardChoice ChooseDouble(ForwardProblem<double>& problem) {
+  return ChooseForward(problem);
 }
 
 void ForwardFloat(ForwardProblem<float>& problem) { ForwardAll(problem); }
@@ -257,6 +291,15 @@ namespace gnomon {
 
 HWY_EXPORT(ForwardFloat);
 HWY_EXPORT(ForwardDouble);
+HWY_EXPORT(ChooseFloat);
+HWY_EXPORT(ChooseDouble);
+
+internal::ForwardChoice internal::choose_forward(ForwardProblem<float>& problem) {
+  return GNOMON_DISPATCH(ChooseFloat)(problem);
+}
+internal::ForwardChoice internal::choose_forward(ForwardProblem<double>& problem) {
+  return GNOMON_DISPATCH(ChooseDouble)(problem);
+}
 
 void internal::run_forward(ForwardProblem<float>& problem) {
   GNOMON_DISPATCH(ForwardFloat)(problem);

@@ -8,6 +8,7 @@
 #include <limits>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "gnomon/attention/attention.h"
@@ -272,6 +273,19 @@ inline const std::int32_t* sequences(const Positions* positions, std::int64_t b)
   if (!positions) return nullptr;
   return positions->sequences.data() + (positions->batch == 1 ? 0 : b * positions->tokens);
 }
+
+// How the forward pass of a problem is computed.
+struct ForwardChoice {
+  std::int64_t direct = 0, copied = 0, others = 0;  // numbers of sequences with queries
+  bool by_parts = false;                            // the others: several threads share a row
+  std::int64_t queries = 0;                         // of a piece, of the others
+  bool pairs_over_cache = false, pairs = false;     // products of bfloat16: of the others
+};
+ForwardChoice choose_forward(ForwardProblem<float>& problem);
+ForwardChoice choose_forward(ForwardProblem<double>& problem);
+// The text of explain_attention.
+std::string explain(ForwardProblem<float>& problem);
+std::string explain(ForwardProblem<double>& problem);
 
 // The kernels, one for each accumulator type.
 void run_forward(ForwardProblem<float>& problem);

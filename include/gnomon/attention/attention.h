@@ -20,6 +20,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 #include "gnomon/attention/ragged.h"
@@ -211,6 +212,12 @@ struct AttentionInput {
 // invalid, or a strip bias does not contain a distance that occurs.
 void attention(const AttentionInput& input, const AttentionPlan& plan, const Tensor& out,
                const Tensor& lse = {});
+
+// Returns in one line which kernels a call of `attention` takes on this machine and why, for
+// measurements. The arrays are not read. Throws as `attention`.
+//
+//   direct: 4 rows of a key head (at most 8) read keys and values where they are; float ...
+std::string explain_attention(const AttentionInput& input, const AttentionPlan& plan);
 
 // The outputs of the backward pass. q, k and v are required: they have the shapes and types of
 // the inputs, and are gradients with respect to the unrotated q and k. A tensor without data or
