@@ -13,21 +13,28 @@ namespace {
 
 using std::int64_t;
 
-// Stores new keys in a cache, with another layout and optionally another type.
+enum class Append { rotated = 1, copied };
+
+// Stores new keys (rotated) or values (copied) in a cache, optionally with another type.
 template <typename T, typename U>
-Kernel append_kernel(int64_t tokens) {
+Kernel append_kernel(int64_t tokens, Append how = Append::rotated) {
   const Rotation c{.tokens = tokens};
   const auto table = std::make_shared<RotaryTable>(c.rotary(), consecutive(tokens).ids);
   const auto k = random_block<T, 4>({1, tokens, key_heads, c.size});
   const auto slot = zeros<U, 4>({1, tokens, key_heads, c.size});
   const auto scales = zeros<float, 3>({1, tokens, key_heads});
   constexpr bool bytes8 = std::is_same_v<U, std::int8_t>;
-  const int64_t bytes = k->view.size() * static_cast<int64_t>(sizeof(T) + sizeof(U)) / 2;
+  const int64_t read = k->view.size() * static_cast<int64_t>(sizeof(T));
+  const int64_t written =
+      k->view.size() * static_cast<int64_t>(sizeof(U)) + (bytes8 ? scales->view.size() * 4 : 0);
   const auto append = [=] {
-    if constexpr (bytes8)
+    if constexpr (bytes8) {
+      if (how == Append::copied) return copy_append(k->view, slot->view, scales->view);
       rotate_append(k->view, *table, slot->view, scales->view);
-    else
+    } else {
+      if (how == Append::copied) return copy_append(k->view, slot->view);
       rotate_append(k->view, *table, slot->view);
+    }
   };
   const auto type = [&] {
     if constexpr (bytes8)
@@ -37,11 +44,12 @@ Kernel append_kernel(int64_t tokens) {
   }();
   return {
       "append",
-      fmt::format("{} to {} [{}, {}, {}]", name(dtype_of<T>), type, tokens, key_heads, c.size),
+      fmt::format("{}{} to {} [{}, {}, {}]", how == Append::copied ? "copy of " : "",
+                  name(dtype_of<T>), type, tokens, key_heads, c.size),
       Roof::memory,
-      static_cast<double>(bytes),
+      static_cast<double>(read + written),
       append,
-      [=] { return touching(bytes); },
+      [=] { return copying(read, written); },
       [=] {
         append();
         Element stored;
@@ -51,7 +59,10 @@ Kernel append_kernel(int64_t tokens) {
           };
         else
           stored = elements(slot->view);
-        return worst_turn(c, key_heads, elements(k->view), stored);
+        const auto no_position = [](int64_t) { return 0.0; };
+        return worst_turn(
+            c, key_heads, elements(k->view), stored,
+            how == Append::copied ? std::function<double(int64_t)>(no_position) : nullptr);
       }};
 }
 
@@ -108,6 +119,11 @@ std::vector<KernelMaker> cached_key_kernels(std::optional<int64_t> only) {
     append([=] { return append_kernel<BFloat16, BFloat16>(tokens); });
     append([=] { return append_kernel<float, std::int8_t>(tokens); });
     append([=] { return append_kernel<BFloat16, std::int8_t>(tokens); });
+    append([=] { return append_kernel<float, float>(tokens, Append::copied); });
+    append([=] { return append_kernel<float, BFloat16>(tokens, Append::copied); });
+    append([=] { return append_kernel<BFloat16, BFloat16>(tokens, Append::copied); });
+    append([=] { return append_kernel<float, std::int8_t>(tokens, Append::copied); });
+    append([=] { return append_kernel<BFloat16, std::int8_t>(tokens, Append::copied); });
   }
   const int64_t tokens = only.value_or(8192);
   for (const auto& [name, move] :

@@ -1,6 +1,7 @@
 #include "bench/kernels/roofs.h"
 
 #include <algorithm>
+#include <cstring>
 
 #include "bench/kernels/blocks.h"
 #include "bench/kernels/sgemm.h"
@@ -89,6 +90,43 @@ void read_bytes(const void* begin, std::size_t bytes) {
 RoofRun touching(int64_t bytes) { return passing(bytes, touch_bytes); }
 
 RoofRun writing(int64_t bytes) { return passing(bytes, fill_bytes); }
+
+RoofRun touching_and_reading(int64_t touched, int64_t read) {
+  const auto buffer = zeros<std::uint64_t, 1>({read / 8 + 1});
+  const RoofRun touch = touching(touched), rest = reading({{buffer->data.get(), read}});
+  return {[=] {
+            (void)buffer;
+            touch.run();
+            rest.run();
+          },
+          touch.work + rest.work};
+}
+
+RoofRun copying(int64_t read, int64_t written) {
+  constexpr int64_t block = 512;  // words of `from`: 4 KB
+  const int64_t words = (read + 7) / 8, to_words = (written + 7) / 8;
+  const auto from = zeros<std::uint64_t, 1>({words}), to = zeros<std::uint64_t, 1>({to_words});
+  const auto to_word = [=](int64_t word) { return word * to_words / words; };
+  return {[=] {
+            const std::uint64_t* const source = from->data.get();
+            std::uint64_t* const target = to->data.get();
+            parallel_for(
+                words, int64_t{1} << 15,
+                [&](int64_t begin, int64_t end) {
+                  if (words == to_words) {
+                    std::memcpy(target + begin, source + begin, at(end - begin) * 8);
+                    return;
+                  }
+                  for (; begin < end; begin += block) {
+                    const int64_t next = std::min(end, begin + block);
+                    fill_words(target + to_word(begin), to_word(next) - to_word(begin),
+                               mix_words(source + begin, next - begin));
+                  }
+                },
+                Share::contiguous);
+          },
+          static_cast<double>(read + written)};
+}
 
 RoofRun reading(std::vector<std::pair<const void*, int64_t>> parts) {
   double work = 0;

@@ -28,6 +28,11 @@ struct RoofRun {
 // Touch or fill an array of their own.
 RoofRun touching(std::int64_t bytes);
 RoofRun writing(std::int64_t bytes);
+// Touches one array and reads another.
+RoofRun touching_and_reading(std::int64_t touched, std::int64_t read);
+// Copies an array to another. With fewer bytes to write than to read, reads all of the first
+// array and fills the second one.
+RoofRun copying(std::int64_t read, std::int64_t written);
 // Reads existing arrays.
 RoofRun reading(std::vector<std::pair<const void*, std::int64_t>> parts);
 

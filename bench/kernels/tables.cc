@@ -88,15 +88,16 @@ Kernel add_kernel(std::array<std::ptrdiff_t, 3> shape) {
   const auto x = random_block<T, 3>(shape);
   const auto table = random_block<float, 2>({tokens, width});
   const int64_t bytes = x->view.size() * static_cast<int64_t>(sizeof(T));
+  const int64_t read = table->view.size() * static_cast<int64_t>(sizeof(float));
   return {"add",
           fmt::format("table to {} [{}, {}, {}]", name(dtype_of<T>), batch, tokens, width),
-          Roof::memory, static_cast<double>(bytes),
+          Roof::memory, static_cast<double>(bytes + read),
           // Adds and subtracts in alternation, so that the values do not grow.
           [=, sign = 1.0f]() mutable {
             add_table(x->view, table->view, sign);
             sign = -sign;
           },
-          [=] { return touching(bytes); },
+          [=] { return touching_and_reading(bytes, read); },
           [=] {
             const auto before = random_block<T, 3>(shape), after = random_block<T, 3>(shape);
             add_table(after->view, table->view);
@@ -126,13 +127,14 @@ Kernel add_rows_kernel(std::array<std::ptrdiff_t, 3> shape) {
   const auto table = zeros<float, 2>({shape[1], shape[2]});
   const auto rows = backwards(shape[0], shape[1]);
   const int64_t bytes = x->view.size() * static_cast<int64_t>(sizeof(T));
+  const int64_t read = table->view.size() * static_cast<int64_t>(sizeof(float));
   return {
       "add",
       fmt::format("rows to {} [{}, {}, {}]", name(dtype_of<T>), shape[0], shape[1], shape[2]),
       Roof::memory,
-      static_cast<double>(bytes),
+      static_cast<double>(bytes + read),
       [=] { add_rows(x->view, table->view, rows->view); },
-      [=] { return touching(bytes); },
+      [=] { return touching_and_reading(bytes, read); },
       [=] {
         const auto before = random_block<T, 3>(shape), after = random_block<T, 3>(shape);
         const auto added = random_block<float, 2>(table->view.extents());

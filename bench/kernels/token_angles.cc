@@ -16,18 +16,6 @@ using std::int64_t;
 
 constexpr int64_t rotated_heads = 32, rotated_size = 64, rotated_pairs = rotated_size / 2;
 
-// Touches and reads as many bytes as the kernel writes and only reads.
-RoofRun touching_and_reading(int64_t touched, int64_t read) {
-  const auto buffer = zeros<std::uint64_t, 1>({read / 8 + 1});
-  const RoofRun touch = touching(touched), rest = reading({{buffer->data.get(), read}});
-  return {[=] {
-            (void)buffer;
-            touch.run();
-            rest.run();
-          },
-          touch.work + rest.work};
-}
-
 // Angles in [-pi, pi], as those of cumulative_angles.
 Shared<float, 4> angles_of(int64_t tokens, int64_t angle_heads) {
   const auto angles = random_block<float, 4>({1, tokens, angle_heads, rotated_pairs}, 2);
