@@ -42,28 +42,27 @@ Kernel append_kernel(int64_t tokens, Append how = Append::rotated) {
     else
       return name(dtype_of<U>);
   }();
-  return {
-      "append",
-      fmt::format("{}{} to {} [{}, {}, {}]", how == Append::copied ? "copy of " : "",
-                  name(dtype_of<T>), type, tokens, key_heads, c.size),
-      Roof::memory,
-      static_cast<double>(read + written),
-      append,
-      [=] { return copying(read, written); },
-      [=] {
-        append();
-        Element stored;
-        if constexpr (bytes8)
-          stored = [&](int64_t t, int64_t h, int64_t d) {
-            return double{scales->view(0, t, h)} * slot->view(0, t, h, d);
-          };
-        else
-          stored = elements(slot->view);
-        const auto no_position = [](int64_t) { return 0.0; };
-        return worst_turn(
-            c, key_heads, elements(k->view), stored,
-            how == Append::copied ? std::function<double(int64_t)>(no_position) : nullptr);
-      }};
+  return {"append",
+          fmt::format("{}{} to {} [{}, {}, {}]", how == Append::copied ? "copy of " : "",
+                      name(dtype_of<T>), type, tokens, key_heads, c.size),
+          Roof::memory,
+          static_cast<double>(read + written),
+          append,
+          [=] { return copying(read, written); },
+          [=] {
+            append();
+            Element stored;
+            if constexpr (bytes8)
+              stored = [&](int64_t t, int64_t h, int64_t d) {
+                return double{scales->view(0, t, h)} * slot->view(0, t, h, d);
+              };
+            else
+              stored = elements(slot->view);
+            const auto no_position = [](int64_t) { return 0.0; };
+            return worst_turn(
+                c, key_heads, elements(k->view), stored,
+                how == Append::copied ? std::function<double(int64_t)>(no_position) : nullptr);
+          }};
 }
 
 enum class Move { shift = 1, rerotate };

@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "gnomon/dtype.h"
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 // Whether the instruction set has conversions of binary16.
@@ -30,6 +31,19 @@ namespace hn = hwy::HWY_NAMESPACE;
 // prefetch stops at page boundaries, and not a multiple of the page size, because a load waits
 // for a store to the same offset in another page.
 constexpr std::int64_t prefetch_bytes = 5632;
+// The same for prefetches to the second-level cache, where many instructions are executed for
+// each byte: the misses that the first level can have in flight are then too few.
+constexpr std::int64_t far_prefetch_bytes = 24064;
+
+// Loads the cache line of p into the second-level cache.
+template <typename T>
+HWY_INLINE void PrefetchFar(const T* p) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+  __builtin_prefetch(p, /*write=*/0, /*locality=*/2);
+#else
+  hwy::Prefetch(p);
+#endif
+}
 
 // Returns the sum of the lanes of v, in the same order for all versions of Highway: 1.3, whose
 // WebAssembly has double, adds lanes 0 and 3 first, and 1.0.3 lanes 0 and 2.

@@ -32,6 +32,35 @@ namespace HWY_NAMESPACE {
 
 namespace hn = hwy::HWY_NAMESPACE;
 
+// Addresses a fixed number of heads ahead, for prefetching: of head 0, and of head `wrap`, with
+// which the next run of heads begins.
+template <typename X>
+struct Ahead {
+  const X *first, *wrapped;
+  std::int64_t wrap;
+};
+
+// Distance of prefetches: whole runs, then heads.
+struct Lead {
+  std::int64_t runs = 0, heads = 0;
+
+  // `most`: maximum number of runs. Beyond it, the run after `most` runs is loaded.
+  HWY_INLINE static Lead Of(std::int64_t bytes, std::int64_t head_bytes, std::int64_t count,
+                            std::int64_t most) {
+    if (head_bytes <= 0) return {};
+    const std::int64_t heads = (bytes + head_bytes - 1) / head_bytes;
+    if (heads < count) return {0, heads};
+    const std::int64_t runs = heads / count;
+    return runs < most ? Lead{runs, heads - runs * count} : Lead{most, 0};
+  }
+  template <typename X>
+  HWY_INLINE Ahead<X> From(const X* begin, std::int64_t step, std::int64_t count,
+                           std::int64_t run) const {
+    const X* const first = begin + runs * run;
+    return {first + heads * step, first + run, HWY_MAX(count - heads, 0)};
+  }
+};
+
 // Heads with a constant step.
 template <typename T, typename U>
 struct HeadRows {
@@ -39,24 +68,9 @@ struct HeadRows {
   U* to;
   std::int64_t from_step, to_step;
   std::int64_t count;
-  const T* next;  // the head that is read after the last one, for prefetching
-  U* next_to;     // the head that is written after the last one
-
-  // Prefetch distance, in heads.
-  std::int64_t early() const {
-    const std::int64_t bytes = from_step * static_cast<std::int64_t>(sizeof(T));
-    return bytes <= 0 ? 1 : (prefetch_bytes + bytes - 1) / bytes;
-  }
-  // Addresses that are read and written `early` heads after head h.
-  const T* ahead(std::int64_t h, std::int64_t early) const {
-    const std::int64_t then = h + early;
-    return then < count ? from + then * from_step : next + (then - count) * from_step;
-  }
-  U* ahead_to(std::int64_t h, std::int64_t early) const {
-    const std::int64_t then = h + early;
-    return then < count ? to + then * to_step : next_to + (then - count) * to_step;
-  }
-  bool in_place() const { return static_cast<const void*>(from) == to; }
+  Ahead<T> ahead;     // the heads that are read later
+  Ahead<U> ahead_to;  // the heads that are written later
+  bool apart;         // whether the heads are written to another array
 };
 
 // Rotates the pairs of heads with elements T and writes elements U.
@@ -68,8 +82,16 @@ class PairRotator {
   static constexpr std::int64_t chunk = 256;  // pairs at a time
   // Distance between pairs.
   static constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;
-  // Number of cosines (and of sines) for `pairs` pairs.
-  static constexpr std::int64_t Factors(std::int64_t pairs) { return spread * pairs; }
+  // Prefetch distances. The instructions for 16-bit elements are many for each byte.
+  static constexpr bool far = sizeof(T) == 2;
+  static constexpr std::int64_t lead = far ? far_prefetch_bytes : prefetch_bytes;
+  static constexpr std::int64_t lead_by_head = HWY_MIN(lead, far_prefetch_bytes / 2);
+  // Whether cosines and sines are used as they are in the table, if the sign is 1.
+  static constexpr bool HasTableOrder() { return halves && !split && std::is_same_v<A, float>; }
+  // Maximum number of cosines (and of sines) that Prepare writes for `pairs` pairs.
+  static constexpr std::int64_t Factors(std::int64_t pairs) {
+    return reordered ? (pairs + block - 1) / block * block : spread * pairs;
+  }
 
   // Writes the factors of `pairs` pairs in the order of the vectors.
   static HWY_INLINE void Prepare(const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
@@ -91,26 +113,7 @@ class PairRotator {
       }
       return;
     }
-    if constexpr (halves && split) {
-      for (; i + block <= pairs; i += block) {
-        V even, odd;
-        hn::LoadInterleaved2(d, cos + i, even, odd);
-        hn::StoreU(even, d, to_cos + i);
-        hn::StoreU(odd, d, to_cos + i + lanes);
-        hn::LoadInterleaved2(d, sin + i, even, odd);
-        hn::StoreU(hn::Mul(factor, even), d, to_sin + i);
-        hn::StoreU(hn::Mul(factor, odd), d, to_sin + i + lanes);
-      }
-      for (std::int64_t size = lanes / 2; size > 0; size /= 2)  // same order as in Tail
-        if (i + 2 * size <= pairs) {
-          for (std::int64_t j = 0; j < 2 * size; ++j) {
-            const std::int64_t at = i + (j % 2 ? size : 0) + j / 2;
-            to_cos[at] = cos[i + j];
-            to_sin[at] = sign * sin[i + j];
-          }
-          i += 2 * size;
-        }
-    }
+    if constexpr (reordered) return Reorder<D>(cos, sin, sign, pairs, to_cos, to_sin);
     for (; i + lanes <= pairs; i += lanes) {
       hn::StoreU(LoadElements(d, cos + i), d, to_cos + i);
       hn::StoreU(hn::Mul(factor, LoadElements(d, sin + i)), d, to_sin + i);
@@ -121,30 +124,30 @@ class PairRotator {
     }
   }
 
-  // Rotates pairs [begin, pairs) of one head by prepared factors. The second element of a pair
-  // is `half` elements after the first. In place, or without overlap.
+  // Rotates the pairs of one head by prepared factors. The second element of a pair is `half`
+  // elements after the first. In place, or without overlap.
   static HWY_INLINE void Head(const T* x, U* to, std::int64_t half, const A* HWY_RESTRICT cos,
-                              const A* HWY_RESTRICT sin, std::int64_t begin,
-                              std::int64_t pairs) {
-    std::int64_t i = begin;
-    for (; i + block <= pairs; i += block)
+                              const A* HWY_RESTRICT sin, std::int64_t pairs) {
+    if (pairs < block) {
+      if constexpr (lanes > least) Short<hn::Half<D>>(x, to, half, cos, sin, pairs);
+      return;
+    }
+    std::int64_t i = 0;
+    for (; i + 2 * block <= pairs; i += block)
       RotatePairs<split>(D(), x + stride * i, to + stride * i, half,
                          LoadFactors<split>(D(), cos + spread * i),
                          LoadFactors<split>(D(), sin + spread * i));
-    if constexpr (lanes > least) Tail<hn::Half<D>>(x, to, half, cos, sin, i, pairs);
+    RotateLast<D>(x, to, half, cos, sin, i, pairs, LoadFactors<split>(D(), cos + spread * i),
+                  LoadFactors<split>(D(), sin + spread * i));
   }
 
-  // Rotates several heads by the same factors.
+  // Rotates several heads, by the same factors if `shared`. Otherwise, the factors of two heads
+  // are factor_step apart.
+  template <bool shared>
   static HWY_INLINE void Rows(const HeadRows<T, U>& rows, std::int64_t half,
                               const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
-                              std::int64_t pairs) {
-    RowsOf<most_unrolled, true>(rows, half, cos, sin, 0, pairs);
-  }
-  // Rotates several heads; the factors of two heads are factor_step apart.
-  static HWY_INLINE void RowsApart(const HeadRows<T, U>& rows, std::int64_t half,
-                                   const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
-                                   std::int64_t factor_step, std::int64_t pairs) {
-    RowsOf<most_unrolled, false>(rows, half, cos, sin, factor_step, pairs);
+                              std::int64_t factor_step, std::int64_t pairs) {
+    RowsOf<most_unrolled, shared>(rows, half, cos, sin, factor_step, pairs);
   }
 
  private:
@@ -160,6 +163,9 @@ class PairRotator {
   static constexpr std::int64_t spread = halves || split ? 1 : 2;  // cosines per pair
   static constexpr int vectors = halves && split ? 2 : 1;          // cosine vectors per block
   static constexpr std::int64_t block = lanes * vectors / spread;  // pairs
+  // Whether the factors of even pairs come before those of odd pairs, block by block. The
+  // factors of a block that overlaps another follow it.
+  static constexpr bool reordered = halves && split;
   // Maximum number of unrolled blocks of a head: as many as fit into registers. 0 for one lane,
   // and for 16-bit to float (used by 8-bit keys).
   static constexpr int most_unrolled = lanes == 1 || (sizeof(T) < sizeof(U)) ? 0
@@ -185,30 +191,38 @@ class PairRotator {
       return FactorVectors<Tag, 1>(hn::LoadU(d, from));
   }
 
-  template <class Tag, int count>
-  static HWY_INLINE void RotateOne(Tag d, const T* x, U* to, std::int64_t half,
-                                   const FactorVectors<Tag, count>& cos,
-                                   const FactorVectors<Tag, count>& sin) {
-    const auto a = LoadElements(d, x);
-    if constexpr (halves) {
-      hn::Vec<Tag> rotated_a, rotated_b;
-      RotateVectors(a, LoadElements(d, x + half), cos.at[0], sin.at[0], rotated_a, rotated_b);
-      StoreElements(rotated_a, d, to);
-      StoreElements(rotated_b, d, to + half);
-    } else {
-      StoreElements(hn::MulAdd(hn::Reverse2(d, a), sin.at[0], hn::Mul(a, cos.at[0])), d, to);
-    }
+  // The elements of a block, as they are in memory for `apart`.
+  template <class Tag>
+  struct Elements {
+    hn::Vec<Tag> a, b;
+
+    HWY_INLINE Elements() {}
+  };
+
+  template <bool apart, class Tag>
+  static HWY_INLINE Elements<Tag> LoadBlock(Tag d, const T* x, std::int64_t half) {
+    Elements<Tag> loaded;
+    const auto load = [&](const T* from) HWY_ATTR __attribute__((always_inline)) {
+      if constexpr (apart) {
+        const hn::Repartition<std::uint16_t, Tag> narrow;
+        return hn::BitCast(d, hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(from)));
+      } else {
+        return LoadElements(d, from);
+      }
+    };
+    loaded.a = load(x);
+    if constexpr (halves) loaded.b = load(x + half);
+    return loaded;
   }
 
   // Every lane contains two bfloat16; the even one is the lower half.
   template <class Tag>
-  static HWY_INLINE void LoadApart(Tag d, const T* x, hn::Vec<Tag>& even, hn::Vec<Tag>& odd) {
+  static HWY_INLINE void Separate(Tag d, hn::Vec<Tag> both, hn::Vec<Tag>& even,
+                                  hn::Vec<Tag>& odd) {
     const hn::RebindToUnsigned<Tag> bits;
-    const hn::Repartition<std::uint16_t, Tag> narrow;
-    const auto both =
-        hn::BitCast(bits, hn::LoadU(narrow, reinterpret_cast<const std::uint16_t*>(x)));
-    even = hn::BitCast(d, hn::ShiftLeft<16>(both));
-    odd = hn::BitCast(d, hn::And(both, hn::Set(bits, 0xffff0000u)));
+    const auto all = hn::BitCast(bits, both);
+    even = hn::BitCast(d, hn::ShiftLeft<16>(all));
+    odd = hn::BitCast(d, hn::And(all, hn::Set(bits, 0xffff0000u)));
   }
   template <class Tag>
   static HWY_INLINE void StoreTogether(hn::Vec<Tag> even, hn::Vec<Tag> odd, Tag d, U* to) {
@@ -219,22 +233,31 @@ class PairRotator {
     hn::StoreU(hn::BitCast(narrow, both), narrow, reinterpret_cast<std::uint16_t*>(to));
   }
 
-  template <class Tag, int count>
-  static HWY_INLINE void RotateApart(Tag d, const T* x, U* to, std::int64_t half,
+  // Rotates the elements of a block and writes them.
+  template <bool apart, class Tag, int count>
+  static HWY_INLINE void RotateBlock(Tag d, const Elements<Tag>& x, U* to, std::int64_t half,
                                      const FactorVectors<Tag, count>& cos,
                                      const FactorVectors<Tag, count>& sin) {
-    hn::Vec<Tag> even, odd;
-    LoadApart(d, x, even, odd);
-    if constexpr (halves) {
-      hn::Vec<Tag> even_b, odd_b;
-      LoadApart(d, x + half, even_b, odd_b);
+    hn::Vec<Tag> a = x.a, b;
+    if constexpr (apart && halves) {
+      hn::Vec<Tag> even, odd, even_b, odd_b;
+      Separate(d, x.a, even, odd);
+      Separate(d, x.b, even_b, odd_b);
       RotateVectors(even, even_b, cos.at[0], sin.at[0], even, even_b);
       RotateVectors(odd, odd_b, cos.at[1], sin.at[1], odd, odd_b);
       StoreTogether(even, odd, d, to);
       StoreTogether(even_b, odd_b, d, to + half);
-    } else {
+    } else if constexpr (apart) {
+      hn::Vec<Tag> even, odd;
+      Separate(d, x.a, even, odd);
       RotateVectors(even, odd, cos.at[0], sin.at[0], even, odd);
       StoreTogether(even, odd, d, to);
+    } else if constexpr (halves) {
+      RotateVectors(x.a, x.b, cos.at[0], sin.at[0], a, b);
+      StoreElements(a, d, to);
+      StoreElements(b, d, to + half);
+    } else {
+      StoreElements(hn::MulAdd(hn::Reverse2(d, a), sin.at[0], hn::Mul(a, cos.at[0])), d, to);
     }
   }
 
@@ -242,92 +265,171 @@ class PairRotator {
   static HWY_INLINE void RotatePairs(Tag d, const T* x, U* to, std::int64_t half,
                                      const FactorVectors<Tag, count>& cos,
                                      const FactorVectors<Tag, count>& sin) {
-    if constexpr (apart)
-      RotateApart(d, x, to, half, cos, sin);
-    else
-      RotateOne(d, x, to, half, cos, sin);
+    RotateBlock<apart>(d, LoadBlock<apart>(d, x, half), to, half, cos, sin);
   }
 
-  // Rotates the pairs that do not fill a block, with vectors of 1/2, 1/4, ... of the lanes.
-  template <class Tag>
-  static HWY_INLINE void Tail(const T* x, U* to, std::int64_t half, const A* HWY_RESTRICT cos,
-                              const A* HWY_RESTRICT sin, std::int64_t i, std::int64_t pairs) {
+  // Rotates the last whole block, which starts at pair i, and the pairs that do not fill a
+  // block, with a block that ends with the last pair. Both are loaded before they are written.
+  template <class Tag, int count>
+  static HWY_INLINE void RotateLast(const T* x, U* to, std::int64_t half,
+                                    const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
+                                    std::int64_t i, std::int64_t pairs,
+                                    const FactorVectors<Tag, count>& whole_cos,
+                                    const FactorVectors<Tag, count>& whole_sin) {
     constexpr Tag d;
-    constexpr auto size = static_cast<std::int64_t>(hn::MaxLanes(d));
-    if (i == pairs) return;
-    if (i + size * vectors / spread <= pairs) {
-      RotatePairs<split>(d, x + stride * i, to + stride * i, half,
-                         LoadFactors<split>(d, cos + spread * i),
-                         LoadFactors<split>(d, sin + spread * i));
-      i += size * vectors / spread;
+    constexpr std::int64_t step = static_cast<std::int64_t>(hn::MaxLanes(d)) * vectors / spread;
+    const std::int64_t last = pairs - step;
+    const auto whole = LoadBlock<split>(d, x + stride * i, half);
+    if (i == last)
+      return RotateBlock<split>(d, whole, to + stride * i, half, whole_cos, whole_sin);
+    const auto rest = LoadBlock<split>(d, x + stride * last, half);
+    const std::int64_t at = reordered ? i + step : spread * last;
+    RotateBlock<split>(d, whole, to + stride * i, half, whole_cos, whole_sin);
+    RotateBlock<split>(d, rest, to + stride * last, half, LoadFactors<split>(d, cos + at),
+                       LoadFactors<split>(d, sin + at));
+  }
+
+  // Rotates fewer pairs than fill two blocks of Tag.
+  template <class Tag>
+  static HWY_INLINE void Short(const T* x, U* to, std::int64_t half, const A* HWY_RESTRICT cos,
+                               const A* HWY_RESTRICT sin, std::int64_t pairs) {
+    constexpr Tag d;
+    constexpr std::int64_t size = static_cast<std::int64_t>(hn::MaxLanes(d));
+    if (pairs >= size * vectors / spread) {
+      RotateLast<Tag>(x, to, half, cos, sin, 0, pairs, LoadFactors<split>(d, cos),
+                      LoadFactors<split>(d, sin));
+    } else if constexpr (size > least) {
+      Short<hn::Half<Tag>>(x, to, half, cos, sin, pairs);
+    } else if constexpr (reordered) {
+      constexpr hn::CappedTag<A, 1> one;
+      if (pairs == 1)
+        RotatePairs<false>(one, x, to, half, LoadFactors<false>(one, cos),
+                           LoadFactors<false>(one, sin));
     }
-    if constexpr (size > least)
-      Tail<hn::Half<Tag>>(x, to, half, cos, sin, i, pairs);
-    else if constexpr (split && halves)
-      if (i < pairs) {  // odd number of pairs
-        constexpr hn::CappedTag<A, 1> one;
-        RotatePairs<false>(one, x + i, to + i, half, LoadFactors<false>(one, cos + i),
-                           LoadFactors<false>(one, sin + i));
+  }
+
+  // Writes the factors of even and odd pairs of each block, and of the block that ends with the
+  // last pair. Blocks of Tag, or of the widest vectors that the pairs fill.
+  template <class Tag>
+  static HWY_INLINE void Reorder(const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
+                                 A sign, std::int64_t pairs, A* HWY_RESTRICT to_cos,
+                                 A* HWY_RESTRICT to_sin) {
+    constexpr Tag d;
+    constexpr std::int64_t size = static_cast<std::int64_t>(hn::MaxLanes(d));
+    if (pairs < 2 * size) {
+      if constexpr (size > 1)
+        return Reorder<hn::Half<Tag>>(cos, sin, sign, pairs, to_cos, to_sin);
+      if (pairs == 1) {
+        to_cos[0] = static_cast<A>(cos[0]);
+        to_sin[0] = sign * static_cast<A>(sin[0]);
       }
+      return;
+    }
+    const auto factor = hn::Set(d, sign);
+    for (std::int64_t to = 0; to < pairs; to += 2 * size) {
+      const std::int64_t i = HWY_MIN(to, pairs - 2 * size);
+      hn::Vec<Tag> even, odd;
+      hn::LoadInterleaved2(d, cos + i, even, odd);
+      hn::StoreU(even, d, to_cos + to);
+      hn::StoreU(odd, d, to_cos + to + size);
+      hn::LoadInterleaved2(d, sin + i, even, odd);
+      hn::StoreU(hn::Mul(factor, even), d, to_sin + to);
+      hn::StoreU(hn::Mul(factor, odd), d, to_sin + to + size);
+    }
   }
 
   template <typename X>
+  static HWY_INLINE void PrefetchLine(const X* x) {
+    if constexpr (far)
+      PrefetchFar(x);
+    else
+      hwy::Prefetch(x);
+  }
+  template <typename X>
   static HWY_INLINE void Prefetch(const X* x, std::int64_t elements) {
     constexpr std::int64_t line = 64 / sizeof(X);
-    for (std::int64_t at = 0; at < elements; at += line) hwy::Prefetch(x + at);
+    for (std::int64_t at = 0; at < elements; at += line) PrefetchLine(x + at);
   }
 
-  // Rotates rows with at most `blocks` whole blocks per row (`blocks` = 0: any number). Whole
-  // blocks are unrolled. Factors that all rows share stay in registers.
+  // Rotates rows with at most `blocks` whole blocks per row.
   template <int blocks, bool shared>
   static HWY_INLINE void RowsOf(const HeadRows<T, U>& rows, std::int64_t half,
                                 const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
                                 std::int64_t factor_step, std::int64_t pairs) {
-    [[maybe_unused]] const std::int64_t early = rows.early();
-    [[maybe_unused]] const bool in_place = rows.in_place();
-    if constexpr (blocks == 0) {
-      for (std::int64_t h = 0; h < rows.count; ++h) {
-        Prefetch(rows.ahead(h, early), 2 * pairs);
-        if (!in_place) Prefetch(rows.ahead_to(h, early), 2 * pairs);
-        Head(rows.from + h * rows.from_step, rows.to + h * rows.to_step, half,
-             cos + h * factor_step, sin + h * factor_step, 0, pairs);
-      }
-    } else if (pairs / block != blocks) {
-      RowsOf<blocks - 1, shared>(rows, half, cos, sin, factor_step, pairs);
-    } else {
-      const auto each = [](const auto& body) HWY_ATTR __attribute__((always_inline)) {
-        [&]<int... n>(std::integer_sequence<int, n...>) HWY_ATTR
-            __attribute__((always_inline)) {
-              (body(std::integral_constant<int, n>()), ...);
-            }(std::make_integer_sequence<int, blocks>());
-      };
-      FactorVectors<D, vectors> c[blocks], s[blocks];
-      const auto load = [&](std::int64_t at) HWY_ATTR __attribute__((always_inline)) {
-        each([&](auto n) HWY_ATTR __attribute__((always_inline)) {
-          c[n] = LoadFactors<split>(D(), cos + at + spread * block * n);
-          s[n] = LoadFactors<split>(D(), sin + at + spread * block * n);
-        });
-      };
-      if constexpr (shared) load(0);
-      for (std::int64_t h = 0; h < rows.count; ++h) {
-        if constexpr (!shared) load(h * factor_step);
-        const T* const x = rows.from + h * rows.from_step;
-        U* const to = rows.to + h * rows.to_step;
-        const T* const ahead = rows.ahead(h, early);
-        if (!in_place) Prefetch(rows.ahead_to(h, early), 2 * pairs);
-        each([&](auto n) HWY_ATTR __attribute__((always_inline)) {
-          constexpr std::int64_t at = stride * block * n, line = 64 / sizeof(T);
-          if constexpr (pairing == Pairing::halves) {
-            hwy::Prefetch(ahead + 2 * at);
-            if constexpr (at % line == 0) hwy::Prefetch(ahead + 2 * at + line);
-          } else if constexpr (at % line == 0) {
-            hwy::Prefetch(ahead + at);
-          }
-          RotatePairs<split>(D(), x + at, to + at, half, c[n], s[n]);
-        });
-        Head(x, to, half, cos + h * factor_step, sin + h * factor_step, blocks * block, pairs);
+    if constexpr (blocks > 0)
+      if (pairs / block != blocks)
+        return RowsOf<blocks - 1, shared>(rows, half, cos, sin, factor_step, pairs);
+    Unrolled<blocks, shared>(rows, half, cos, sin, factor_step, pairs);
+  }
+
+  // Rotates rows with `blocks` whole blocks per row (0: any number). Whole blocks are unrolled.
+  // Factors that all rows share stay in registers. Not inline: the registers are then those of
+  // one loop.
+  template <int blocks, bool shared>
+  static HWY_NOINLINE void Unrolled(const HeadRows<T, U>& rows, std::int64_t half,
+                                    const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
+                                    std::int64_t factor_step, std::int64_t pairs) {
+    const auto each = [](const auto& body) HWY_ATTR __attribute__((always_inline)) {
+      [&]<int... n>(std::integer_sequence<int, n...>) HWY_ATTR __attribute__((always_inline)) {
+        (body(std::integral_constant<int, n>()), ...);
+      }(std::make_integer_sequence<int, blocks>());
+    };
+    constexpr std::int64_t line = 64 / sizeof(T);
+    FactorVectors<D, vectors> c[blocks + 1], s[blocks + 1];
+    const auto load = [&](std::int64_t at) HWY_ATTR __attribute__((always_inline)) {
+      each([&](auto n) HWY_ATTR __attribute__((always_inline)) {
+        c[n] = LoadFactors<split>(D(), cos + at + spread * block * n);
+        s[n] = LoadFactors<split>(D(), sin + at + spread * block * n);
+      });
+    };
+    if constexpr (shared) load(0);
+    const T* x = rows.from;
+    U* to = rows.to;
+    const std::int64_t from_step = rows.from_step, to_step = rows.to_step;
+    for (std::int64_t h = 0, next = 0; h < rows.count; h = next) {
+      const bool wrapped = h >= rows.ahead.wrap;
+      const T* ahead = wrapped ? rows.ahead.wrapped : rows.ahead.first;
+      next = wrapped ? rows.count : HWY_MIN(rows.ahead.wrap, rows.count);
+      for (; h < next; ++h) {
+        if constexpr (!shared && blocks > 0) load(0);
+        if (rows.apart) PrefetchTo(rows, h, 2 * pairs);
+        if constexpr (blocks == 0) {
+          Prefetch(ahead, 2 * pairs);
+          Head(x, to, half, cos, sin, pairs);
+        } else {
+          each([&](auto n) HWY_ATTR __attribute__((always_inline)) {
+            constexpr std::int64_t at = stride * block * n;
+            if constexpr (pairing == Pairing::halves) {
+              PrefetchLine(ahead + 2 * at);
+              if constexpr (at % line == 0) PrefetchLine(ahead + 2 * at + line);
+            } else if constexpr (at % line == 0) {
+              PrefetchLine(ahead + at);
+            }
+            if constexpr (n + 1 < blocks)
+              RotatePairs<split>(D(), x + at, to + at, half, c[n], s[n]);
+            else
+              RotateLast<D>(x, to, half, cos, sin, block * n, pairs, c[n], s[n]);
+          });
+          if (pairs != blocks * block)
+            Prefetch(ahead + 2 * blocks * block, 2 * (pairs - blocks * block));
+        }
+        x += from_step;
+        to += to_step;
+        ahead += from_step;
+        if constexpr (!shared) {
+          cos += factor_step;
+          sin += factor_step;
+        }
       }
     }
+  }
+
+  static HWY_INLINE void PrefetchTo(const HeadRows<T, U>& rows, std::int64_t h,
+                                    std::int64_t elements) {
+    const Ahead<U>& ahead = rows.ahead_to;
+    Prefetch(h < ahead.wrap ? ahead.first + h * rows.to_step
+                            : ahead.wrapped + (h - ahead.wrap) * rows.to_step,
+             elements);
   }
 };
 
@@ -337,18 +439,24 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
                   std::int64_t end, std::int64_t tokens) {
   using Rotator = PairRotator<pairing, T, U>;
   using A = typename Rotator::A;
-  constexpr std::int64_t buffer_elements =
-      2048;  // cosines, and sines; together 16 KB of L1 with 4 bytes
-  HWY_ALIGN A cos[buffer_elements], sin[buffer_elements];
+  // Cosines, and sines; together 32 KB with 4 bytes, for 64 tokens of 64 pairs.
+  constexpr std::int64_t buffer_elements = 4096;
+  HWY_ALIGN A cos_buffer[buffer_elements], sin_buffer[buffer_elements];
   constexpr std::int64_t stride = Rotator::stride;
   const std::int64_t half = pairing == Pairing::halves ? heads.pairs : 1;
+  const bool apart = static_cast<const void*>(heads.from) != heads.to;
   // If the tokens of a head are consecutive in memory, they are processed in blocks, so that
   // both the heads and the factors of a block are read in long runs.
   const bool by_head = tokens > 1 && heads.by_head();
   for (std::int64_t first = begin; first < end; first += Rotator::chunk) {
     const std::int64_t pairs = HWY_MIN(Rotator::chunk, end - first);
-    const std::int64_t each = factors.token == 0 ? 0 : Rotator::Factors(pairs);
-    const std::int64_t block = !by_head ? 1 : each == 0 ? tokens : buffer_elements / each;
+    const std::int64_t slots = buffer_elements / Rotator::Factors(pairs);
+    const std::int64_t block = !by_head ? 1 : factors.token == 0 ? tokens : slots;
+    const bool direct = Rotator::HasTableOrder() && factors.sign == 1;
+    const std::int64_t each = factors.token == 0 ? 0
+                              : direct           ? factors.token
+                                                 : Rotator::Factors(pairs);
+    const A *cos = cos_buffer, *sin = sin_buffer;
     const auto prepare = [&](std::int64_t t, std::int64_t slot) HWY_ATTR {
       const std::int64_t at = t * factors.token + first - begin;
       if (t + 2 < tokens)  // the factors of a token are needed before its first head
@@ -357,35 +465,58 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
           hwy::Prefetch(factors.cos + i);
           hwy::Prefetch(factors.sin + i);
         }
+      if constexpr (Rotator::HasTableOrder())
+        if (direct) {
+          if (slot == 0) cos = factors.cos + at, sin = factors.sin + at;
+          return;
+        }
       Rotator::Prepare(factors.cos + at, factors.sin + at, static_cast<A>(factors.sign), pairs,
-                       cos + slot * each, sin + slot * each);
+                       cos_buffer + slot * each, sin_buffer + slot * each);
     };
     if (each == 0) prepare(0, 0);
+    const std::int64_t size = sizeof(T);
+    const Lead lead =
+        by_head ? Lead::Of(Rotator::lead_by_head, heads.from_token * size,
+                           HWY_MIN(block, tokens), 1)
+                : Lead::Of(Rotator::lead, heads.from_head * size, heads.count, tokens);
     for (std::int64_t t = 0; t < tokens; t += block) {
       const std::int64_t count = HWY_MIN(block, tokens - t);
       for (std::int64_t i = 0; each != 0 && i < count; ++i) prepare(t + i, i);
       const T* const from = heads.from + t * heads.from_token + stride * first;
       U* const to = heads.to + t * heads.to_token + stride * first;
       if (!by_head) {
-        Rotator::Rows({.from = from,
-                       .to = to,
-                       .from_step = heads.from_head,
-                       .to_step = heads.to_head,
-                       .count = heads.count,
-                       .next = from + heads.from_token,
-                       .next_to = to + heads.to_token},
-                      half, cos, sin, pairs);
+        Rotator::template Rows<true>(
+            {.from = from,
+             .to = to,
+             .from_step = heads.from_head,
+             .to_step = heads.to_head,
+             .count = heads.count,
+             .ahead = lead.From(from, heads.from_head, heads.count, heads.from_token),
+             .ahead_to = lead.From(to, heads.to_head, heads.count, heads.to_token),
+             .apart = apart},
+            half, cos, sin, 0, pairs);
         continue;
       }
-      for (std::int64_t h = 0; h < heads.count; ++h)
-        Rotator::RowsApart({.from = from + h * heads.from_head,
-                            .to = to + h * heads.to_head,
-                            .from_step = heads.from_token,
-                            .to_step = heads.to_token,
-                            .count = count,
-                            .next = from + (h + 1) * heads.from_head,
-                            .next_to = to + (h + 1) * heads.to_head},
-                           half, cos, sin, each, pairs);
+      for (std::int64_t h = 0; h < heads.count; ++h) {
+        const T* const x = from + h * heads.from_head;
+        U* const out = to + h * heads.to_head;
+        // After the last head, the first head of the next tokens.
+        const bool last = h + 1 == heads.count;
+        const std::int64_t run =
+            last ? count * heads.from_token - h * heads.from_head : heads.from_head;
+        const std::int64_t run_to =
+            last ? count * heads.to_token - h * heads.to_head : heads.to_head;
+        Rotator::template Rows<false>(
+            {.from = x,
+             .to = out,
+             .from_step = heads.from_token,
+             .to_step = heads.to_token,
+             .count = count,
+             .ahead = lead.From(x, heads.from_token, count, run),
+             .ahead_to = lead.From(out, heads.to_token, count, run_to),
+             .apart = apart},
+            half, cos, sin, each, pairs);
+      }
     }
   }
 }
