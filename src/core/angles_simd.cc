@@ -105,7 +105,79 @@ HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) 
   StoreRows<layout>(d, ToEntries<T>(cosine), ToEntries<T>(sine), first, second);
 }
 
+// Loads a vector that is used twice. GCC would load it for each use, and loads are what limits
+// these loops.
+HWY_INLINE V LoadOnce(D d, const double* from) {
+  V v = hn::Load(d, from);
+#if HWY_COMPILER_GCC_ACTUAL && (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
+  asm("" : "+v"(v.raw));
+#endif
+  return v;
+}
+
 constexpr std::int64_t ahead = 2;  // prefetch distance, in rows
+
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+using F = hn::ScalableTag<float>;
+using FV = hn::Vec<F>;
+
+// Whether a float of either vector may be halfway between two numbers of T. If not, the double
+// that was rounded to it is on the same side of the middle, and rounding the float gives the
+// same as rounding the double once.
+template <typename T>
+HWY_INLINE bool MayBeHalfway(FV one, FV other) {
+  const F d;
+  const hn::RebindToUnsigned<F> whole;
+  const auto zero = [&](FV v, std::uint32_t added, std::uint32_t mask) HWY_ATTR {
+    const auto bits = hn::Add(hn::BitCast(whole, v), hn::Set(whole, added));
+    return hn::Eq(hn::And(bits, hn::Set(whole, mask)), hn::Zero(whole));
+  };
+  if constexpr (std::is_same_v<T, BFloat16>)
+    return !hn::AllFalse(whole, hn::Or(zero(one, 0x8000, 0xffff), zero(other, 0x8000, 0xffff)));
+  if (HWY_LIKELY(hn::AllFalse(whole, hn::Or(zero(one, 0, 0xfff), zero(other, 0, 0xfff)))))
+    return false;
+  // Half has ten bits after the point, and fewer below 2^-14.
+  const auto halfway = [&](FV v) HWY_ATTR {
+    const auto fewer = hn::RebindMask(whole, hn::Lt(hn::Abs(v), hn::Set(d, 0x1p-14f)));
+    return hn::Or(zero(v, 0x1000, 0x1fff), hn::And(zero(v, 0, 0xfff), fewer));
+  };
+  return !hn::AllFalse(whole, hn::Or(halfway(one), halfway(other)));
+}
+
+// Rounds to T floats that are not halfway between two numbers of T, and stores them in the
+// layout.
+template <typename T, AngleLayout layout>
+HWY_INLINE void StoreRounded(FV cosines, FV sines, Entry<T>* first, Entry<T>* second) {
+  const F d;
+  const hn::RebindToUnsigned<F> whole;
+  const hn::Rebind<std::uint16_t, F> narrow;
+  const hn::Repartition<std::uint16_t, F> both;
+  if constexpr (std::is_same_v<T, BFloat16>) {
+    const auto half = hn::Set(whole, 0x8000u);
+    const auto c = hn::Add(hn::BitCast(whole, cosines), half);
+    const auto s = hn::Add(hn::BitCast(whole, sines), half);
+    if constexpr (layout == AngleLayout::apart) {
+      hn::StoreU(hn::TruncateTo(narrow, hn::ShiftRight<16>(c)), narrow, first);
+      hn::StoreU(hn::TruncateTo(narrow, hn::ShiftRight<16>(s)), narrow, second);
+    } else {
+      const auto low = layout == AngleLayout::cosine_first ? c : s;
+      const auto high = layout == AngleLayout::cosine_first ? s : c;
+      const auto pairs = hn::OrAnd(hn::ShiftRight<16>(low), high, hn::Set(whole, 0xffff0000u));
+      hn::StoreU(hn::BitCast(both, pairs), both, first);
+    }
+  } else {
+    const auto c = ToBits16<T>(d, cosines), s = ToBits16<T>(d, sines);
+    if constexpr (layout == AngleLayout::apart) {
+      hn::StoreU(c, narrow, first);
+      hn::StoreU(s, narrow, second);
+    } else {
+      const auto low = hn::PromoteTo(whole, layout == AngleLayout::cosine_first ? c : s);
+      const auto high = hn::PromoteTo(whole, layout == AngleLayout::cosine_first ? s : c);
+      hn::StoreU(hn::BitCast(both, hn::Or(low, hn::ShiftLeft<16>(high))), both, first);
+    }
+  }
+}
+#endif
 
 template <typename T, AngleLayout layout>
 void MultiplyRows(const internal::RowProducts& products, T* first, std::int64_t first_row,
@@ -122,8 +194,8 @@ void MultiplyRows(const internal::RowProducts& products, T* first, std::int64_t 
     E* a = reinterpret_cast<E*>(first + t * first_row);
     E* b = apart ? reinterpret_cast<E*>(second + t * second_row) : nullptr;
     const auto compose = [&](std::int64_t i, V& cosine, V& sine) HWY_ATTR {
-      Compose(hn::Load(d, far + i), hn::Load(d, far + padded + i), hn::Load(d, step + i),
-              hn::Load(d, step + padded + i), cosine, sine);
+      Compose(LoadOnce(d, far + i), LoadOnce(d, far + padded + i), LoadOnce(d, step + i),
+              LoadOnce(d, step + padded + i), cosine, sine);
     };
     V cosine, sine;
     std::int64_t i = 0;
@@ -154,6 +226,28 @@ void MultiplyRows(const internal::RowProducts& products, T* first, std::int64_t 
                                                             : hn::Combine(full, s, c);
         hwy::Prefetch(a + ahead * first_row + 2 * i);
         hn::StoreU(hn::TableLookupLanes(both, places), full, a + 2 * i);
+      }
+    }
+#endif
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+    if constexpr (sizeof(T) == 2) {
+      const hn::Rebind<float, D> single;
+      const F full;
+      for (; i + 2 * lanes <= whole; i += 2 * lanes) {
+        V next_cosine, next_sine;
+        compose(i, cosine, sine);
+        compose(i + lanes, next_cosine, next_sine);
+        const FV c =
+            hn::Combine(full, hn::DemoteTo(single, next_cosine), hn::DemoteTo(single, cosine));
+        const FV s =
+            hn::Combine(full, hn::DemoteTo(single, next_sine), hn::DemoteTo(single, sine));
+        E *const to = apart ? a + i : a + 2 * i, *const next = to + (apart ? lanes : 2 * lanes);
+        if (HWY_LIKELY(!MayBeHalfway<T>(c, s))) {
+          StoreRounded<T, layout>(c, s, to, b + i);
+        } else {
+          StorePairs<T, layout>(cosine, sine, to, b + i);
+          StorePairs<T, layout>(next_cosine, next_sine, next, b + i + lanes);
+        }
       }
     }
 #endif
