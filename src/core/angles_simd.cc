@@ -105,16 +105,6 @@ HWY_INLINE void StorePairs(V cosine, V sine, Entry<T>* first, Entry<T>* second) 
   StoreRows<layout>(d, ToEntries<T>(cosine), ToEntries<T>(sine), first, second);
 }
 
-// Loads a vector that is used twice. GCC would load it for each use, and loads are what limits
-// these loops.
-HWY_INLINE V LoadOnce(D d, const double* from) {
-  V v = hn::Load(d, from);
-#if HWY_COMPILER_GCC_ACTUAL && (HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3)
-  asm("" : "+v"(v.raw));
-#endif
-  return v;
-}
-
 constexpr std::int64_t ahead = 2;  // prefetch distance, in rows
 
 #if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
@@ -194,8 +184,10 @@ void MultiplyRows(const internal::RowProducts& products, T* first, std::int64_t 
     E* a = reinterpret_cast<E*>(first + t * first_row);
     E* b = apart ? reinterpret_cast<E*>(second + t * second_row) : nullptr;
     const auto compose = [&](std::int64_t i, V& cosine, V& sine) HWY_ATTR {
-      Compose(LoadOnce(d, far + i), LoadOnce(d, far + padded + i), LoadOnce(d, step + i),
-              LoadOnce(d, step + padded + i), cosine, sine);
+      const auto load = [&](const double* from) HWY_ATTR {
+        return InRegister(hn::Load(d, from + i));  // used twice, and loads limit these loops
+      };
+      Compose(load(far), load(far + padded), load(step), load(step + padded), cosine, sine);
     };
     V cosine, sine;
     std::int64_t i = 0;

@@ -45,6 +45,22 @@ HWY_INLINE void PrefetchFar(const T* p) {
 #endif
 }
 
+// Returns v, as an operand that the compiler knows nothing of: it neither fuses the operation
+// that computes v with the next one, nor loads v again for each use, as GCC does.
+template <class V>
+HWY_INLINE V InRegister(V v) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+#if HWY_TARGET == HWY_AVX3
+  asm("" : "+v"(v.raw));
+#elif HWY_TARGET == HWY_AVX2
+  asm("" : "+x"(v.raw));
+#elif HWY_TARGET == HWY_NEON
+  asm("" : "+w"(v.raw));
+#endif
+#endif
+  return v;
+}
+
 // Returns the sum of the lanes of v, in the same order for all versions of Highway: 1.3, whose
 // WebAssembly has double, adds lanes 0 and 3 first, and 1.0.3 lanes 0 and 2.
 template <class D>

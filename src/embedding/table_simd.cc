@@ -35,9 +35,15 @@ void AddRow(T* HWY_RESTRICT x, const float* HWY_RESTRICT row, float scale, std::
                   d, x + c);
   };
   std::int64_t c = 0;
-  constexpr std::int64_t early = prefetch_bytes / sizeof(T), line = 64 / sizeof(T);
+  constexpr bool far = sizeof(T) == 2;
+  constexpr std::int64_t line = 64 / sizeof(T);
+  constexpr std::int64_t early = (far ? far_prefetch_bytes : prefetch_bytes) / sizeof(T);
   for (; c + 4 * lanes <= size; c += 4 * lanes) {
-    for (std::int64_t at = 0; at < 4 * lanes; at += line) hwy::Prefetch(x + c + early + at);
+    for (std::int64_t at = 0; at < 4 * lanes; at += line)
+      if constexpr (far)
+        PrefetchFar(x + c + early + at);
+      else
+        hwy::Prefetch(x + c + early + at);
     for (std::int64_t v = 0; v < 4; ++v) add(full, c + v * lanes);
   }
   for (; c + lanes <= size; c += lanes) add(full, c);

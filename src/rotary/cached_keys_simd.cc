@@ -53,16 +53,33 @@ GNOMON_EXPORT(float, BFloat16, F32ToBF16)
 
 constexpr std::int64_t grain_elements = 1 << 15;  // least elements per thread
 
-// Calls body(b, t, h) for every head; tokens are divided among threads.
-template <typename T, typename Body>
-void for_heads(const View<const T, 4>& x, const Body& body) {
-  const std::int64_t tokens = x.extent(1), heads = x.extent(2);
-  const std::int64_t grain = std::max<std::int64_t>(
-      1, grain_elements / std::max<std::int64_t>(1, heads * x.extent(3)));
-  parallel_for(x.extent(0) * tokens, grain, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t token = begin; token < end; ++token)
-      for (std::int64_t h = 0; h < heads; ++h) body(token / tokens, token % tokens, h);
-  });
+// Calls copy(from, elements, to) for runs of elements that are contiguous in x and in `to`:
+// heads, tokens, or the tokens of a piece. Tokens are divided among threads.
+template <typename T, typename U, typename Copy>
+void copy_runs(const View<const T, 4>& x, const View<U, 4>& to, const Copy& copy) {
+  const std::int64_t tokens = x.extent(1), heads = x.extent(2), size = x.extent(3);
+  const auto whole = [&](std::size_t axis, std::int64_t elements) {
+    return x.stride(axis) == elements && to.stride(axis) == elements;
+  };
+  const bool token = heads == 1 || whole(2, size), piece = token && whole(1, heads * size);
+  const std::int64_t run = token ? heads * size : size;
+  const std::int64_t grain =
+      std::max<std::int64_t>(1, grain_elements / std::max<std::int64_t>(1, heads * size));
+  const auto copy_tokens = [&](std::int64_t begin, std::int64_t end) {
+    while (begin < end) {
+      const std::int64_t b = begin / tokens, t = begin % tokens;
+      const std::int64_t count = piece ? std::min(end - begin, tokens - t) : 1;
+      if (piece) {
+        copy(&x(b, t, 0, 0), count * run, &to(b, t, 0, 0));
+      } else {
+        for (std::int64_t h = 0; h < heads; h += run / size)
+          copy(&x(b, t, h, 0), run, &to(b, t, h, 0));
+      }
+      begin += count;
+    }
+  };
+  if (run == 0) return;
+  parallel_for(x.extent(0) * tokens, grain, copy_tokens, Share::contiguous);
 }
 
 }  // namespace
@@ -85,10 +102,7 @@ void copy_append(const ConstTensor& x, const Tensor& slot) {
     const auto from = heads_of<T>("x", x);
     const auto to = heads_of<U>("slot", slot);
     check_target("slot", from, to);
-    const auto copy = copy_kernel(from.data(), to.data());
-    for_heads(from, [&](std::int64_t b, std::int64_t t, std::int64_t h) {
-      copy(&from(b, t, h, 0), from.extent(3), &to(b, t, h, 0));
-    });
+    copy_runs(from, to, copy_kernel(from.data(), to.data()));
   });
 }
 

@@ -13,50 +13,113 @@
 #define HWY_TARGET_INCLUDE "src/rotary/int8_keys_simd.cc"
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
+
+#ifndef GNOMON_ROTARY_QUANTIZED_HEADS
+#define GNOMON_ROTARY_QUANTIZED_HEADS
+namespace gnomon {
+
+// Heads of one token, and their bytes and scales. Strides are in elements.
+template <typename T>
+struct QuantizedHeads {
+  const T* from;
+  std::int64_t from_head, size, count;
+  std::int8_t* to;
+  std::int64_t to_head;
+  float* scales;
+  std::int64_t scale_head;
+  // Elements of memory that are needed later, for prefetching: their step from head to head and
+  // their number in bytes.
+  const void* ahead;
+  std::int64_t ahead_head, ahead_bytes;
+};
+
+}  // namespace gnomon
+#endif
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-// Quantizes one head vector. Returns its scale.
-float QuantizeHead(const float* HWY_RESTRICT x, std::int64_t size,
-                   std::int8_t* HWY_RESTRICT to) {
-  const hn::ScalableTag<std::int32_t> whole;
-  const hn::Rebind<float, decltype(whole)> d;
-  const auto lanes = static_cast<std::int64_t>(hn::Lanes(whole));
-  // Magnitudes are compared as integers, so that NaN > infinity > every finite value.
-  auto most = hn::Zero(whole);
+// Calls body(i, 0) and body(i, 1) in turn for the vectors of a head of `size` elements. The
+// last vector ends with the last element and may overlap the vector before it. Returns false if
+// the head is shorter than a vector.
+template <class D, typename Body>
+HWY_INLINE bool OverVectors(D d, std::int64_t size, const Body& body) {
+  const auto lanes = static_cast<std::int64_t>(hn::Lanes(d));
+  if (size < lanes) return false;
   std::int64_t i = 0;
-  for (; i + lanes <= size; i += lanes)
-    most = hn::Max(most, hn::BitCast(whole, hn::Abs(hn::LoadU(d, x + i))));
-  std::int32_t bits = hn::GetLane(hn::MaxOfLanes(whole, most));
-  for (; i < size; ++i)
-    bits = HWY_MAX(bits, std::bit_cast<std::int32_t>(x[i]) & std::int32_t{0x7fffffff});
+  for (; i + 2 * lanes <= size; i += 2 * lanes) {
+    body(i, 0);
+    body(i + lanes, 1);
+  }
+  if (i + lanes <= size) {
+    body(i, 0);
+    i += lanes;
+  }
+  if (i < size) body(size - lanes, 1);
+  return true;
+}
+
+// Multiplies by `factor` and rounds to nearest, ties to even. The products are -127 to 127, and
+// are rounded before the sum, which has the integer in its low bits.
+template <class D, typename T>
+HWY_INLINE void StoreBytes(D d, const T* x, float factor, std::int8_t* to) {
+  const hn::Rebind<std::uint8_t, D> byte;
+  const auto product = InRegister(hn::Mul(LoadElements(d, x), hn::Set(d, factor)));
+  const auto sum = hn::Add(product, hn::Set(d, 0x1.8p23f));
+  hn::StoreU(hn::TruncateTo(byte, hn::BitCast(hn::RebindToUnsigned<D>(), sum)), byte,
+             reinterpret_cast<std::uint8_t*>(to));
+}
+
+// Quantizes one head vector. Returns its scale.
+template <typename T>
+HWY_INLINE float QuantizeHead(const T* HWY_RESTRICT x, std::int64_t size,
+                              std::int8_t* HWY_RESTRICT to) {
+  const hn::ScalableTag<float> d;
+  const hn::RebindToSigned<decltype(d)> whole;
+  // Magnitudes are compared as integers, so that NaN > infinity > every finite value.
+  const auto magnitude = [](auto tag, const T* from) HWY_ATTR {
+    return hn::BitCast(hn::RebindToSigned<decltype(tag)>(), hn::Abs(LoadElements(tag, from)));
+  };
+  auto most = hn::Zero(whole), most_of_others = most;
+  const bool vectors = OverVectors(d, size, [&](std::int64_t i, int turn) HWY_ATTR {
+    auto& so_far = turn ? most_of_others : most;
+    so_far = hn::Max(so_far, magnitude(d, x + i));
+  });
+  std::int32_t bits = hn::GetLane(hn::MaxOfLanes(whole, hn::Max(most, most_of_others)));
+  const hn::CappedTag<float, 1> one;
+  for (std::int64_t i = 0; !vectors && i < size; ++i)
+    bits = HWY_MAX(bits, hn::GetLane(magnitude(one, x + i)));
   const float greatest = std::bit_cast<float>(bits);
   if (bits >= 0x7f800000 || greatest < 0x1p-100f) {
-    for (i = 0; i < size; ++i) to[i] = 0;
+    for (std::int64_t i = 0; i < size; ++i) to[i] = 0;
     return bits >= 0x7f800000 ? std::numeric_limits<float>::quiet_NaN() : 0.0f;
   }
-  ForVectors<float>(size, [&](auto tag, std::int64_t at) {
-    const hn::Rebind<std::int16_t, decltype(tag)> narrow;
-    const hn::Rebind<std::int8_t, decltype(tag)> byte;
-    const auto q =
-        hn::NearestInt(hn::Mul(hn::LoadU(tag, x + at), hn::Set(tag, 127 / greatest)));
-    hn::StoreU(hn::DemoteTo(byte, hn::DemoteTo(narrow, q)), byte, to + at);
-  });
+  const float factor = 127 / greatest;
+  if (!OverVectors(d, size,
+                   [&](std::int64_t i, int) HWY_ATTR { StoreBytes(d, x + i, factor, to + i); }))
+    for (std::int64_t i = 0; i < size; ++i) StoreBytes(one, x + i, factor, to + i);
   return greatest / 127;
 }
 
 template <typename T>
-void Widen(const T* from, std::int64_t size, float* to) {
-  FromElements(from, size, to);
+HWY_INLINE void Quantize(const QuantizedHeads<T>& heads) {
+  for (std::int64_t h = 0; h < heads.count; ++h) {
+    const T* const x = heads.from + h * heads.from_head;
+    const auto* const ahead = static_cast<const char*>(heads.ahead) + h * heads.ahead_head;
+    for (std::int64_t i = 0; i < heads.ahead_bytes; i += 64) hwy::Prefetch(ahead + i);
+    heads.scales[h * heads.scale_head] =
+        QuantizeHead(x, heads.size, heads.to + h * heads.to_head);
+  }
 }
-void WidenF32(const float* from, std::int64_t size, float* to) { Widen(from, size, to); }
-void WidenF16(const Half* from, std::int64_t size, float* to) { Widen(from, size, to); }
-void WidenBF16(const BFloat16* from, std::int64_t size, float* to) { Widen(from, size, to); }
+
+void QuantizeF32(const QuantizedHeads<float>& heads) { Quantize(heads); }
+void QuantizeF16(const QuantizedHeads<Half>& heads) { Quantize(heads); }
+void QuantizeBF16(const QuantizedHeads<BFloat16>& heads) { Quantize(heads); }
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon
@@ -66,13 +129,12 @@ HWY_AFTER_NAMESPACE();
 namespace gnomon {
 namespace {
 
-HWY_EXPORT(QuantizeHead);
-HWY_EXPORT(WidenF32);
-HWY_EXPORT(WidenF16);
-HWY_EXPORT(WidenBF16);
-auto widen_kernel(const float*) { return GNOMON_DISPATCH(WidenF32); }
-auto widen_kernel(const Half*) { return GNOMON_DISPATCH(WidenF16); }
-auto widen_kernel(const BFloat16*) { return GNOMON_DISPATCH(WidenBF16); }
+HWY_EXPORT(QuantizeF32);
+HWY_EXPORT(QuantizeF16);
+HWY_EXPORT(QuantizeBF16);
+auto quantize_kernel(const float*) { return GNOMON_DISPATCH(QuantizeF32); }
+auto quantize_kernel(const Half*) { return GNOMON_DISPATCH(QuantizeF16); }
+auto quantize_kernel(const BFloat16*) { return GNOMON_DISPATCH(QuantizeBF16); }
 
 using std::int64_t;
 using Slots = View<std::int8_t, 4>;
@@ -94,28 +156,27 @@ void check(const View<const T, 4>& x, const Slots& slot, const Scales& scales) {
            std::int64_t{x.extent(3)});
 }
 
-// make(b, t, h, count, to) writes heads h to h + count - 1 of a token to `to` as floats.
-template <typename T, typename Make>
-void quantize(const View<const T, 4>& x, const Slots& slot, const Scales& scales,
-              const Make& make) {
-  const auto quantize_head = GNOMON_DISPATCH(QuantizeHead);
-  const int64_t heads = x.extent(2), size = x.extent(3);
-  const int64_t at_once = size ? buffer_elements / size : heads;
-  rotary_internal::for_tokens(
-      [&](int64_t b, int64_t t, int64_t count) {
-        alignas(64) float rotated[buffer_elements];
-        for (const int64_t last = t + count; t < last; ++t)
-          for (int64_t first = 0; first < heads; first += at_once) {
-            const int64_t some = std::min(at_once, heads - first);
-            make(b, t, first, some, rotated);
-            for (int64_t h = 0; h < some; ++h)
-              scales(b, t, first + h) =
-                  quantize_head(rotated + h * size, size,
-                                slot.data() + slot.stride(0) * b + slot.stride(1) * t +
-                                    slot.stride(2) * (first + h));
-          }
-      },
-      rotary_internal::InputOutput<T, std::int8_t>(x, slot));
+// The places of heads h to h + count - 1 of token t of row b, read from `from`. Prefetches the
+// heads of x that are `lead` tokens later.
+template <typename T, typename X>
+QuantizedHeads<T> heads_of_token(const T* from, int64_t from_head, const View<const X, 4>& x,
+                                 int64_t lead, const Slots& slot, const Scales& scales,
+                                 int64_t b, int64_t t, int64_t h, int64_t count) {
+  const auto at = [&](const auto& view, int64_t token) {
+    return view.data() + view.stride(0) * b + view.stride(1) * token + view.stride(2) * h;
+  };
+  const int64_t bytes = sizeof(X);
+  return {.from = from,
+          .from_head = from_head,
+          .size = x.extent(3),
+          .count = count,
+          .to = at(slot, t),
+          .to_head = slot.stride(2),
+          .scales = at(scales, t),
+          .scale_head = scales.stride(2),
+          .ahead = at(x, t + lead),
+          .ahead_head = x.stride(2) * bytes,
+          .ahead_bytes = x.extent(3) * bytes};
 }
 
 // Calls body(heads [B, T, H, D], slots, scales) with the element type of x.
@@ -147,37 +208,58 @@ void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor&
         const RotaryFrequencies& frequencies = table.frequencies();
         const auto cos_sin = rotary_internal::cos_sin_of(table, keys.extent(0));
         const auto rotate_heads = rotary_internal::rotate_kernel<T, float>();
-        const int64_t size = keys.extent(3);
-        quantize(keys, to, by,
-                 [&](int64_t b, int64_t t, int64_t h, int64_t count, float* rotated) {
-                   const Heads<T, float> heads{
-                       .from = &keys(b, t, h, frequencies.head_offset),
-                       .to = rotated + frequencies.head_offset,
-                       .from_head = keys.stride(2),
-                       .to_head = size,
-                       .count = count,
-                       .pairs = frequencies.rotary_dim() / 2,
-                       .before = frequencies.head_offset,
-                       .after = size - frequencies.head_offset - frequencies.rotary_dim()};
-                   rotate_heads(heads,
-                                {&cos_sin.cos(b, t, 0), &cos_sin.sin(b, t, 0), 0, cos_sin.sign},
-                                frequencies.pairing, 0, heads.pairs, 1);
-                 });
+        const auto quantize = quantize_kernel(static_cast<const float*>(nullptr));
+        const int64_t heads = keys.extent(2), size = keys.extent(3);
+        // Whole tokens at a time if they fit the buffer, else some heads of a token.
+        const int64_t at_once = size ? std::min(buffer_elements / size, heads) : heads;
+        const int64_t tokens_at_once =
+            at_once == heads ? buffer_elements / std::max<int64_t>(1, heads * size) : 1;
+        rotary_internal::for_tokens(
+            [&](int64_t b, int64_t first, int64_t count) {
+              alignas(64) float rotated[buffer_elements];
+              for (int64_t t = first, tokens; t < first + count; t += tokens) {
+                tokens = std::min(tokens_at_once, first + count - t);
+                for (int64_t h = 0, some; h < heads; h += some) {
+                  some = std::min(at_once, heads - h);
+                  const Heads<T, float> part{
+                      .from = &keys(b, t, h, frequencies.head_offset),
+                      .to = rotated + frequencies.head_offset,
+                      .from_token = keys.stride(1),
+                      .from_head = keys.stride(2),
+                      .to_token = some * size,
+                      .to_head = size,
+                      .count = some,
+                      .pairs = frequencies.rotary_dim() / 2,
+                      .before = frequencies.head_offset,
+                      .after = size - frequencies.head_offset - frequencies.rotary_dim()};
+                  rotate_heads(part,
+                               {&cos_sin.cos(b, t, 0), &cos_sin.sin(b, t, 0),
+                                cos_sin.cos.stride(1), cos_sin.sign},
+                               frequencies.pairing, 0, part.pairs, tokens);
+                  for (int64_t i = 0; i < tokens; ++i)
+                    quantize(heads_of_token<float>(rotated + i * some * size, size, keys,
+                                                   tokens_at_once, to, by, b, t + i, h, some));
+                }
+              }
+            },
+            rotary_internal::InputOutput<T, std::int8_t>(keys, to));
       });
 }
 
 void copy_append(const ConstTensor& x, const Tensor& slot, const Tensor& scales) {
   with_heads("x", x, slot, scales,
              [&]<typename T>(const View<const T, 4>& from, const Slots& to, const Scales& by) {
-               const auto widen = widen_kernel(from.data());
-               const int64_t size = from.extent(3);
-               quantize(from, to, by,
-                        [&](int64_t b, int64_t t, int64_t h, int64_t count, float* wide) {
-                          for (int64_t i = 0; i < count; ++i)
-                            widen(from.data() + from.stride(0) * b + from.stride(1) * t +
-                                      from.stride(2) * (h + i),
-                                  size, wide + i * size);
-                        });
+               const auto quantize = quantize_kernel(from.data());
+               const int64_t token = from.extent(2) * from.extent(3);
+               const int64_t lead = 1 + buffer_elements / std::max<int64_t>(1, token);
+               rotary_internal::for_tokens(
+                   [&](int64_t b, int64_t first, int64_t count) {
+                     for (int64_t t = first; t < first + count; ++t)
+                       quantize(heads_of_token(
+                           from.data() + from.stride(0) * b + from.stride(1) * t,
+                           from.stride(2), from, lead, to, by, b, t, 0, from.extent(2)));
+                   },
+                   rotary_internal::InputOutput<T, std::int8_t>(from, to));
              });
 }
 

@@ -70,7 +70,7 @@ struct HeadRows {
   std::int64_t count;
   Ahead<T> ahead;     // the heads that are read later
   Ahead<U> ahead_to;  // the heads that are written later
-  bool apart;         // whether the heads are written to another array
+  bool apart;         // whether the heads that are written are prefetched, too
 };
 
 // Rotates the pairs of heads with elements T and writes elements U.
@@ -444,7 +444,9 @@ void RotateTokens(const Heads<T, U>& heads, const CosSinRows& factors, std::int6
   HWY_ALIGN A cos_buffer[buffer_elements], sin_buffer[buffer_elements];
   constexpr std::int64_t stride = Rotator::stride;
   const std::int64_t half = pairing == Pairing::halves ? heads.pairs : 1;
-  const bool apart = static_cast<const void*>(heads.from) != heads.to;
+  // Written to another array that is not a small buffer.
+  const bool apart = static_cast<const void*>(heads.from) != heads.to &&
+                     tokens * heads.count * heads.pairs > prefetch_bytes;
   // If the tokens of a head are consecutive in memory, they are processed in blocks, so that
   // both the heads and the factors of a block are read in long runs.
   const bool by_head = tokens > 1 && heads.by_head();
