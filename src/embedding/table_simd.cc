@@ -23,16 +23,23 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
+// Rounds and stores numbers that are not NaN.
+template <class D>
+HWY_INLINE void StoreNumbers(hn::Vec<D> v, D d, BFloat16* to) {
+  const hn::Rebind<std::uint16_t, D> narrow;
+  hn::StoreU(hn::TruncateTo(narrow, hn::ShiftRight<16>(RoundProductToBFloat16(d, v))), narrow,
+             reinterpret_cast<std::uint16_t*>(to));
+}
+
 // x[c] += scale row[c]
 template <typename T>
 void AddRow(T* HWY_RESTRICT x, const float* HWY_RESTRICT row, float scale, std::int64_t size) {
   using A = Accumulator<T>;
   const hn::ScalableTag<A> full;
   constexpr auto lanes = static_cast<std::int64_t>(hn::MaxLanes(full));
-  const auto add = [&](auto d, std::int64_t c) HWY_ATTR {
-    StoreElements(hn::MulAdd(hn::Set(d, static_cast<A>(scale)), LoadElements(d, row + c),
-                             LoadElements(d, x + c)),
-                  d, x + c);
+  const auto sum = [&](auto d, std::int64_t c) HWY_ATTR {
+    return hn::MulAdd(hn::Set(d, static_cast<A>(scale)), LoadElements(d, row + c),
+                      LoadElements(d, x + c));
   };
   std::int64_t c = 0;
   constexpr bool far = sizeof(T) == 2;
@@ -44,10 +51,28 @@ void AddRow(T* HWY_RESTRICT x, const float* HWY_RESTRICT row, float scale, std::
         PrefetchFar(x + c + early + at);
       else
         hwy::Prefetch(x + c + early + at);
-    for (std::int64_t v = 0; v < 4; ++v) add(full, c + v * lanes);
+    T* const to = x + c;
+    const auto v0 = sum(full, c), v1 = sum(full, c + lanes);
+    const auto v2 = sum(full, c + 2 * lanes), v3 = sum(full, c + 3 * lanes);
+    if constexpr (std::is_same_v<T, BFloat16>) {
+      // A NaN makes the sum NaN.
+      const auto all = hn::Add(hn::Add(v0, v1), hn::Add(v2, v3));
+      if (HWY_LIKELY(hn::AllFalse(full, hn::IsNaN(all)))) {
+        StoreNumbers(v0, full, to);
+        StoreNumbers(v1, full, to + lanes);
+        StoreNumbers(v2, full, to + 2 * lanes);
+        StoreNumbers(v3, full, to + 3 * lanes);
+        continue;
+      }
+    }
+    StoreElements(v0, full, to);
+    StoreElements(v1, full, to + lanes);
+    StoreElements(v2, full, to + 2 * lanes);
+    StoreElements(v3, full, to + 3 * lanes);
   }
-  for (; c + lanes <= size; c += lanes) add(full, c);
-  for (; c < size; ++c) add(hn::CappedTag<A, 1>(), c);
+  for (; c + lanes <= size; c += lanes) StoreElements(sum(full, c), full, x + c);
+  const hn::CappedTag<A, 1> one;
+  for (; c < size; ++c) StoreElements(sum(one, c), one, x + c);
 }
 
 // sums[c] += grad[c]
