@@ -135,8 +135,18 @@ std::vector<KernelMaker> cached_key_kernels(std::optional<int64_t> only) {
 }
 
 std::vector<CountedKernel> counted_cached_keys() {
-  return {{"rotate_append_f32_f16", 16 * key_heads * 128,
-           [] { return append_kernel<float, Half>(16); }}};
+  constexpr int64_t all = 16 * key_heads * 128;
+  const auto append = []<typename T, typename U>(const char* name, T, U, Append how) {
+    return CountedKernel{name, all, [how] { return append_kernel<T, U>(16, how); }};
+  };
+  return {
+      append("rotate_append_f32_f16", float(), Half(), Append::rotated),
+      append("rotate_append_f32_f32", float(), float(), Append::rotated),
+      append("rotate_append_f32_int8", float(), std::int8_t(), Append::rotated),
+      append("rotate_append_bf16_int8", BFloat16(), std::int8_t(), Append::rotated),
+      append("copy_append_f32_f32", float(), float(), Append::copied),
+      append("copy_append_bf16_int8", BFloat16(), std::int8_t(), Append::copied),
+  };
 }
 
 }  // namespace gnomon::bench

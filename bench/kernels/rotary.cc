@@ -136,7 +136,11 @@ std::vector<CountedKernel> counted_rotary() {
       rotating("rotate_bf16_adjacent", all, BFloat16(), adjacent),
       rotating("rotate_f32_one_token", heads * 128, float(), {.tokens = 1}),
       rotating("rotate_f32_bhtd", all, float(), {.tokens = 16, .layout = Layout::by_head}),
+      rotating("rotate_bf16_bhtd", all, BFloat16(), {.tokens = 16, .layout = Layout::by_head}),
       rotating("rotate_f32_size_80", 16 * heads * 80, float(), {.tokens = 16, .size = 80}),
+      rotating("rotate_f16_size_72", 16 * heads * 72, Half(), {.tokens = 16, .size = 72}),
+      rotating("rotate_bf16_size_56", 16 * heads * 56, BFloat16(), {.tokens = 16, .size = 56}),
+      rotating("rotate_bf16_size_80", 16 * heads * 80, BFloat16(), {.tokens = 16, .size = 80}),
       {"rotate_f32_out_of_place", 16 * query_heads * 128, [] { return copy_kernel(16); }},
       rotating("rotate_backward_f32", all, float(), {.tokens = 16, .backward = true}),
   };

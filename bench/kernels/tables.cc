@@ -234,6 +234,10 @@ std::vector<CountedKernel> counted_tables() {
   return {
       {"cos_sin_512_positions", 512 * 64 * 2,
        [] { return table_kernel<float>(run_of(512, 1000)); }},
+      {"cos_sin_f16_512_positions", 512 * 64 * 2,
+       [] { return table_kernel<Half>(run_of(512, 1000)); }},
+      {"cos_sin_bf16_512_positions", 512 * 64 * 2,
+       [] { return table_kernel<BFloat16>(run_of(512, 1000)); }},
       {"cos_sin_one_position", 64 * 2, [] { return table_kernel<float>(run_of(1, 1000)); }},
       {"sinusoidal_fill", 256 * 128, [] { return fill_kernel<float>(run_of(256), 128); }},
       {"add_table_f32", 2 * 64 * 256, [] { return add_kernel<float>({2, 64, 256}); }},

@@ -6,6 +6,7 @@
 #include "gnomon/angles.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <memory>
 #include <new>
@@ -114,7 +115,9 @@ class Steps {
     for (int64_t c = 0; c < chunks(pairs_); ++c)
       copy_padded(frequencies, chunk_of(c, pairs_), values_.get() + c * chunk);
     const auto make = internal::cos_sin_row();
-    parallel_for(anchor_step, std::max<int64_t>(1, piece / 8 / pairs_),
+    // A piece has about the same number of rows that occur for any number of tokens.
+    const int64_t rows = std::popcount(taken), all_rows = anchor_step;
+    parallel_for(anchor_step, std::max<int64_t>(1, piece / 8 / pairs_ * all_rows / rows),
                  [&](int64_t begin, int64_t end) {
                    for (int64_t b = begin; b < end; ++b) {
                      if (!(taken >> b & 1)) continue;
@@ -233,7 +236,8 @@ void fill_each(std::span<const P> positions, std::span<const double> frequencies
 template <typename P, typename T>
 void fill_float32(std::span<const P> positions, std::span<const double> frequencies,
                   View<T, 2> cosines, View<T, 2> sines, double scale) {
-  parallel_for(std::ssize(positions), 256, [&](int64_t begin, int64_t end) {
+  const int64_t grain = std::max<int64_t>(256, piece / 4 / std::ssize(frequencies));
+  parallel_for(std::ssize(positions), grain, [&](int64_t begin, int64_t end) {
     for (int64_t t = begin; t < end; ++t)
       for (std::size_t i = 0; i < frequencies.size(); ++i) {
         const float angle = static_cast<float>(positions[static_cast<std::size_t>(t)]) *

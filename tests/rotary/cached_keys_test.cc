@@ -122,6 +122,31 @@ TEST(CopyAppend, CopiesAndRoundsOnceOnEveryIsa) {
   }
 }
 
+// Heads, tokens and whole tensors that are contiguous, and those that are not.
+TEST(CopyAppend, HasTheSameBitsInEveryLayout) {
+  constexpr std::ptrdiff_t size = 5, all = batch * tokens * heads * size;
+  const std::array<std::ptrdiff_t, 4> shape{batch, tokens, heads, size};
+  const std::array<std::array<std::ptrdiff_t, 4>, 4> layouts{
+      {{tokens * heads * size, heads * size, size, 1},
+       {tokens * (heads * size + 3), heads * size + 3, size, 1},
+       {tokens * heads * (size + 2), heads * (size + 2), size + 2, 1},
+       {heads * tokens * size, size, tokens * size, 1}}};
+  const auto x = random_tensor<float, 4>(shape);
+  for (const auto& from : layouts)
+    for (const auto& to : layouts) {
+      std::vector<float> source(2 * all, -1), target(2 * all, -1), expected(2 * all, -1);
+      const View<float, 4> keys(source.data(), shape, from), slot(target.data(), shape, to),
+          copied(expected.data(), shape, to);
+      for (std::ptrdiff_t b = 0; b < batch; ++b)
+        for (std::ptrdiff_t t = 0; t < tokens; ++t)
+          for (std::ptrdiff_t h = 0; h < heads; ++h)
+            for (std::ptrdiff_t d = 0; d < size; ++d)
+              keys(b, t, h, d) = copied(b, t, h, d) = x.view()(b, t, h, d);
+      copy_append(keys, slot);
+      EXPECT_EQ(target, expected);
+    }
+}
+
 template <typename U>
 void shift_all() {
   for (const Case& one : cases())

@@ -83,22 +83,22 @@ TYPED_TEST(Int8Keys, AreWithinTheBoundOfTheRotatedHead) {
   }
 }
 
-TYPED_TEST(Int8Keys, ValuesAreCopiedWithTheirScale) {
-  using T = TypeParam;
-  auto x = testing::random_tensor<T, 3>({4, 2, 37});
-  for (std::int64_t d = 0; d < 37; ++d) x.view()(1, 0, d) = T(0.0f);
-  x.view()(2, 1, 36) = T(std::numeric_limits<float>::quiet_NaN());
+template <typename T>
+void check_copy(std::int64_t size) {
+  auto x = testing::random_tensor<T, 3>({4, 2, size});
+  for (std::int64_t d = 0; d < size; ++d) x.view()(1, 0, d) = T(0.0f);
+  x.view()(2, 1, size - 1) = T(std::numeric_limits<float>::quiet_NaN());
   x.view()(3, 0, 0) = T(-std::numeric_limits<float>::infinity());
   for (const Isa isa : available_isas()) {
     const ScopedIsa scoped(isa);
-    Tensor<std::int8_t, 3> slot({4, 2, 37});
+    Tensor<std::int8_t, 3> slot({4, 2, size});
     Tensor<float, 2> scales({4, 2});
     copy_append(x.view(), slot.view(), scales.view());
     for (std::int64_t t = 0; t < 4; ++t)
       for (std::int64_t h = 0; h < 2; ++h) {
         double most = 0;
         bool finite = true;
-        for (std::int64_t d = 0; d < 37; ++d) {
+        for (std::int64_t d = 0; d < size; ++d) {
           const double value = as_double(x.view()(t, h, d));
           finite = finite && std::isfinite(value);
           most = std::max(most, std::fabs(value));
@@ -107,7 +107,7 @@ TYPED_TEST(Int8Keys, ValuesAreCopiedWithTheirScale) {
         if (!finite) {
           EXPECT_TRUE(std::isnan(scale)) << name(isa);
         }
-        for (std::int64_t d = 0; d < 37; ++d) {
+        for (std::int64_t d = 0; d < size; ++d) {
           if (finite)
             EXPECT_NEAR(double{scale} * slot.view()(t, h, d), as_double(x.view()(t, h, d)),
                         most * (1.0 / 254 + 0x1p-22));
@@ -117,6 +117,11 @@ TYPED_TEST(Int8Keys, ValuesAreCopiedWithTheirScale) {
       }
     EXPECT_EQ(scales.view()(1, 0), 0.0f);
   }
+}
+
+TYPED_TEST(Int8Keys, ValuesAreCopiedWithTheirScale) {
+  for (const std::int64_t size : {1, 5, 15, 16, 17, 31, 32, 33, 37, 47, 48, 49, 100, 128})
+    check_copy<TypeParam>(size);
 }
 
 TYPED_TEST(Int8Keys, AreTheSameForAnyNumberOfThreads) {
