@@ -144,7 +144,6 @@ std::vector<CountedKernel> counted_cached_keys() {
       append("rotate_append_f32_f32", float(), float(), Append::rotated),
       append("rotate_append_f32_int8", float(), std::int8_t(), Append::rotated),
       append("rotate_append_bf16_int8", BFloat16(), std::int8_t(), Append::rotated),
-      append("copy_append_f32_f32", float(), float(), Append::copied),
       append("copy_append_bf16_int8", BFloat16(), std::int8_t(), Append::copied),
   };
 }

@@ -348,7 +348,10 @@ class PairRotator {
   template <typename X>
   static HWY_INLINE void Prefetch(const X* x, std::int64_t elements) {
     constexpr std::int64_t line = 64 / sizeof(X);
-    for (std::int64_t at = 0; at < elements; at += line) PrefetchLine(x + at);
+    std::int64_t at = 0;
+    for (; at + 3 * line < elements; at += 4 * line)
+      for (std::int64_t i = 0; i < 4 * line; i += line) PrefetchLine(x + at + i);
+    for (; at < elements; at += line) PrefetchLine(x + at);
   }
 
   // Rotates rows with at most `blocks` whole blocks per row.
