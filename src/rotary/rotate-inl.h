@@ -82,8 +82,8 @@ class PairRotator {
   static constexpr std::int64_t chunk = 256;  // pairs at a time
   // Distance between pairs.
   static constexpr std::int64_t stride = pairing == Pairing::halves ? 1 : 2;
-  // Prefetch distances. The instructions for 16-bit elements are many for each byte.
-  static constexpr bool far = sizeof(T) == 2;
+  // Prefetch distances. The instructions for bfloat16 are many for each byte.
+  static constexpr bool far = std::is_same_v<T, BFloat16>;
   static constexpr std::int64_t lead = far ? far_prefetch_bytes : prefetch_bytes;
   static constexpr std::int64_t lead_by_head = HWY_MIN(lead, far_prefetch_bytes / 2);
   // Whether cosines and sines are used as they are in the table, if the sign is 1.
