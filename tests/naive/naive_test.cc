@@ -18,6 +18,7 @@
 #include "gnomon/rotary/cached_keys.h"
 #include "gnomon/rotary/decoding.h"
 #include "gnomon/rotary/int8_keys.h"
+#include "gnomon/rotary/paged_append.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/rotary/temperature.h"
 #include "naive/attention.h"
@@ -100,6 +101,17 @@ TEST(Naive, Int8Keys) {
     EXPECT_LE(std::abs(slot.values[i] - naive.values[i]), 1) << i;  // halves, rounded in float
   for (std::size_t i = 0; i < scales.values.size(); ++i)
     EXPECT_NEAR(scales.values[i], naive_scales.values[i], table_rounding);
+}
+
+TEST(Naive, PagedAppend) {
+  const auto x = random_tensor<double, 3>({3, 2, 4});
+  const std::vector<std::int64_t> slots = {5, -1, 2};
+  Tensor<double, 4> pages({2, 3, 2, 4}), naive({2, 3, 2, 4});
+  const View<double, 4> view = pages.view();
+  const View<const std::int64_t, 1> of_tokens(slots.data(), {3});
+  copy_append(x.view(), {}, {.keys = view, .slots = of_tokens});
+  testing::naive_paged_append(x.view(), slots, naive.view());
+  expect_near(pages, naive, 0);
 }
 
 TEST(Naive, QueryTemperature) {

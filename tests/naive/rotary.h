@@ -74,6 +74,41 @@ inline void naive_quantize(View<const double, 3> x, View<std::int8_t, 3> out,
     }
 }
 
+// Returns the value of a number of E4M3: 1 bit of sign, 4 of exponent (bias 7), 3 of mantissa.
+inline double naive_float8_value(int bits) {
+  const int exponent = bits >> 3 & 15, mantissa = bits & 7;
+  if (exponent == 15 && mantissa == 7) return std::nan("");
+  const double size =
+      exponent ? std::ldexp(8 + mantissa, exponent - 10) : std::ldexp(mantissa, -9);
+  return bits & 0x80 ? -size : size;
+}
+
+// Returns the bits of the nearest number of E4M3, ties to even; beyond 448: 448.
+inline int naive_float8(double x) {
+  const int sign = std::signbit(x) ? 0x80 : 0;
+  if (std::isnan(x)) return sign | 0x7f;
+  const double size = std::min(std::fabs(x), 448.0);
+  int best = 0;
+  for (int bits = 1; bits < 0x7f; ++bits) {
+    const double distance = std::fabs(naive_float8_value(bits) - size),
+                 least = std::fabs(naive_float8_value(best) - size);
+    if (distance < least || (distance == least && bits % 2 == 0)) best = bits;
+  }
+  return sign | best;
+}
+
+// Writes x [T, H, D] to pages [P, S, H, D]: token t to block slots[t] / S, entry slots[t] % S.
+// Negative slots are not written.
+inline void naive_paged_append(View<const double, 3> x, std::span<const std::int64_t> slots,
+                               View<double, 4> pages) {
+  for (std::int64_t t = 0; t < x.extent(0); ++t) {
+    const std::int64_t slot = slots[static_cast<std::size_t>(t)];
+    for (std::int64_t h = 0; slot >= 0 && h < x.extent(1); ++h)
+      for (std::int64_t d = 0; d < x.extent(2); ++d)
+        pages(slot / pages.extent(1), slot % pages.extent(1), h, d) = x(t, h, d);
+  }
+}
+
 // Multiplies queries [T, H, D] by the factor of their position. The gradient is the same.
 inline void naive_scale_queries(View<double, 3> q, const QueryTemperature& temperature,
                                 std::span<const std::int64_t> positions) {
