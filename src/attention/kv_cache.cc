@@ -8,6 +8,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/rotary/cached_keys.h"
+#include "src/core/overlap.h"
 #include "src/core/size.h"
 
 namespace gnomon {
@@ -68,6 +69,9 @@ KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotaryFrequencies> 
     if (extent < 1) refuse("kv_cache", std::string(what) + " must be at least 1", extent);
   if (shape.value_dim < 0)
     refuse("kv_cache", "value_dim must not be negative", shape.value_dim);
+  if (shape.window < 0 || shape.window > shape.capacity)
+    refuse("kv_cache", "window must be 0 to the capacity of " + std::to_string(shape.capacity),
+           shape.window);
   const Positions none = consecutive(0, 0, shape.batch);
   axes_.assign(to_size(shape.axes), none);
   if (frequencies_) {
@@ -85,6 +89,12 @@ KvCache<T>::KvCache(const KvCacheShape& shape, std::optional<RotaryFrequencies> 
     axis.ids.reserve(to_size(shape.batch * shape.capacity));
     axis.sequences.reserve(to_size(shape.batch * shape.capacity));
   }
+}
+
+template <typename T>
+std::int64_t KvCache<T>::room() const noexcept {
+  const std::int64_t kept = shape_.window ? std::min(tokens_, shape_.window - 1) : tokens_;
+  return shape_.capacity - kept;
 }
 
 template <typename T>
@@ -115,7 +125,7 @@ const Positions& KvCache<T>::positions(std::int64_t axis) const {
 template <typename T>
 template <typename S>
 void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
-                           std::span<const Positions> axes) const {
+                           std::span<const Positions> axes, std::int64_t room) const {
   const std::int64_t count = k.extent(1);
   const std::array<std::int64_t, 4> of_k{shape_.batch, count, shape_.heads, shape_.head_dim};
   const std::array<std::int64_t, 4> of_v{shape_.batch, count, shape_.heads, shape_.value_dim};
@@ -123,9 +133,9 @@ void KvCache<T>::check_new(const View<const S, 4>& k, const View<const S, 4>& v,
     refuse("kv_cache", "k must be " + shape_text(of_k), shape_text(k.extents()));
   if (v.extents() != of_v && (shape_.value_dim > 0 || v.data()))
     refuse("kv_cache", "v must be " + shape_text(of_v), shape_text(v.extents()));
-  if (count > room())
+  if (count > room)
     refuse("kv_cache",
-           "new tokens must fit the room of " + std::to_string(room()) + " behind " +
+           "new tokens must fit the room of " + std::to_string(room) + " behind " +
                std::to_string(tokens_) + " entries",
            count);
   if (axes.size() != 1 && std::ssize(axes) != shape_.axes)
@@ -227,6 +237,36 @@ auto KvCache<T>::moves_after(std::int64_t begin, std::span<const std::int32_t> s
   return moves;
 }
 
+// Removes the entries that no query sees after the new ones, if these exceed the free rows.
+// Throws if `put` would throw after it.
+template <typename T>
+template <typename S>
+void KvCache<T>::slide(const View<const S, 4>& k, const View<const S, 4>& v,
+                       const RotaryTable* table) {
+  const std::int64_t count = k.extent(1), gone = tokens_ - (shape_.window - 1);
+  if (count <= shape_.capacity - tokens_) return;
+  if (table &&
+      (table->tokens() != count || (table->batch() != 1 && table->batch() != shape_.batch)))
+    refuse("kv_cache",
+           "the table must be of 1 or " + std::to_string(shape_.batch) + " rows of " +
+               std::to_string(count) + " tokens",
+           std::to_string(table->batch()) + " of " + std::to_string(table->tokens()));
+  const auto check_rows = [](const char* name, const View<const S, 4>& x,
+                             const View<T, 4>& rows) {
+    if (x.data() && x.stride(3) != 1)
+      refuse("kv_cache",
+             std::string("the elements of a head of ") + name + " must be contiguous: stride 1",
+             x.stride(3));
+    internal::check_disjoint({"kv_cache", "the cache"}, rows, name, x);
+  };
+  for (const View<T, 4>& rows : {key_rows(), value_rows()}) {
+    check_rows("k", k, rows);
+    check_rows("v", v, rows);
+  }
+  drop(0, gone);
+  dropped_ += gone;
+}
+
 // If `table` is null, keys are copied.
 template <typename T>
 template <typename S>
@@ -234,7 +274,10 @@ void KvCache<T>::put(std::int64_t at, View<const S, 4> k, View<const S, 4> v,
                      std::span<const Positions> axes, const RotaryTable* table) {
   const std::int64_t count = k.extent(1);
   std::vector<Move> moves;
-  if (at < tokens_) {
+  if (at == tokens_) {
+    slide(k, v, table);
+    at = tokens_;
+  } else {
     std::vector<std::int32_t> sequences;
     for (std::int64_t b = 0; b < shape_.batch; ++b)
       for (std::int64_t t = 0; t < count; ++t)
@@ -276,7 +319,7 @@ template <typename S>
 void KvCache<T>::insert(std::int64_t at, NewRows<S> k, NewRows<S> v,
                         std::span<const Positions> axes, const RotaryTable* table) {
   check_entries(at, at);
-  check_new<S>(k, v, axes);
+  check_new<S>(k, v, axes, at == tokens_ ? room() : shape_.capacity - tokens_);
   if (table) {
     check_frequencies(table->frequencies());
     put<S>(at, k, v, axes, table);
@@ -300,7 +343,7 @@ template <typename T>
 template <typename S>
 void KvCache<T>::append_rotated(NewRows<S> k, NewRows<S> v, std::span<const Positions> axes,
                                 const RotaryFrequencies& rotated_with) {
-  check_new<S>(k, v, axes);
+  check_new<S>(k, v, axes, room());
   check_frequencies(rotated_with);
   put<S>(tokens_, k, v, axes, nullptr);
 }
@@ -380,7 +423,7 @@ void KvCache<T>::clear() noexcept {
     axis.sequences.clear();
     axis.tokens = 0;
   }
-  tokens_ = 0;
+  tokens_ = dropped_ = 0;
 }
 
 #define GNOMON_INSTANTIATE_APPEND(T, S)                                                   \

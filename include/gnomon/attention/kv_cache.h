@@ -36,6 +36,10 @@ struct KvCacheShape {
   // returns the keys, and new values have no data.
   std::int64_t head_dim = 0, value_dim = 0;
   std::int64_t axes = 1;  // A, positions of each token; 3 for M-RoPE
+  // For layers with a sliding window: a query sees at most the last `window` entries, its own
+  // included (`sliding_window` of configs; AttentionMask::left is window - 1). If new tokens
+  // exceed the room, `append` overwrites the entries that no later query sees. 0: keeps all.
+  std::int64_t window = 0;
 
   bool operator==(const KvCacheShape&) const = default;
 };
@@ -45,6 +49,9 @@ struct KvCacheShape {
 //
 // Memory: B C Hk (D + Dv) elements, and 12 A bytes for each of the B C entries, allocated by
 // the constructor.
+//
+// With a window, attention over the cache, with mask.offset tokens() - T and mask.left window -
+// 1, is within the error bound of attention over all keys with this window.
 //
 // Error bound of a key: that of rotate_append for append, and that of shift_keys or
 // rerotate_keys for each call that rotates the key again. After n rotations, including the one
@@ -75,8 +82,14 @@ class KvCache {
   const KvCacheShape& shape() const noexcept { return shape_; }
   // The frequencies with which all keys in the cache are rotated.
   const std::optional<RotaryFrequencies>& frequencies() const noexcept { return frequencies_; }
-  std::int64_t tokens() const noexcept { return tokens_; }                  // S
-  std::int64_t room() const noexcept { return shape_.capacity - tokens_; }  // C - S
+  std::int64_t tokens() const noexcept { return tokens_; }  // S
+  // Returns the number of new tokens that `append` takes: C - S; with a window W at least C - W
+  // + 1, because all but the last W - 1 entries can be overwritten.
+  std::int64_t room() const noexcept;
+  // Entries that `append` has overwritten since the cache was empty, those of a window. Entry 0
+  // was entry dropped() then, so the default position of the next token is dropped() +
+  // tokens().
+  std::int64_t dropped() const noexcept { return dropped_; }
 
   View<const T, 4> keys() const noexcept;    // [B, S, Hk, D], rotated
   View<const T, 4> values() const noexcept;  // [B, S, Hk, Dv]
@@ -91,7 +104,9 @@ class KvCache {
   // null: computed here.
   //
   // Cost: reads k and v once; if B > 1, O(B S) positions are moved. Allocates nothing if a
-  // table is given.
+  // table is given. With a window W, W - 1 entries are moved once in every C - W + 1 tokens:
+  // less than one entry for each new token if C is 2 W. A prompt of more than C - W + 1 tokens
+  // is appended, and attended to, in parts.
   //
   // Throws std::invalid_argument if shapes or positions do not match, the capacity is exceeded,
   // a position exceeds 2^31 in magnitude, or the table has other frequencies than the cache
@@ -158,7 +173,9 @@ class KvCache {
   View<T, 4> value_rows() noexcept;
   template <typename S>
   void check_new(const View<const S, 4>& k, const View<const S, 4>& v,
-                 std::span<const Positions> axes) const;
+                 std::span<const Positions> axes, std::int64_t room) const;
+  template <typename S>
+  void slide(const View<const S, 4>& k, const View<const S, 4>& v, const RotaryTable* table);
   void check_frequencies(const RotaryFrequencies& rotated_with) const;
   void check_entries(std::int64_t begin, std::int64_t end) const;
   void check(const std::vector<Move>& moves);
@@ -171,7 +188,7 @@ class KvCache {
 
   KvCacheShape shape_;
   std::optional<RotaryFrequencies> frequencies_;
-  std::int64_t tokens_ = 0;
+  std::int64_t tokens_ = 0, dropped_ = 0;
   std::vector<T> keys_, values_;  // [B, C, Hk, D], [B, C, Hk, Dv]
   std::vector<Positions> axes_;   // [A], of [B, S]
 };
