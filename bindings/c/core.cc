@@ -42,15 +42,6 @@ Rotary rotary_of(const gnomon_rotary_spec& spec) {
           .head_offset = spec.head_offset};
 }
 
-template <typename T>
-std::vector<T> numbers(const char* name, const gnomon_tensor* from) {
-  const auto view = internal::read<T, 1>({"c", name}, tensor(name, from));
-  std::vector<T> all;
-  all.reserve(static_cast<std::size_t>(view.extent(0)));
-  for (std::ptrdiff_t i = 0; i < view.extent(0); ++i) all.push_back(view(i));
-  return all;
-}
-
 void copy(const char* name, View<const float, 3> from, const gnomon_tensor* out) {
   const auto to = internal::write<float, 3>({"c", name}, tensor(name, out));
   if (to.extents() != from.extents())
@@ -69,7 +60,7 @@ std::vector<Positions> axes_of(const char* name, const gnomon_tensor* ids,
   const Tensor from = tensor(name, ids);
   std::vector<Positions> axes;
   if (from.rank == 1) {
-    axes.push_back(explicit_ids(numbers<std::int64_t>(name, ids)));
+    axes.push_back(explicit_ids(elements_of<std::int64_t>(name, ids)));
   } else if (from.rank == 2) {
     axes.push_back(explicit_ids(internal::read<std::int64_t, 2>(named, from)));
   } else {
@@ -138,9 +129,9 @@ gnomon_status gnomon_frequencies_from(const gnomon_rotary_spec* spec,
     gnomon::RotaryFrequencies frequencies{
         .pairing = rotary.pairing,
         .head_offset = rotary.head_offset,
-        .inv_freq = gnomon::c::numbers<double>("inv_freq", inv_freq),
+        .inv_freq = gnomon::c::elements_of<double>("inv_freq", inv_freq),
         .table_scale = table_scale};
-    if (axes) frequencies.axes = gnomon::c::numbers<std::int32_t>("axes", axes);
+    if (axes) frequencies.axes = gnomon::c::elements_of<std::int32_t>("axes", axes);
     if (frequencies.rotary_dim() != rotary.rotary_dim)
       gnomon::refuse("c",
                      "inv_freq must have rotary_dim / 2 = " +
@@ -196,7 +187,7 @@ gnomon_status gnomon_cos_sin(const gnomon_tensor* positions,
                              const gnomon_frequencies* frequencies, const gnomon_tensor* cos,
                              const gnomon_tensor* sin) {
   return guarded([&] {
-    const auto ids = gnomon::c::numbers<std::int64_t>("positions", positions);
+    const auto ids = gnomon::c::elements_of<std::int64_t>("positions", positions);
     const gnomon::RotaryFrequencies& by = given("frequencies", frequencies).frequencies;
     if (!by.axes.empty()) gnomon::refuse("c", "frequencies must have one axis", "several");
     if (!by.growth.empty())
@@ -272,7 +263,7 @@ gnomon_status gnomon_sinusoidal(const gnomon_tensor* positions, int32_t layout, 
                                 const gnomon_tensor* out) {
   return guarded([&] {
     const gnomon::Tensor to = tensor("out", out);
-    const auto ids = gnomon::c::numbers<std::int64_t>("positions", positions);
+    const auto ids = gnomon::c::elements_of<std::int64_t>("positions", positions);
     constexpr gnomon::internal::Argument named{"c", "out"};
     gnomon::internal::by_type(named, to, [&]<typename T>(T) {
       const auto view = gnomon::internal::write<T, 2>(named, to);

@@ -14,6 +14,7 @@
 #include "gnomon/attention/layer_plan.h"
 #include "gnomon/error.h"
 #include "gnomon/tensor.h"
+#include "src/core/tensor.h"
 
 struct gnomon_frequencies {
   gnomon::RotaryFrequencies frequencies;
@@ -76,6 +77,16 @@ inline Tensor tensor(std::string_view name, const gnomon_tensor* from) {
 // Returns the tensor, or a tensor without data for NULL.
 inline Tensor tensor_if(const gnomon_tensor* from) {
   return from ? std::bit_cast<Tensor>(*from) : Tensor{};
+}
+
+// Returns the elements of a tensor [N].
+template <typename T>
+std::vector<T> elements_of(const char* name, const gnomon_tensor* from) {
+  const auto view = internal::read<T, 1>({"c", name}, tensor(name, from));
+  std::vector<T> all;
+  all.reserve(static_cast<std::size_t>(view.extent(0)));
+  for (std::ptrdiff_t i = 0; i < view.extent(0); ++i) all.push_back(view(i));
+  return all;
 }
 
 // Returns the positions of tokens, one for each axis. ids: int64 [T], [B, T] or [A, B, T].

@@ -93,7 +93,8 @@ void append(Cache& cache, nb::handle k, nb::handle v, nb::handle positions,
   std::visit(
       [&](auto& one) {
         using T = typename ElementOf<std::remove_cvref_t<decltype(one)>>::type;
-        const auto axes = positions_after(positions, one.tokens(), keys.tensor());
+        const auto axes =
+            positions_after(positions, one.dropped() + one.tokens(), keys.tensor());
         with_rows<T>("kv_cache", keys, values,
                      [&]<typename S>(View<const S, 4> a, View<const S, 4> b) {
                        if (rotated_with.is_none())
@@ -112,7 +113,7 @@ void insert(Cache& cache, std::int64_t at, nb::handle k, nb::handle v, nb::handl
   std::visit(
       [&](auto& one) {
         using T = typename ElementOf<std::remove_cvref_t<decltype(one)>>::type;
-        const auto axes = positions_after(positions, at, keys.tensor());
+        const auto axes = positions_after(positions, one.dropped() + at, keys.tensor());
         with_rows<T>("kv_cache", keys, values,
                      [&]<typename S>(View<const S, 4> a, View<const S, 4> b) {
                        one.template insert<S>(at, a, b, std::span(axes), table);
@@ -168,6 +169,9 @@ axes: A, position axes (3 for M-RoPE).
 encoding: the rotary spec, or RotaryFrequencies, by which the cache rotates keys; None: keys
     are stored as they are. length: declared context length for dynamic NTK and LongRoPE.
 dtype: of the stored keys and values.
+window: for layers with a sliding window: a query sees at most the last `window` entries, its
+    own included. `append` overwrites the entries that no later query sees, if new tokens
+    exceed the room. 0: keeps all.
 
 All keys of a cache have the same frequencies: a call that changes them rotates the keys again.
 Memory: B C Hk (D + Dv) elements, allocated at once. A call that raises ValueError changes
@@ -176,13 +180,15 @@ nothing. Calls hold the GIL.)")
           "__init__",
           [](Cache* self, std::int64_t capacity, std::int64_t heads, std::int64_t head_dim,
              std::optional<std::int64_t> value_dim, std::int64_t batch, std::int64_t axes,
-             nb::handle encoding, std::int64_t length, const std::string& dtype) {
+             nb::handle encoding, std::int64_t length, const std::string& dtype,
+             std::int64_t window) {
             const KvCacheShape shape{.batch = batch,
                                      .capacity = capacity,
                                      .heads = heads,
                                      .head_dim = head_dim,
                                      .value_dim = value_dim.value_or(head_dim),
-                                     .axes = axes};
+                                     .axes = axes,
+                                     .window = window};
             auto frequencies = rotation_of(encoding, length);
             const Element element = chosen("kv_cache", "dtype", dtype, cache_elements);
             if (element == Element::float32)
@@ -195,14 +201,19 @@ nothing. Calls hold the GIL.)")
           nb::kw_only(), nb::arg("capacity"), nb::arg("heads"), nb::arg("head_dim"),
           nb::arg("value_dim") = nb::none(), nb::arg("batch") = 1, nb::arg("axes") = 1,
           nb::arg("encoding") = nb::none(), nb::arg("length") = 0, nb::arg("dtype") = "float32",
+          nb::arg("window") = 0,
           nb::sig("def __init__(self, *, capacity: int, heads: int, head_dim: int, value_dim: "
                   "int | None = None, batch: int = 1, axes: int = 1, encoding: Encoding | "
                   "RotaryFrequencies | None = None, length: int = 0, dtype: CacheType = "
-                  "'float32') -> None"))
+                  "'float32', window: int = 0) -> None"))
       .def_prop_ro("tokens", get<Cache>([](const auto& one) { return one.tokens(); }),
                    nb::sig("def tokens(self) -> int"), "S, the entries of each row.")
       .def_prop_ro("room", get<Cache>([](const auto& one) { return one.room(); }),
-                   nb::sig("def room(self) -> int"), "Entries that can still be appended.")
+                   nb::sig("def room(self) -> int"),
+                   "The number of new tokens that `append` takes.")
+      .def_prop_ro("dropped", get<Cache>([](const auto& one) { return one.dropped(); }),
+                   nb::sig("def dropped(self) -> int"),
+                   "Entries that `append` has overwritten, those of a window.")
       .def_prop_ro("frequencies",
                    get<Cache>([](const auto& one) -> std::optional<RotaryFrequencies> {
                      return one.frequencies();
@@ -244,7 +255,7 @@ nothing. Calls hold the GIL.)")
 k: [B, T, Hk, D], not rotated; v: [B, T, Hk, Dv], None if Dv is 0. Of the type of the cache,
     or float32.
 positions: of the new tokens, [T] or [B, T], Positions, or a tuple of them, one for each axis.
-    Default: S, S + 1, ...
+    Default: those after the entries so far, from dropped + S on.
 table: the rows of these positions, shared between layers; default: computed here.
 rotated_with: the encoding by which k is rotated already, that of the cache.)")
       .def(

@@ -87,6 +87,7 @@ void bind_plan(nb::module_& module);
 void bind_plan_class(nb::module_& module);
 void bind_model(nb::module_& module);
 void bind_cache(nb::module_& module);
+void bind_paged_cache(nb::module_& module);
 void bind_graph(nb::module_& module);
 void bind_resize(nb::module_& module);
 void bind_compression(nb::module_& module);

@@ -40,6 +40,7 @@ NB_MODULE(_core, module) {
   python::bind_plan(module);
   python::bind_model(module);
   python::bind_cache(module);
+  python::bind_paged_cache(module);
   python::bind_graph(module);
   python::bind_resize(module);
   python::bind_compression(module);

@@ -14,7 +14,7 @@ namespace gnomon {
 using internal::to_size;
 namespace {
 
-constexpr std::int64_t farthest = std::int64_t{1} << 31;  // the limit of RotaryTable
+constexpr std::int64_t most_position = std::int64_t{1} << 31;  // the limit of RotaryTable
 
 // A tensor of the cache that is written.
 Tensor written(const ConstTensor& tensor) {
@@ -137,7 +137,7 @@ std::int64_t PagedKvCache::check_new(const ConstTensor& k, const ConstTensor& v,
              std::to_string(axis.batch) + " of " + std::to_string(axis.tokens));
     if (!frequencies_) continue;
     for (const std::int64_t id : axis.ids)
-      if (id < -farthest || id > farthest)
+      if (id < -most_position || id > most_position)
         refuse("paged_kv_cache", "positions must be at most 2^31 in magnitude", id);
   }
   return rows;
@@ -229,7 +229,7 @@ void PagedKvCache::put(const ConstTensor& k, const ConstTensor& v,
   for (std::size_t n = 0; n < sequences.size(); ++n) {
     Sequence& one = sequences_[to_size(sequences[n])];
     const std::int64_t tokens = one.tokens + scratch_.growth[n].rows;
-    if (frequencies_ && tokens > farthest)
+    if (frequencies_ && tokens > most_position)
       refuse("paged_kv_cache", "a sequence must have at most 2^31 tokens", tokens);
     reserve(one.blocks, to_size(tokens / shape_.block_size + 1));
   }

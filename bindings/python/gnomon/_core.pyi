@@ -515,13 +515,16 @@ class KvCache:
     encoding: the rotary spec, or RotaryFrequencies, by which the cache rotates keys; None: keys
         are stored as they are. length: declared context length for dynamic NTK and LongRoPE.
     dtype: of the stored keys and values.
+    window: for layers with a sliding window: a query sees at most the last `window` entries, its
+        own included. `append` overwrites the entries that no later query sees, if new tokens
+        exceed the room. 0: keeps all.
 
     All keys of a cache have the same frequencies: a call that changes them rotates the keys again.
     Memory: B C Hk (D + Dv) elements, allocated at once. A call that raises ValueError changes
     nothing. Calls hold the GIL.
     """
 
-    def __init__(self, *, capacity: int, heads: int, head_dim: int, value_dim: int | None = None, batch: int = 1, axes: int = 1, encoding: Encoding | RotaryFrequencies | None = None, length: int = 0, dtype: CacheType = 'float32') -> None: ...
+    def __init__(self, *, capacity: int, heads: int, head_dim: int, value_dim: int | None = None, batch: int = 1, axes: int = 1, encoding: Encoding | RotaryFrequencies | None = None, length: int = 0, dtype: CacheType = 'float32', window: int = 0) -> None: ...
 
     @property
     def tokens(self) -> int:
@@ -529,7 +532,11 @@ class KvCache:
 
     @property
     def room(self) -> int:
-        """Entries that can still be appended."""
+        """The number of new tokens that `append` takes."""
+
+    @property
+    def dropped(self) -> int:
+        """Entries that `append` has overwritten, those of a window."""
 
     @property
     def frequencies(self) -> RotaryFrequencies | None:
@@ -555,7 +562,7 @@ class KvCache:
         k: [B, T, Hk, D], not rotated; v: [B, T, Hk, Dv], None if Dv is 0. Of the type of the cache,
             or float32.
         positions: of the new tokens, [T] or [B, T], Positions, or a tuple of them, one for each axis.
-            Default: S, S + 1, ...
+            Default: those after the entries so far, from dropped + S on.
         table: the rows of these positions, shared between layers; default: computed here.
         rotated_with: the encoding by which k is rotated already, that of the cache.
         """
@@ -631,6 +638,147 @@ class SegmentMemory:
 
     def clear(self) -> None:
         """Removes all tokens. The next one has position 0."""
+
+def rotate_append(k: Array, v: Array | None, table: RotaryTable | None, key_cache: Array, value_cache: Array | None = None, *, slots: Array | None = None, block_table: Array | None = None, entries: Array | None = None, sequences: Array | None = None, key_scales: Array | None = None, value_scales: Array | None = None) -> None:
+    """
+    Rotates new keys and writes them, with the values, to a paged KV cache.
+
+    k: [B, T, Hk, D] or [T, Hk, D]; v: the same with Dv, or None (MLA). table: the rows of the
+        positions of k; None: keys are not rotated.
+    key_cache, value_cache: [P, S, Hk, D] and [P, S, Hk, Dv], P blocks of S entries, any strides;
+        of the type of k, or float16 or bfloat16 for float32, or int8, or float8_e4m3fn or uint8
+        (E4M3).
+    slots: int64 [T] or [B, T], block * S + entry of each token (vLLM); a negative slot is not
+        written. Or instead:
+    block_table: int32 [N, M], the blocks of N sequences; entries: int64 [T] or [B, T], the index of
+        each token in its sequence; sequences: int32, the row of block_table of each token; default:
+        the batch row, or the token for [T, H, D].
+    key_scales, value_scales: E4M3: float32 [1] or [Hk], a stored element is x / scale; int8:
+        float32 [P, S, Hk], written.
+
+    No two tokens may have one slot. A cache [N, C, Hk, D] of sequences of different lengths has the
+    slots n * C + entry.
+    """
+
+class PagedKvCache:
+    """
+    The keys and values of many sequences of one layer, in one pool of blocks.
+
+    blocks: P, of all sequences together. block_size: S, entries of a block.
+    heads: Hk. head_dim, value_dim: D of keys, Dv of values (default: D; 0: the values are the
+        keys, one tensor for both). axes: A, position axes (3 for M-RoPE).
+    encoding: the rotary spec, or RotaryFrequencies, by which the cache rotates keys; None: keys
+        are stored as they are. length: declared context length for dynamic NTK and LongRoPE.
+    dtype: of the stored keys and values. key_scales, value_scales: of 'float8_e4m3fn', 1 or Hk
+        numbers: a stored element is x / scale. 'int8' has a scale for each head vector.
+
+    Sequences share the blocks of a common prefix (`fork`). All keys of a cache have the same
+    frequencies. Memory: P S Hk (D + Dv) elements, allocated at once. A call that raises ValueError
+    changes nothing. Calls hold the GIL.
+    """
+
+    def __init__(self, *, blocks: int, heads: int, head_dim: int, value_dim: int | None = None, block_size: int = 16, axes: int = 1, encoding: Encoding | RotaryFrequencies | None = None, length: int = 0, dtype: PagedCacheType = 'float32', key_scales: Sequence[float] = (), value_scales: Sequence[float] = ()) -> None: ...
+
+    def start(self) -> int:
+        """Starts a sequence without entries and returns its number."""
+
+    def fork(self, sequence: int, tokens: int | None = None) -> int:
+        """
+        Starts a sequence with the first `tokens` entries of another (default: all), and
+        returns its number. Both hold the same blocks; a shared block that is not full is copied when
+        one of them appends to it.
+        """
+
+    def truncate(self, sequence: int, tokens: int) -> None:
+        """Keeps the first entries, for example without rejected drafts."""
+
+    def end(self, sequence: int) -> None:
+        """Ends a sequence. Blocks that no other sequence holds become free."""
+
+    def clear(self) -> None:
+        """Ends all sequences."""
+
+    @property
+    def sequences(self) -> int:
+        """The number of sequences that have not ended."""
+
+    @property
+    def free_blocks(self) -> int:
+        """Blocks that no sequence holds."""
+
+    @property
+    def frequencies(self) -> RotaryFrequencies | None:
+        """The frequencies by which all keys are rotated."""
+
+    def tokens(self, sequence: int) -> int:
+        """Returns the number of entries of a sequence."""
+
+    def room(self, sequence: int) -> int:
+        """
+        Returns the entries that this sequence could get, if no other one gets any.
+        """
+
+    def blocks_needed(self, sequences: int | Sequence[int] | Array, starts: Sequence[int] | Array | None = None) -> int:
+        """Returns the free blocks that `append` with these arguments takes."""
+
+    def positions(self, sequence: int, axis: int = 0) -> Positions:
+        """Returns the positions of the entries of a sequence."""
+
+    def append(self, k: Array, v: Array | None, sequences: int | Sequence[int] | Array, starts: Sequence[int] | Array | None = None, positions: PositionsLike | None = None, *, table: RotaryTable | None = None, rotated_with: Encoding | RotaryFrequencies | None = None) -> None:
+        """
+        Rotates new keys and writes them after the last entry of each sequence; copies
+        the values.
+
+        k: [rows, Hk, D] or [1, rows, Hk, D], not rotated; v: the same with Dv, None if Dv is 0. Of the
+            type of the cache, or float32 (float16 and bfloat16 too for 8-bit caches).
+        sequences: N numbers, each once, or one number, whose sequence gets all rows.
+        starts: N + 1 integers (`cu_seqlens`): sequence n gets rows starts[n] to starts[n + 1] - 1.
+            Default: row n is the new token of sequence n.
+        positions: of the rows, [rows], Positions, or a tuple of them, one for each axis. Default: the
+            index of each entry in its sequence.
+        table: the rows of these positions, shared between layers; default: computed here.
+        rotated_with: the encoding by which k is rotated already, that of the cache.
+        """
+
+    def block_table(self, sequences: int | Sequence[int] | Array) -> numpy.typing.NDArray[numpy.int32]:
+        """
+        Returns the blocks of sequences, int32 [N, M], as attention takes them. Blocks
+        beyond those of a sequence are -1.
+        """
+
+    def key_lengths(self, sequences: int | Sequence[int] | Array) -> numpy.typing.NDArray[numpy.int64]:
+        """
+        Returns the entries of each sequence, int64 [N], as attention takes them.
+        """
+
+    def change_frequencies(self, to: Encoding | RotaryFrequencies, length: int = 0) -> None:
+        """
+        Rotates all keys to other frequencies, as dynamic NTK and LongRoPE require when the
+        length exceeds a limit. Not for 8-bit caches.
+        """
+
+    @property
+    def keys(self) -> numpy.typing.NDArray[Any]:
+        """
+        The keys, rotated: a read-only view [P, S, Hk, D] of all blocks; E4M3 as uint8.
+        Calls change its values.
+        """
+
+    @property
+    def values(self) -> numpy.typing.NDArray[Any]:
+        """The values: a read-only view [P, S, Hk, Dv] of all blocks."""
+
+    @property
+    def key_scales(self) -> numpy.typing.NDArray[numpy.float32] | None:
+        """
+        The scales of int8 keys, [P, S, Hk], or of E4M3 keys, [1] or [Hk]; else None.
+        """
+
+    @property
+    def value_scales(self) -> numpy.typing.NDArray[numpy.float32] | None:
+        """The scales of the values, as key_scales."""
+
+    def __repr__(self) -> str: ...
 
 class Graph:
     """

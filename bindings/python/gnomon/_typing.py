@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple, Protocol, TypeAlias, Union
 
 
 CacheType: TypeAlias = Literal["float32", "float16", "bfloat16"]
+PagedCacheType: TypeAlias = Literal["float32", "float16", "bfloat16", "int8", "float8_e4m3fn"]
 MemoryType: TypeAlias = Literal["float32", "float16", "bfloat16", "float64"]
 DegreeBeyond: TypeAlias = Literal["capped", "refused"]
 EdgeKind: TypeAlias = Literal["undirected", "directed"]

@@ -30,6 +30,13 @@ def calls(d: Draw) -> dict[str, Any]:  # one entry for each callable
     matrices = lambda: [d.array(8, 8) for _ in range(d.random.randrange(3))]  # noqa: E731
     maybe = lambda make: make() if d.one_in(4) else None  # noqa: E731
 
+    number = lambda: d.few() if d.one_in(4) else 0  # noqa: E731
+
+    def started(**options: Any) -> gnomon.PagedKvCache:
+        cache = gnomon.PagedKvCache(**options)
+        cache.start(), cache.start()
+        return cache
+
     def used(one: Any) -> Any:
         return repr(one), one == one, hash(one) if not isinstance(one, _core.Plan) else None
 
@@ -227,7 +234,53 @@ def calls(d: Draw) -> dict[str, Any]:  # one entry for each callable
                 axes=d.integer() if d.one_in(5) else 1,
                 encoding=d.random.choice([SPECS[0], None, d.spec()]),
                 dtype=d.text("float32", "float16"),
+                window=d.integer() if d.one_in(3) else 0,
             ),
+        ),
+        "PagedKvCache": lambda: d.keep(
+            d.paged,
+            started(
+                blocks=d.integer() if d.one_in(5) else 6,
+                block_size=d.integer() if d.one_in(3) else 4,
+                heads=d.integer() if d.one_in(5) else 2,
+                head_dim=d.integer() if d.one_in(5) else 4,
+                axes=d.integer() if d.one_in(5) else 1,
+                encoding=d.random.choice([SPECS[0], None, d.spec()]),
+                dtype=d.text("float32", "float16", "int8", "float8_e4m3fn"),
+                key_scales=[d.number()] if d.one_in(4) else (),
+                value_scales=[d.number()] if d.one_in(4) else (),
+            ),
+        ),
+        "paged.start": lambda: d.of(d.paged).start(),
+        "paged.fork": lambda: d.of(d.paged).fork(number(), maybe(number)),
+        "paged.append": lambda: d.of(d.paged).append(
+            d.array(t, 2, 4), d.array(t, 2, 4), number() if d.one_in(2) else [0, 1],
+            maybe(lambda: [0, 1, 3] if d.one_in(2) else d.ids(3)), maybe(d.tokens),
+            table=maybe(lambda: d.of(d.tables)),
+        ),
+        "paged.truncate": lambda: d.of(d.paged).truncate(number(), number()),
+        "paged.end": lambda: d.of(d.paged).end(number()),
+        "paged.change": lambda: d.of(d.paged).change_frequencies(
+            d.random.choice([SPECS[0], d.of(d.frequencies)])
+        ),
+        "paged.views": lambda: (
+            repr(d.of(d.paged)),
+            np.sum(d.of(d.paged).keys, dtype="f8"),
+            np.sum(d.of(d.paged).values, dtype="f8"),
+        ),
+        "paged.sequence": lambda: (
+            d.of(d.paged).block_table([number()]),
+            d.of(d.paged).key_lengths(number()),
+            d.of(d.paged).positions(number()),
+            d.of(d.paged).room(number()),
+            d.of(d.paged).blocks_needed([number()], maybe(lambda: d.ids(2))),
+        ),
+        "rotate_append": lambda: gnomon.rotate_append(
+            d.array(t, 2, 4), maybe(lambda: d.array(t, 2, 4)), maybe(lambda: d.of(d.tables)),
+            d.array(2, 3, 2, 4), maybe(lambda: d.array(2, 3, 2, 4)),
+            slots=maybe(lambda: d.ids(t)) if d.one_in(3) else np.arange(t),
+            entries=maybe(lambda: d.ids(t)) if d.one_in(3) else None,
+            key_scales=maybe(lambda: d.array(2)) if d.one_in(3) else None,
         ),
         "cache.append": lambda: d.of(d.caches).append(
             x(), x(), maybe(d.tokens), table=maybe(lambda: d.of(d.tables))

@@ -40,6 +40,7 @@ class Draw:
         self.models: list[Any] = []
         self.positions: list[Any] = [gnomon.Positions([0, 1, 2])]
         self.caches: list[Any] = []
+        self.paged: list[Any] = []
         self.memories: list[Any] = []
         self.graphs: list[Any] = []
         self.frequencies: list[Any] = [gnomon.rotary_frequencies(SPECS[0])]

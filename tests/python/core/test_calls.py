@@ -30,6 +30,7 @@ INSTANCES = [
     gnomon.lower(gnomon.Alibi(heads=2), 3, visibility="causal"),
     gnomon.Graph.path(3),
     gnomon.KvCache(capacity=2, heads=1, head_dim=4),
+    gnomon.PagedKvCache(blocks=2, heads=1, head_dim=4),
     gnomon.CompressedKeys(compressed_plan(), capacity=2),
     gnomon.SegmentMemory(memory=2, segment=1, heads=1, head_dim=4),
     gnomon.Positions([0]),
