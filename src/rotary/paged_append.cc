@@ -88,6 +88,16 @@ void for_runs(const Places& places, int64_t b, int64_t t, int64_t count, const B
   if (run.count) body(run);
 }
 
+// Returns whether all tokens have consecutive slots.
+bool is_one_run(const Places& places, int64_t tokens) {
+  const int64_t first = places.slot(0, 0);
+  if (first < 0 || (!places.joined && first % places.entries + tokens > places.entries))
+    return false;
+  for (int64_t t = 1; t < tokens; ++t)
+    if (places.slot(0, t) != first + t) return false;
+  return true;
+}
+
 // Writes tokens without rotation.
 template <typename T, typename U>
 void write(const View<const T, 4>& x, const Pages<U>& pages, const Run& run) {
@@ -300,6 +310,21 @@ void append(const View<const T, 4>& k, const View<const T, 4>& v, const RotaryTa
   if (rows == 0 || elements == 0) return;
   constexpr int64_t worth = 1 << 16, most = 64;  // elements of a piece; pieces
   const int64_t pieces = std::clamp<int64_t>(rows * elements / worth, 1, most);
+  if constexpr (!std::is_same_v<U, std::uint8_t>)
+    if (pieces > 1 && k.extent(0) == 1 && is_one_run(places, tokens)) {
+      // The functions for contiguous caches divide the tokens among threads themselves.
+      const int64_t slot = places.slot(0, 0);
+      const Run all{0, 0, tokens, slot / places.entries, slot % places.entries};
+      if (!table)
+        write(k, keys, all);
+      else if constexpr (std::is_same_v<U, std::int8_t>)
+        rotate_append(k, *table, entries_of(keys.elements, all),
+                      entries_of(keys.head_scales, all));
+      else
+        rotate_append(k, *table, entries_of(keys.elements, all));
+      if (with_values) write(v, values, all);
+      return;
+    }
   parallel_for(
       rows, (rows + pieces - 1) / pieces,
       [&](int64_t begin, int64_t end) {

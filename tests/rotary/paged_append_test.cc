@@ -2,6 +2,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <type_traits>
@@ -313,6 +314,25 @@ TEST(PagedAppendThreads, DoNotChangeBits) {
     }
   }
   set_threads(before);
+}
+
+// A long run is written by the functions for contiguous caches.
+template <typename U>
+void expect_same_tokens() {
+  std::vector<int64_t> backwards = iota(0, 704);
+  std::reverse(backwards.begin(), backwards.end());
+  const auto one_run = long_prompt<U>(iota(0, 704), 44),
+             by_token = long_prompt<U>(backwards, 44);
+  const std::size_t size = 8 * 64, all = 704 * size;
+  for (const std::size_t begin : {std::size_t{0}, all})  // keys, values
+    for (std::size_t t = 0; t < 704; ++t)
+      for (std::size_t i = 0; i < size; ++i)
+        ASSERT_EQ(one_run[begin + t * size + i], by_token[begin + (703 - t) * size + i]) << t;
+}
+TEST(PagedAppendRuns, HaveTheBitsOfTokens) {
+  expect_same_tokens<float>();
+  expect_same_tokens<BFloat16>();
+  expect_same_tokens<std::int8_t>();
 }
 
 // A cache [N, C, Hk, D] of sequences of different lengths: slot n C + length.
