@@ -231,7 +231,7 @@ void PagedKvCache::put(const ConstTensor& k, const ConstTensor& v,
     const std::int64_t tokens = one.tokens + scratch_.growth[n].rows;
     if (frequencies_ && tokens > most_position)
       refuse("paged_kv_cache", "a sequence must have at most 2^31 tokens", tokens);
-    reserve(one.blocks, to_size(tokens / shape_.block_size + 1));
+    reserve(one.blocks, to_size((tokens + shape_.block_size - 1) / shape_.block_size));
   }
   std::optional<RotaryTable> made;
   if (rotate && !table && frequencies_) {

@@ -3,6 +3,7 @@
 
 #include "allocations.h"
 #include "gnomon/attention/attention.h"
+#include "gnomon/attention/paged_kv_cache.h"
 #include "gnomon/model/config.h"
 #include "gnomon/model/layer.h"
 #include "gnomon/parallel.h"
@@ -82,6 +83,30 @@ TEST_F(Allocation, ARaggedBatchAllocatesLittle) {
   };
   call();  // allocates the scratch of the thread
   EXPECT_LT(bytes_of(call), 4096U);
+}
+
+TEST_F(Allocation, AStepOfAPagedCacheAllocatesNothing) {
+  for (const CacheType type : {CacheType::f32, CacheType::bf16, CacheType::int8}) {
+    PagedKvCacheShape shape;
+    shape.blocks = 16;
+    shape.heads = shape.head_dim = shape.value_dim = 8;
+    shape.type = type;
+    PagedKvCache cache(shape, lower(Rotary{.rotary_dim = 8, .pairing = Pairing::halves}));
+    const std::vector<std::int64_t> sequences = {cache.start(), cache.start()};
+    const auto x = random_tensor<float, 3>({2, 8, 8});
+    const auto step = [&](const RotaryTable& table) {
+      cache.append(x.view(), x.view(), sequences, {}, {}, &table);
+      cache.block_table(sequences);
+      cache.key_lengths(sequences);
+    };
+    for (std::int64_t token = 0; token < 40; ++token) {
+      const RotaryTable table(*cache.frequencies(), std::vector<std::int64_t>{token, token});
+      if (token % 16 == 0)
+        step(table);  // a new block of each sequence
+      else
+        EXPECT_EQ(bytes_of([&] { step(table); }), 0u) << token;
+    }
+  }
 }
 
 TEST_F(Allocation, APlanOfAModelKeepsItsStripFromTokenToToken) {
