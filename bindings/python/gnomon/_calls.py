@@ -7,7 +7,7 @@ import operator
 import re
 import types
 import typing
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from . import _core, _typing
@@ -80,6 +80,8 @@ _RULES: dict[str, tuple[str, Callable[[Any], bool]]] = {
     "Sequence[int]": ("a sequence of integers of 64 bits", _each(_is_integer)),
     "Sequence[float]": ("a sequence of numbers", _each(_is_number)),
     "Sequence[Array]": ("a sequence of arrays", _any),
+    "Mapping[str, Array]": ("a mapping of names to arrays",
+                            lambda value: isinstance(value, Mapping)),
     "Array": ("an array that supports DLPack (NumPy, PyTorch, JAX, CuPy)", _any),
     "IntegerArray": ("integers, [T] or [B, T]", _any),
     "PositionsLike": ("a number of tokens, integers [T] or [B, T], or gnomon.Positions", _any),

@@ -94,6 +94,8 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
      "PyTorch, JAX, CuPy), got NoneType"),
     (gnomon.attention, (X, X, X, TABLE), {}, "[attention] plan must be a gnomon.Plan, got "
      "RotaryTable"),
+    (gnomon.attention, (X, X, X, gnomon.lower(None, 3, visibility="causal")), {"terms": {}, "layout": 3},
+     "[attention] layout must be a string, one of "),
     (gnomon.lower, (ROPE, 3), {}, "[lower] missing a required"),
     (gnomon.lower, (ROPE, 3), {"visibility": "causal", "left": 1.5},
      "[lower] left must be an integer of 64 bits, got float 1.5"),
@@ -109,6 +111,8 @@ CALLS: list[tuple[Any, tuple[Any, ...], dict[str, Any], str]] = [
     (gnomon.RotaryTable, (), {}, "[RotaryTable] missing a required argument: 'encoding'"),
     (gnomon.RotaryFrequencies, (), {"pairing": "halves", "inv_freq": 3},
      "[RotaryFrequencies] inv_freq must be a sequence of numbers, got int 3"),
+    (gnomon.PagedKvCache, (), {"blocks": 2, "heads": 1, "head_dim": 4, "dtype": 3},
+     "[PagedKvCache] dtype must be a string, one of float32, float16, bfloat16, int8, float8_e4m3"),
     (gnomon.Positions, (None,), {}, "[Positions] ids must be integers, [T] or [B, T], got NoneTyp"),
     (gnomon.Positions.consecutive, ("3",), {},
      "[Positions.consecutive] tokens must be an integer of 64 bits, got str"),
