@@ -66,6 +66,7 @@ std::vector<KernelMaker> feature_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> rotary_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> token_angle_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> cached_key_kernels(std::optional<std::int64_t> tokens);
+std::vector<KernelMaker> paged_append_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> bias_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> attention_kernels(std::optional<std::int64_t> tokens);
 std::vector<KernelMaker> decoding_kernels(std::optional<std::int64_t> tokens);

@@ -21,7 +21,8 @@ std::vector<KernelMaker> kernels(std::string_view name, std::optional<int64_t> t
   std::vector<KernelMaker> all;
   for (const auto of_file :
        {table_kernels, feature_kernels, rotary_kernels, token_angle_kernels, cached_key_kernels,
-        bias_kernels, attention_kernels, decoding_kernels, encoding_kernels, beside_kernels})
+        paged_append_kernels, bias_kernels, attention_kernels, decoding_kernels,
+        encoding_kernels, beside_kernels})
     for (KernelMaker& maker : of_file(tokens))
       if (maker.name.starts_with(name)) all.push_back(std::move(maker));
   return all;
