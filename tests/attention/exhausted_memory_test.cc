@@ -12,6 +12,7 @@
 #include "gnomon/attention/cosine.h"
 #include "gnomon/attention/kv_cache.h"
 #include "gnomon/attention/layer_plan.h"
+#include "gnomon/attention/paged_kv_cache.h"
 #include "gnomon/attention/qk_norm.h"
 #include "gnomon/attention/segment_memory.h"
 #include "gnomon/bias/alibi.h"
@@ -394,6 +395,45 @@ TEST_P(ExhaustedMemory, AFailedAppendLeavesTheCacheUsable) {
       throw;
     }
     cache.truncate(4);
+  });
+}
+
+// The same for the sequences of a pool, one of which shares a block.
+TEST_P(ExhaustedMemory, AFailedCallLeavesThePagedCacheUsable) {
+  const auto k = random_tensor<float, 3>({8, 2, size}, 1);
+  PagedKvCacheShape shape;
+  shape.blocks = 40;
+  shape.heads = 2;
+  shape.head_dim = shape.value_dim = size;
+  shape.type = CacheType::f32;
+  PagedKvCache cache(shape, lower(Rotary{.rotary_dim = size, .pairing = Pairing::halves}));
+  const std::vector<std::int64_t> starts = {0, 5, 8};
+  exhaust("paged_kv_cache", [&] {
+    const auto holds = [&](std::int64_t sequences, std::int64_t free) {
+      if (cache.sequences() != sequences || cache.free_blocks() != free)
+        throw std::logic_error("changed");
+    };
+    std::int64_t sequences = 0, free = 40;  // after the last call that succeeded
+    try {
+      std::vector<std::int64_t> made(2);
+      made[0] = cache.start();
+      sequences = 1;
+      cache.append(k.view(), k.view(), made[0]);
+      free = 39;
+      made[1] = cache.fork(made[0]);
+      sequences = 2;
+      cache.append(k.view(), k.view(), made, starts);
+      free = 38;
+      cache.block_table(made);
+      cache.key_lengths(made);
+      cache.end(made[1]);
+      holds(1, 39);
+    } catch (const std::bad_alloc&) {
+      holds(sequences, free);
+      cache.clear();
+      throw;
+    }
+    cache.clear();
   });
 }
 
