@@ -171,6 +171,36 @@ def test_a_refused_call_leaves_the_cache(call: Any, rule: str) -> None:
     assert (made.tokens(0), made.free_blocks) == (4, 5)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "int8", "float8_e4m3fn"])
+def test_steps_are_attention_over_each_text(dtype: str) -> None:
+    """Prompts, tokens and drafts of two sequences in one call each."""
+    texts = {n: [numbers(20, heads, 4, seed=10 * n + heads) for heads in (4, 2)] for n in (0, 1)}
+    scales = {"key_scales": [0.0125], "value_scales": [0.0125]} if dtype[:6] == "float8" else {}
+    made = cache(blocks=12, dtype=dtype, **scales)
+    error = {"float32": 2e-6, "int8": 0.05, "float8_e4m3fn": 0.25}[dtype]
+    plan = gnomon.lower(None, 20, visibility="causal")
+    sequences = [made.start(), made.start()]
+    for counts in ((7, 1), (1, 9), (1, 1), (3, 2)):
+        at = [made.tokens(n) for n in sequences]
+        starts = [0, counts[0], sum(counts)]
+        q, k = (np.concatenate([texts[n][i][at[n]:at[n] + counts[n]] for n in sequences])
+                for i in (0, 1))
+        made.append(k, k, sequences, starts)
+        turned_q = turned(q, [*range(at[0], at[0] + counts[0]), *range(at[1], at[1] + counts[1])])
+        out = gnomon.attention(
+            turned_q.astype("f4")[None], made.keys, made.values, plan,
+            k_scales=made.key_scales, v_scales=made.value_scales, query_starts=starts,
+            key_lengths=made.key_lengths(sequences), block_table=made.block_table(sequences))
+        for n in sequences:
+            s = made.tokens(n)
+            keys = texts[n][1][:s]
+            sees = oracle.visible(counts[n], s, visibility="causal", offset=at[n])
+            want, _ = oracle.attention(turned_q[None, starts[n]:starts[n + 1]],
+                                       turned(keys, range(s))[None], keys[None].astype("f8"),
+                                       sees=sees)
+            np.testing.assert_allclose(out[:, starts[n]:starts[n + 1]], want, atol=error)
+
+
 def test_a_cache_with_a_window_is_attention_over_the_text() -> None:
     text, window = 40, 6
     q, k, v = (numbers(1, text, heads, 4, seed=heads) for heads in (4, 2, 2))
