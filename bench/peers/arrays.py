@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import attention
+import plain_attention
 from cases import BASE, KEY_HEADS, QUERY_HEADS, Case
 
 Floats = NDArray[np.float32]
@@ -21,6 +22,8 @@ def to_storage(values: Floats, dtype: str) -> NDArray:
     """Rounds to nearest, ties to even."""
     if dtype == "f32":
         return values
+    if dtype == "e4m3":
+        return to_e4m3(values)
     if dtype == "f16":
         return values.astype(np.float16)
     bits = values.view(np.uint32)
@@ -30,7 +33,28 @@ def to_storage(values: Floats, dtype: str) -> NDArray:
 def from_storage(stored: NDArray, dtype: str) -> Floats:
     if dtype == "bf16":
         return (stored.astype(np.uint32) << 16).view(np.float32)
+    if dtype == "e4m3":
+        values = E4M3[stored & 0x7F]
+        return np.where(stored & 0x80, -values, values)
     return stored.astype(np.float32)
+
+
+def e4m3_magnitudes() -> Floats:
+    """The magnitudes of the bytes 0 to 126 of float8_e4m3fn. 127 is NaN."""
+    exponents, fractions = np.divmod(np.arange(127), 8)
+    normal = np.ldexp(1 + fractions / 8, exponents - 7)
+    return np.where(exponents == 0, np.ldexp(fractions / 8, -6), normal).astype(np.float32)
+
+
+E4M3 = np.append(e4m3_magnitudes(), np.float32(np.nan))
+
+
+def to_e4m3(values: Floats) -> NDArray[np.uint8]:
+    """Rounds to nearest, of magnitudes up to 448. A tie, which random values do not have, goes
+    away from 0."""
+    bounds = (E4M3[:126] + E4M3[1:127]) / 2
+    bits = np.searchsorted(bounds, np.abs(values), side="right").astype(np.uint8)
+    return bits | np.signbit(values).astype(np.uint8) << 7
 
 
 def sample_tokens(tokens: int) -> list[int]:
@@ -49,11 +73,12 @@ class Inputs:
     def make(case: Case) -> Inputs:
         random = np.random.default_rng(5)
 
-        def uniform(*shape: int) -> NDArray:
+        def uniform(*shape: int, limit: float = 1, dtype: str = case.dtype) -> NDArray:
             values = random.random(shape, np.float32)
             values *= 2
             values -= 1
-            return to_storage(values, case.dtype)
+            values *= limit
+            return to_storage(values, dtype)
 
         if case.rotates:
             t, d = case.tokens, case.size
@@ -61,6 +86,8 @@ class Inputs:
                 (lambda h: (1, t, h, d)) if case.layout == "THD" else (lambda h: (1, h, t, d))
             )
             return Inputs(case, [uniform(*shape(h)) for h in (QUERY_HEADS, KEY_HEADS)])
+        if case.plain:
+            return Inputs(case, plain_attention.make(case, uniform))
         if case.attends:
             return Inputs(case, *attention.make(case, uniform))
         if case.work == "add_table":
@@ -122,6 +149,8 @@ def rotated(case: Case, x: NDArray, rows: list[int]) -> NDArray[np.float64]:
 def expected(inputs: Inputs, rows: list[int]) -> list[NDArray[np.float64]]:
     """The exact results for these tokens."""
     case = inputs.case
+    if case.plain:
+        return [plain_attention.expected(case, inputs.stored, rows, from_storage)]
     if case.attends:
         return attention.expected(case, inputs.stored, inputs.table, rows)
     if case.rotates:
@@ -151,3 +180,13 @@ def worst_error(inputs: Inputs, rows: list[int], results: list[NDArray]) -> floa
         assert right.shape == result.shape, f"{result.shape} instead of {right.shape}"
         worst = max(worst, float(np.max(np.abs(right - result.astype(np.float64)))))
     return worst
+
+
+def allowed_error(inputs: Inputs) -> float:
+    """The largest error of a result that counts as right. Must follow worst_error."""
+    if not inputs.case.plain:
+        # 2^-7: an ulp of bfloat16 near 1. Textbook tables are off by 1e-2 at large positions.
+        return 0.1
+    assert inputs.exact is not None
+    greatest = float(max(np.max(np.abs(part)) for part in inputs.exact))
+    return plain_attention.tolerance(inputs.case) * greatest

@@ -28,6 +28,7 @@ BFLOAT = 4
 HALVES, ADJACENT = 1, 2
 FORWARD, INVERSE = 1, 2
 INTERLEAVED = 1
+CAUSAL = 1
 
 
 class Tensor(Structure):
@@ -80,7 +81,25 @@ class Tensors(Structure):
 
 class AttentionInput(Tensors):
     _fields_ = [
-        (name, POINTER(Tensor)) for name in ("q", "k", "v", "k_scales", "v_scales", "gates")
+        *(
+            (name, POINTER(Tensor))
+            for name in ("q", "k", "v", "k_scales", "v_scales", "gates")
+        ),
+        ("terms", c_void_p),
+    ]
+
+
+class RaggedBatch(Tensors):
+    _fields_ = [
+        (name, POINTER(Tensor))
+        for name in (
+            "query_starts",
+            "query_lengths",
+            "key_starts",
+            "key_lengths",
+            "offsets",
+            "block_table",
+        )
     ]
 
 
@@ -108,9 +127,12 @@ FUNCTIONS = {
     "add_table": [tensor, tensor, f32],
     "alibi_slopes": [i64, i64, tensor],
     "layer_plan_create": [out],
+    "layer_plan_set_mask": [handle, i32, i64, i64, i64],
+    "layer_plan_round_weights": [handle, i32],
     "layer_plan_set_slopes": [handle, tensor],
     "layer_plan_set_softmax": [handle, f64, f64, tensor],
     "attention": [attention_input, handle, tensor, tensor],
+    "attention_ragged": [attention_input, POINTER(RaggedBatch), handle, tensor, tensor],
     "attention_backward": [attention_input, handle, *[tensor] * 3, attention_gradient],
     "plan_gradient_create": [out],
     "encoding_from_json": [c_char_p, out],
@@ -122,6 +144,7 @@ HANDLES = ("frequencies", "rotary_table", "layer_plan", "plan_gradient", "encodi
 LOOPS = {
     "peers_touch": [c_void_p, i64, i64],
     "peers_fill": [c_void_p, i64, i64],
+    "peers_read": [c_void_p, i64, i64],
     "peers_multiply": [f64, i64],
     "peers_rotate": [tensor, tensor, handle, i32, i64],
 }

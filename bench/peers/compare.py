@@ -211,6 +211,7 @@ def compared(options: argparse.Namespace, threads: int, rounds: int) -> dict[str
     workers, refused = start_workers(options.folder, options.library, threads, options.peers)
     comparison = Comparison(workers, threads, rounds, 0.012)
     whole = [*cases.rotations(), *cases.tables(), *cases.attentions()]
+    whole += cases.plain_attentions()
     listed = cases.quick() if options.quick else whole
     for case in chosen(listed, options.only):
         comparison.run(case)

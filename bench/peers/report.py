@@ -18,7 +18,13 @@ import cases
 from cases import Case
 
 Row = dict[str, Any]
-OURS = ("Gnomon", "Gnomon, called from C++", "Gnomon, RotaryTable with its memory", "roof")
+OURS = (
+    "Gnomon",
+    "Gnomon, called from C++",
+    "Gnomon, RotaryTable with its memory",
+    "Gnomon, weights in f32",
+    "roof",
+)
 
 # Packages that are not timed, with the reason. `make peers` does not install them.
 LEFT_OUT = (
@@ -29,6 +35,12 @@ LEFT_OUT = (
     ("xFasterTransformer", "the rotation is part of the model, without a public operator"),
     ("Liger-Kernel, FlashInfer, xformers, TransformerEngine", "kernels for GPUs only"),
     ("KerasHub, x-transformers, torchao, litgpt", "textbook code on frameworks timed here"),
+    ("Attention of ONNX Runtime, bf16", "its operators have no CPU kernel for bfloat16"),
+    ("ONNX Runtime, PagedAttention", "the operator has no CPU kernel"),
+    ("ONNX Runtime, a cache in E4M3", "GroupQueryAttention has no CPU kernel for it"),
+    ("ggml, a cache in E4M3", "ggml has no such type of tensors"),
+    ("PyTorch and OpenVINO, a cache of 8 bits", "their operators have no scales of k and v"),
+    ("vLLM, a cache in int8", "its CPU backend has 8 bits as E4M3 and E5M2 only"),
 )
 
 
@@ -101,7 +113,8 @@ class Results:
         found: dict[tuple[Case, int], None] = {}
         for row in self.data["rows"]:
             if row["ratio"] is not None:
-                found[Case(**{name: row[name] for name in fields}), row["threads"]] = None
+                known = {name: row[name] for name in fields if name in row}
+                found[Case(**known), row["threads"]] = None
         return list(found)
 
 
@@ -155,7 +168,25 @@ def threads_named(threads: int) -> str:
     return "1 thread" if threads == 1 else f"{threads} threads"
 
 
+def rows_of(case: Case) -> str:
+    """The queries of attention without a bias."""
+    if case.queries:
+        return "1 query" if case.queries == 1 else f"{case.queries} queries"
+    return f"{case.batch} × {case.tokens}" if case.batch > 1 else f"{case.tokens}"
+
+
+def name_of_plain(case: Case) -> str:
+    if not case.queries:
+        return f"attention, {case.dtype}, {rows_of(case)} tokens, head dimension {case.size}"
+    parts = ["decoding", case.dtype, f"{rows_of(case)} on {case.tokens} tokens"]
+    parts += [f"{case.cache.upper()} cache"] if case.cache else []
+    parts += [f"pages of {case.page}"] if case.page else []
+    return ", ".join(parts)
+
+
 def name_of(case: Case) -> str:
+    if case.plain:
+        return name_of_plain(case)
     if case.attends:
         kind = "trained T5 bias, forward and backward" if case.trains else "attention with ALiBi"
         return f"{kind}, f32, {case.tokens} tokens"
@@ -300,6 +331,37 @@ def attention_sections(results: Results) -> Iterable[str]:
         yield f"### {title}\n\n" + grid(results, columns)
 
 
+def plain_sections(results: Results) -> Iterable[str]:
+    """Attention without a bias, a table for each type and kind of cache."""
+    for title, listed in (
+        ("Prompts, {}", cases.prompts()),
+        ("Many short sequences, {}", cases.short_prompts()),
+        ("Decoding from 32768 tokens, {}", cases.decoding()),
+        ("Decoding from a cache of 8 bits, q in {}", cases.compact_caches()),
+        ("Decoding from pages of 16 tokens, {}", cases.paged_caches()),
+        ("One query on 512 tokens, {}", cases.short_caches()),
+    ):
+        by_type: dict[str, list[Case]] = {}
+        for case in listed:
+            by_type.setdefault(case.dtype, []).append(case)
+        for dtype, taking in by_type.items():
+            sizes = len({case.size for case in taking}) > 1
+            columns = [
+                Column(
+                    rows_of(case)
+                    + (f" × {case.size}" if sizes else "")
+                    + f", {threads_named(threads)}",
+                    case,
+                    threads,
+                )
+                for threads in results.threads
+                for case in taking
+            ]
+            if any(results.timed(column.case, column.threads) for column in columns):
+                cache = f", cache in {taking[0].cache.upper()}" if taking[0].cache else ""
+                yield f"### {title.format(dtype)}{cache}\n\n" + grid(results, columns)
+
+
 def far_section(results: Results) -> str:
     """The errors of contenders that compute cos and sin."""
     body: dict[str, list[str]] = {}
@@ -364,6 +426,7 @@ def page(results: Results, pictures: list[tuple[str, str]]) -> str:
         "rotation": "\n".join(rotation_sections(results)),
         "others_sections": "\n".join(other_sections(results)),
         "attention": "\n".join(attention_sections(results)),
+        "plain_attention": "\n".join(plain_sections(results)),
         "far": far_section(results),
         "missing": "\n".join(missing) + "\n",
         "failures": "\n".join(["\nFailures:\n", *failures]) + "\n"

@@ -31,13 +31,17 @@ std::int64_t timed_pass(void* data, std::int64_t bytes, std::int64_t count, Pass
 
 }  // namespace
 
-// The roofs: the same bytes read and written in place, or only written.
+// The roofs: the same bytes read and written in place, only written, or only read.
 GNOMON_PEERS std::int64_t peers_touch(void* data, std::int64_t bytes, std::int64_t count) {
   return timed_pass(data, bytes, count, gnomon::bench::touch_bytes);
 }
 
 GNOMON_PEERS std::int64_t peers_fill(void* data, std::int64_t bytes, std::int64_t count) {
   return timed_pass(data, bytes, count, gnomon::bench::fill_bytes);
+}
+
+GNOMON_PEERS std::int64_t peers_read(void* data, std::int64_t bytes, std::int64_t count) {
+  return timed_pass(data, bytes, count, gnomon::bench::read_bytes);
 }
 
 // The time of `operations` by sgemm, from at least one whole product.

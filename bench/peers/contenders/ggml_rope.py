@@ -13,6 +13,7 @@ from cases import BASE
 from contender import Contender, Run
 from contenders.ggml_attention import GgmlAttention
 from contenders.ggml_memory import Memory
+from contenders.ggml_plain import GgmlPlain
 
 TYPES = {"f32": ggml.GGML_TYPE_F32, "f16": ggml.GGML_TYPE_F16}
 
@@ -72,7 +73,7 @@ class Ggml(Contender):
 
 def contenders(threads: int) -> list[Contender]:
     rope = Ggml(threads)
-    return [rope, GgmlAttention(rope.backend)]
+    return [rope, GgmlAttention(rope.backend), GgmlPlain(rope.backend)]
 
 
 def versions() -> dict[str, str]:

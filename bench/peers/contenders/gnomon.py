@@ -29,6 +29,7 @@ from c_api import (
 )
 from cases import ATTENTION_HEADS, BASE, Case
 from contender import Contender, Run
+from contenders.gnomon_attention import FloatWeights, attention_run
 
 T5 = {
     "kind": "t5",
@@ -59,6 +60,8 @@ class Gnomon(Contender):
         "add_table",
         "attention",
         "attention_training",
+        "attention_prompt",
+        "attention_decode",
     )
     own_table = True
     is_peer = False
@@ -67,6 +70,8 @@ class Gnomon(Contender):
         self.library = library
 
     def prepare(self, inputs: Inputs) -> Run:
+        if inputs.case.plain:
+            return attention_run(self.library, inputs)
         return getattr(self, "prepare_" + inputs.case.work.removesuffix("_backward"))(inputs)
 
     def prepare_rotate(self, inputs: Inputs) -> Run:
@@ -217,8 +222,8 @@ def nanoseconds(answer: int) -> int:
 
 
 class Roof(Contender):
-    """The same bytes read and written in place; for a table, only written; for attention, the
-    same number of operations by sgemm."""
+    """The same bytes read and written in place; for a table, only written; for decoding, only
+    read; for other attention, the same number of operations by sgemm."""
 
     name = "roof"
     works = Gnomon.works
@@ -228,25 +233,31 @@ class Roof(Contender):
         self.functions = library.functions
 
     def prepare(self, inputs: Inputs) -> Run:
-        loop = (self.sgemm if inputs.case.attends else self.memory)(inputs.case)
+        multiplies = inputs.case.attends and not inputs.case.queries
+        loop = (self.sgemm if multiplies else self.memory)(inputs.case)
         return Run(lambda: loop(1), None, loop=loop)
 
     def memory(self, case: Case) -> Callable[[int], int]:
         data = np.ones(case.bytes // 4, np.float32)
-        writes = case.work in ("rotary_table", "sinusoidal_table")
-        pass_over = self.functions.peers_fill if writes else self.functions.peers_touch
+        functions = self.functions
+        pass_over = {
+            "rotary_table": functions.peers_fill,
+            "sinusoidal_table": functions.peers_fill,
+            "attention_decode": functions.peers_read,
+        }.get(case.work, functions.peers_touch)
         return lambda count: nanoseconds(pass_over(data.ctypes.data, data.nbytes, count))
 
     def sgemm(self, case: Case) -> Callable[[int], int]:
         return lambda count: self.functions.peers_multiply(case.operations, count)
 
 
+CONTENDERS = (Gnomon, GnomonLoop, NewTable, FloatWeights, Roof)
 LIBRARY = Library(os.environ["GNOMON_LIBRARY"])
 
 
 def contenders(threads: int) -> list[Contender]:
     LIBRARY.call("set_threads", threads)
-    return [contender(LIBRARY) for contender in (Gnomon, GnomonLoop, NewTable, Roof)]
+    return [contender(LIBRARY) for contender in CONTENDERS]
 
 
 def versions() -> dict[str, str]:

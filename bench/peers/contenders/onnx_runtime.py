@@ -10,6 +10,7 @@ from onnx import TensorProto, helper
 from arrays import Inputs, table_of
 from cases import KEY_HEADS, QUERY_HEADS, Case
 from contender import Contender, Run
+from contenders import onnx_plain
 from contenders.onnx_attention import OnnxAttention
 
 TYPES = {"f32": TensorProto.FLOAT, "f16": TensorProto.FLOAT16}
@@ -90,6 +91,8 @@ def contenders(threads: int) -> list[Contender]:
         OnnxRuntime("ONNX Runtime, com.microsoft", "com.microsoft", threads),
         OnnxRuntime("ONNX Runtime, opset 23", "", threads),
         OnnxAttention(threads),
+        onnx_plain.OnnxAttention(threads),
+        onnx_plain.OnnxGroupQuery(threads),
     ]
 
 

@@ -9,6 +9,7 @@ from openvino import opset13 as ops
 from arrays import Inputs, from_storage, table_of, to_storage
 from contender import Contender, Run
 from contenders.openvino_attention import OpenVinoAttention
+from contenders.openvino_plain import OpenVinoPlain
 
 TYPES = {"f32": openvino.Type.f32, "f16": openvino.Type.f16, "bf16": openvino.Type.bf16}
 
@@ -114,7 +115,7 @@ class OpenVino(Contender):
 
 
 def contenders(threads: int) -> list[Contender]:
-    return [OpenVino(threads), OpenVinoAttention(threads)]
+    return [OpenVino(threads), OpenVinoAttention(threads), OpenVinoPlain(threads)]
 
 
 def versions() -> dict[str, str]:

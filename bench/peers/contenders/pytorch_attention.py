@@ -9,6 +9,7 @@ import torch
 import attention
 from arrays import Inputs
 from contender import Contender, Run
+from contenders import pytorch_plain
 from contenders.textbook_attention import DenseBias, eager, heads_first, sdpa
 
 
@@ -51,6 +52,8 @@ def contenders(threads: int) -> list[Contender]:
         DenseBias("PyTorch SDPA, dense bias", sdpa, 1),
         Flex(),
         DenseBias("PyTorch eager, textbook", eager, 3),
+        pytorch_plain.Sdpa(),
+        pytorch_plain.Flex(),
     ]
 
 

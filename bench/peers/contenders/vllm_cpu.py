@@ -12,6 +12,7 @@ import torch
 from arrays import Inputs, table_of
 from contender import Contender, Run
 from contenders.tensors import DTYPES, floats, restoring, tensors
+from contenders.vllm_attention import VllmAttention
 
 
 class Vllm(Contender):
@@ -43,7 +44,7 @@ def contenders(threads: int) -> list[Contender]:
     wide = torch.backends.cpu.get_cpu_capability() == "AVX512"
     name = "_C_AVX512" if wide else "_C_AVX2"
     torch.ops.load_library(str(folder / f"{name}.abi3.so"))
-    return [Vllm()]
+    return [Vllm(), VllmAttention()]
 
 
 def versions() -> dict[str, str]:
