@@ -55,12 +55,12 @@ def times(ratio: float) -> str:
     return f"{ratio:.2f}×" if ratio < 9.95 else f"{ratio:.0f}×"
 
 
-def power(error: float | None) -> str:
+def power(error: float | None, decimals: int = 0) -> str:
     if error is None:
         return ""
     if error == 0:
         return "0"
-    digits, exponent = f"{error:.0e}".split("e")
+    digits, exponent = f"{error:.{decimals}e}".split("e")
     return f"{digits}e{int(exponent)}"
 
 
@@ -146,6 +146,7 @@ def grid(results: Results, columns: list[Column], errors: bool = True) -> str:
                 return missing, rows[name]["ratio"]
         return len(columns), 0.0
 
+    decimals = int(any(column.case.plain for column in columns))
     notes: list[str] = []
     body = []
     for name in sorted(names, key=order):
@@ -157,7 +158,8 @@ def grid(results: Results, columns: list[Column], errors: bool = True) -> str:
                 notes.append(last["note"])
             label += " " + "*" * (1 + notes.index(last["note"]))
         body.append(
-            [label.replace("*", "\\*"), *cells] + ([power(last["error"])] if errors else [])
+            [label.replace("*", "\\*"), *cells]
+            + ([power(last["error"], decimals)] if errors else [])
         )
     head = ["", *(column.title for column in columns)] + (["worst error"] if errors else [])
     stars = [f"{chr(92) + '*'}" * (1 + i) + f" {note}" for i, note in enumerate(notes)]
@@ -172,12 +174,13 @@ def rows_of(case: Case) -> str:
     """The queries of attention without a bias."""
     if case.queries:
         return "1 query" if case.queries == 1 else f"{case.queries} queries"
-    return f"{case.batch} × {case.tokens}" if case.batch > 1 else f"{case.tokens}"
+    return f"{case.batch} × {case.tokens}" if case.batch > 1 else f"{case.tokens} × {case.size}"
 
 
 def name_of_plain(case: Case) -> str:
     if not case.queries:
-        return f"attention, {case.dtype}, {rows_of(case)} tokens, head dimension {case.size}"
+        count = f"{case.batch} × {case.tokens}" if case.batch > 1 else f"{case.tokens}"
+        return f"attention, {case.dtype}, {count} tokens, head dimension {case.size}"
     parts = ["decoding", case.dtype, f"{rows_of(case)} on {case.tokens} tokens"]
     parts += [f"{case.cache.upper()} cache"] if case.cache else []
     parts += [f"pages of {case.page}"] if case.page else []
@@ -334,8 +337,8 @@ def attention_sections(results: Results) -> Iterable[str]:
 def plain_sections(results: Results) -> Iterable[str]:
     """Attention without a bias, a table for each type and kind of cache."""
     for title, listed in (
-        ("Prompts, {}", cases.prompts()),
-        ("Many short sequences, {}", cases.short_prompts()),
+        ("Prompts, tokens × head dimension, {}", cases.prompts()),
+        ("Sequences × tokens, {}", cases.short_prompts()),
         ("Decoding from 32768 tokens, {}", cases.decoding()),
         ("Decoding from a cache of 8 bits, q in {}", cases.compact_caches()),
         ("Decoding from pages of 16 tokens, {}", cases.paged_caches()),
@@ -345,15 +348,8 @@ def plain_sections(results: Results) -> Iterable[str]:
         for case in listed:
             by_type.setdefault(case.dtype, []).append(case)
         for dtype, taking in by_type.items():
-            sizes = len({case.size for case in taking}) > 1
             columns = [
-                Column(
-                    rows_of(case)
-                    + (f" × {case.size}" if sizes else "")
-                    + f", {threads_named(threads)}",
-                    case,
-                    threads,
-                )
+                Column(f"{rows_of(case)}, {threads_named(threads)}", case, threads)
                 for threads in results.threads
                 for case in taking
             ]

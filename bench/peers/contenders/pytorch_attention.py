@@ -23,6 +23,7 @@ class Flex(Contender):
     def prepare(self, inputs: Inputs) -> Run:
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
+        torch.compiler.reset()  # after eight compilations of a function PyTorch does no more
         tokens = inputs.case.tokens
         q, k, v = (heads_first(array) for array in inputs.stored)
         slopes = torch.from_numpy(attention.slopes()).float()

@@ -74,6 +74,7 @@ class Flex(Plain):
         from torch.nn.attention.flex_attention import create_block_mask, flex_attention
 
         case = inputs.case
+        torch.compiler.reset()  # after eight compilations of a function PyTorch does no more
         q, k, v = heads_first(inputs)
         queries, tokens = q.shape[2], k.shape[2]
         before = tokens - queries
