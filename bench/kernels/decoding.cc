@@ -2,7 +2,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
+#include <limits>
 #include <memory>
+#include <vector>
 
 #include "bench/kernels/attention_call.h"
 #include "bench/kernels/kernels.h"
@@ -20,6 +23,28 @@ constexpr int64_t decoding_heads = 32, decoding_key_heads = 8, decoding_dim = 12
 std::string text_of(int64_t queries, const char* type, int64_t keys) {
   return fmt::format("{} {} {} [{}, {} + {}, {}]", queries, queries == 1 ? "query" : "queries",
                      type, keys, decoding_heads, decoding_key_heads, decoding_dim);
+}
+
+// The error of a row of attention, [D], by a computation in double. key(j, d), value(j, d):
+// elements of the keys that the row sees.
+template <typename T, typename Key, typename Value>
+double row_error(View<T, 1> q, View<T, 1> out, int64_t keys, const Key& key,
+                 const Value& value) {
+  const int64_t dim = q.extent(0);
+  std::vector<double> weights(at(keys));
+  double most = -std::numeric_limits<double>::infinity(), sum = 0, worst = 0;
+  for (int64_t j = 0; j < keys; ++j) {
+    for (int64_t d = 0; d < dim; ++d) weights[at(j)] += as_double(q(d)) * key(j, d);
+    weights[at(j)] /= std::sqrt(static_cast<double>(dim));
+    most = std::max(most, weights[at(j)]);
+  }
+  for (double& weight : weights) sum += weight = std::exp(weight - most);
+  for (int64_t d = 0; d < dim; ++d) {
+    double exact = 0;
+    for (int64_t j = 0; j < keys; ++j) exact += weights[at(j)] / sum * value(j, d);
+    worst = std::max(worst, std::fabs(as_double(out(d)) - exact));
+  }
+  return worst;
 }
 
 // The last queries of a sequence with its cache. The roof reads the cache.
@@ -72,12 +97,23 @@ Kernel int8_kernel(int64_t keys, int64_t queries) {
   call->plan.mask = {.visibility = Visibility::causal, .offset = keys - queries};
   const int64_t bytes = call->k->view.size();
   return {"attention",
-          text_of(queries, "i8", keys),
+          text_of(queries, "int8", keys),
           Roof::memory,
           2.0 * static_cast<double>(bytes),
           [=] { attention(call->input(), call->plan, call->out->view); },
           [=] { return reading({{call->k->data.get(), bytes}, {call->v->data.get(), bytes}}); },
-          {},
+          [=] {
+            const auto element = [&](const auto& x, const auto& scales) {
+              return [&](int64_t j, int64_t d) {
+                return double{scales->view(0, j, decoding_key_heads - 1)} *
+                       x->view(0, j, decoding_key_heads - 1, d);
+              };
+            };
+            return row_error(call->q->view[0][queries - 1][decoding_heads - 1],
+                             call->out->view[0][queries - 1][decoding_heads - 1], keys,
+                             element(call->k, call->k_scales),
+                             element(call->v, call->v_scales));
+          },
           0,
           [=] { return explain_attention(call->input(), call->plan); }};
 }
@@ -104,7 +140,16 @@ Kernel batch_kernel(int64_t batch, int64_t tokens) {
           static_cast<double>(batch) * one.pairs() * static_cast<double>(4 * count * width),
           [=] { attention(call->input(), call->plan, call->out->view); },
           best_multiplier,
-          {},
+          [=] {
+            const auto element = [&](const auto& x) {
+              return [&](int64_t j, int64_t d) {
+                return as_double(x->view(batch - 1, j, count - 1, d));
+              };
+            };
+            return row_error(call->q->view[batch - 1][tokens - 1][count - 1],
+                             call->out->view[batch - 1][tokens - 1][count - 1], tokens,
+                             element(call->k), element(call->v));
+          },
           0,
           [=] { return explain_attention(call->input(), call->plan); }};
 }

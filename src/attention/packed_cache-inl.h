@@ -99,7 +99,7 @@ inline void MultiplyPackedKeys(const ForwardProblem<float>& problem, const Packe
 }
 
 // A row of several heads, the first of which is at `offset`.
-struct HeadRows {
+struct RowOfHeads {
   const Operand* of;
   std::int64_t offset, size;
 
@@ -111,7 +111,7 @@ struct RowsAhead {
   const Operand *of, *next;
   std::int64_t end, next_row, size, next_size, last;  // last: of the sequence
 
-  HeadRows operator()(const internal::DirectPlan::Piece& piece, std::int64_t row) const {
+  RowOfHeads operator()(const internal::DirectPlan::Piece& piece, std::int64_t row) const {
     if (row < end) return {of, OffsetOf(*of, piece.batch, row, piece.first), size};
     row = std::min(next_row + row - end, last);
     return {next, OffsetOf(*next, piece.batch, row, piece.first), next_size};
@@ -131,8 +131,8 @@ inline void PackRowsOfHeads(const ForwardProblem<float>& problem, const Operand&
         std::fill_n(to + h * at.head_stride, stride, 0.f);
       continue;
     }
-    const HeadRows own{&of, OffsetOf(of, piece.batch, row, piece.first), size};
-    const HeadRows later = ahead(piece, row + packed_ahead);
+    const RowOfHeads own{&of, OffsetOf(of, piece.batch, row, piece.first), size};
+    const RowOfHeads later = ahead(piece, row + packed_ahead);
     for (std::int64_t h = 0; h < piece.heads; ++h, to += at.head_stride) {
       PrefetchRowAt(*later.of, later.at(h), later.size);
       if (problem.pairs)
@@ -157,7 +157,7 @@ inline void PackPairsOfHeads(const ForwardProblem<float>& problem,
   };
   for (std::int64_t j = 0; j < padded(tile.keys); j += 2) {
     const std::int64_t row = tile.key + j;
-    HeadRows own[2], later[2];
+    RowOfHeads own[2], later[2];
     const std::int64_t count = std::clamp<std::int64_t>(tile.keys - j, 0, 2);
     for (std::int64_t i = 0; i < count; ++i) {
       own[i] = {&problem.v, OffsetOf(problem.v, piece.batch, row + i, piece.first), 0};

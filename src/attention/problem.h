@@ -159,7 +159,7 @@ struct AttentionProblem {
     };
     return softmax.rounds_weights && all(q.dtype, k.dtype, v.dtype) &&
            product == PairProduct::dot && !position.query_rotary && !position.key_rotary &&
-           !position.relative && !position.polar && !walks();
+           !position.relative && !position.polar && !gated() && !walks();
   }
   bool walks() const { return stick_breaking || contextual_positions() || edges.bias; }
   // The number of elements that are loaded and then expanded to polar form; 0: none.

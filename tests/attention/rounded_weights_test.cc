@@ -65,6 +65,18 @@ TEST(AttentionRoundedWeights, StayInFloatOnRequest) {
     EXPECT_LE(expect_within_bounds(cancelling(queries), false), 0x1p-14) << queries;
 }
 
+TEST(AttentionRoundedWeights, AreThoseOfAGatedBias) {
+  for (const std::int64_t queries : counts)
+    for (const bool rounds : {false, true}) {
+      Sample s = cancelling(queries);
+      s.c.plan.bias = SlopeBias{{0.05}};
+      s.c.plan.gated = true;
+      s.gates = random_tensor<float, 3>({1, 1, queries}, 5);
+      s.c.gates = s.gates.view();
+      expect_within_bounds(s, rounds);
+    }
+}
+
 TEST(AttentionRoundedWeights, KeepTheErrorPromisedByTheHeader) {
   for (unsigned seed = 1; seed <= 24; ++seed) expect_within_bounds(sample(seed), true);
   for (const std::int64_t queries : counts) expect_within_bounds(cancelling(queries), true);

@@ -166,7 +166,7 @@ TEST_F(Program, BenchGivesTimeShareAndError) {
   const auto decoding = run({"bench", "attention decode", "--tokens", "300", "--json"});
   ASSERT_EQ(decoding.code, 0) << decoding.errors;
   const Json rows = Json::parse(decoding.output)["kernels"];
-  ASSERT_EQ(rows.size(), 4u);
+  ASSERT_EQ(rows.size(), 15u);
   for (const Json& kernel : rows) {
     EXPECT_EQ(kernel["roof"], "memory");
     EXPECT_LE(kernel["error"].get<double>(), 0x1p-8);

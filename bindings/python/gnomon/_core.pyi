@@ -323,6 +323,10 @@ class Plan:
     def sinks(self) -> list[float]: ...
 
     @property
+    def rounds_weights(self) -> bool:
+        """Whether weights of bfloat16 calls may be rounded to bfloat16."""
+
+    @property
     def gated(self) -> bool:
         """Whether the bias requires gates that depend on the tokens (WavLM)."""
 
@@ -383,7 +387,7 @@ class Plan:
 
     def __repr__(self) -> str: ...
 
-def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: Visibility, left: int | None = None, right: int | None = None, softmax_scale: float | None = None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0) -> Plan:
+def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike, keys: PositionsLike | None = None, *, parameters: Sequence[Array] = (), visibility: Visibility, left: int | None = None, right: int | None = None, softmax_scale: float | None = None, cap: float | None = None, sinks: Sequence[float] = (), length: int = 0, rounds_weights: bool = True) -> Plan:
     """
     Lowers an encoding for known tokens.
 
@@ -398,6 +402,8 @@ def lower(encoding: Encoding | Sequence[Encoding] | None, queries: PositionsLike
     softmax_scale: scale of q . k before a factor of the encoding. Default: 1 / sqrt(D).
     cap: soft cap of the scores (Gemma 2). sinks: one score for each head (gpt-oss).
     length: declared context length for dynamic NTK and LongRoPE; 0: that of the spec.
+    rounds_weights: whether softmax weights of bfloat16 q, k and v may be rounded to bfloat16 on
+        processors that multiply bfloat16: twice as fast or faster, at most 2^-9 max |v| less exact.
 
     Cost: O(T C) for a table, O(S R) for rotations, O(H (T + S)) for a bias.
     """

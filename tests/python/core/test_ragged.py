@@ -140,16 +140,6 @@ def test_pages_of_int8_and_e4m3() -> None:
     check(out, batch, real)
 
 
-def test_arrays_of_ml_dtypes_are_e4m3() -> None:
-    ml_dtypes = pytest.importorskip("ml_dtypes")
-    bits = np.arange(0, 112, dtype=np.uint8).reshape(1, 7, 1, 16)
-    q, scale = np.ones((1, 1, 1, 16), np.float32), np.ones(1, np.float32)
-    plan = gnomon.lower(None, 1, 7, visibility="bidirectional")
-    both = [gnomon.attention(q, one, one, plan, k_scales=scale, v_scales=scale)
-            for one in (bits, bits.view(ml_dtypes.float8_e4m3fn))]
-    np.testing.assert_array_equal(*both)
-
-
 def check(out: np.ndarray, batch: Batch, keys: list[np.ndarray]) -> None:
     for n, (t, s) in enumerate(batch.lengths):
         sees = oracle.visible(t, s, visibility="causal", offset=s - t)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
+import ml_dtypes
 import numpy as np
 import pytest
 import torch
@@ -71,3 +72,12 @@ def test_other_tensors_are_refused(x: torch.Tensor) -> None:
 def test_empty_tensors_are_allowed() -> None:
     gnomon.rotate(torch.ones(0, 5, 2, 4), TABLE)
     gnomon.rotate(torch.ones(1, 5, 0, 4), TABLE)
+
+
+def test_arrays_of_ml_dtypes_are_e4m3() -> None:
+    bits = np.arange(0, 112, dtype=np.uint8).reshape(1, 7, 1, 16)
+    q, scale = np.ones((1, 1, 1, 16), np.float32), np.ones(1, np.float32)
+    plan = gnomon.lower(None, 1, 7, visibility="bidirectional")
+    both = [gnomon.attention(q, one, one, plan, k_scales=scale, v_scales=scale)
+            for one in (bits, bits.view(ml_dtypes.float8_e4m3fn))]
+    np.testing.assert_array_equal(*both)
