@@ -104,8 +104,7 @@ class DirectScratch {
   // Buffers for `heads` key heads of `count` rows each.
   DirectScratch(const AttentionProblem& problem, std::int64_t heads, std::int64_t count,
                 float* block)
-      : rows(internal::in_fours(count)),
-        stride(row_stride(problem.pairs ? pairs_of(problem.size) : problem.size)) {
+      : rows(internal::in_fours(count)), stride(QueryStride(problem)) {
     internal::Carve<float> carve(block);
     q = carve.take(heads * rows * stride);
     partial = carve.take(rows * keys_together * State<float>::lanes);

@@ -74,9 +74,6 @@ HWY_INLINE void PackQuery(const ForwardProblem<A>& problem, std::int64_t b, std:
   ShiftRow(problem, head, to);
   ScaleRow(factor, padded(problem.size), to);
 }
-inline std::int64_t QueryStride(const AttentionProblem& problem) {
-  return row_stride(problem.pairs ? pairs_of(problem.size) : problem.size);
-}
 
 template <typename A>
 void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A* q,

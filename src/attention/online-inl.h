@@ -20,6 +20,11 @@ namespace HWY_NAMESPACE {
 
 using internal::ForwardProblem;
 
+// The distance of packed queries, and of packed keys, in floats.
+inline std::int64_t QueryStride(const AttentionProblem& problem) {
+  return row_stride(problem.pairs ? pairs_of(problem.size) : problem.size);
+}
+
 // Running maxima, sums and outputs of the rows of a piece. The sum of a row is a vector, whose
 // lanes are added at the end.
 template <typename A>

@@ -34,7 +34,7 @@ struct PackedScratch {
                 float* block)
       : rows(count),
         columns(padded(rows)),
-        key_stride(row_stride(problem.pairs ? pairs_of(problem.size) : problem.size)),
+        key_stride(QueryStride(problem)),
         value_stride(row_stride(problem.value_dim)),
         head_stride(packed_keys * std::max(key_stride, value_stride) + 9 * 16) {
     internal::Carve<float> carve(block);
