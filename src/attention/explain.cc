@@ -29,9 +29,11 @@ std::string text_of(ForwardProblem<A>& problem) {
   add(choice.direct,
       "direct: " + rows_text(problem, direct_rows) + " read keys and values where they are",
       choice.pairs_over_cache);
-  add(choice.copied,
-      "copied: " + rows_text(problem, packed_rows) +
-          " are multiplied by tiles that are copied for all heads",
+  add(choice.blocks,
+      "blocks: " +
+          rows_text(problem,
+                    problem.keys < long_cache ? block_rows_of_any : block_rows_of_long) +
+          " are multiplied by blocks of tokens of all heads",
       choice.pairs_over_cache);
   add(choice.others,
       (choice.by_parts ? "parts: threads share the keys of "

@@ -17,9 +17,9 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
+#include "src/attention/cache_blocks-inl.h"
 #include "src/attention/decode-inl.h"
 #include "src/attention/forward_piece-inl.h"
-#include "src/attention/packed_cache-inl.h"
 #include "src/attention/reach-inl.h"
 #include "src/core/dispatch.h"
 
@@ -149,7 +149,7 @@ void WriteHeads(const ForwardProblem<float>& problem, const internal::DirectPlan
 }
 
 // One thread for each part of the keys of some key heads. Scratch: DirectScratch or
-// PackedScratch.
+// BlockScratch.
 template <class Scratch>
 void ForwardOverCache(const ForwardProblem<float>& problem, internal::CacheReading reading) {
   const internal::DirectPlan plan(problem, reading);
@@ -233,7 +233,7 @@ internal::ForwardChoice Choose(const ForwardProblem<A>& problem, const ForwardPl
     const auto reading =
         over_cache ? internal::reading_of(problem, b) : internal::CacheReading::none;
     ++(reading == internal::CacheReading::direct   ? choice.direct
-       : reading == internal::CacheReading::copied ? choice.copied
+       : reading == internal::CacheReading::blocks ? choice.blocks
                                                    : choice.others);
     if (!problem.ragged) break;  // all are alike
   }
@@ -256,7 +256,7 @@ void ForwardAll(ForwardProblem<A>& problem) {
   if constexpr (sizeof(A) == 4) {
     problem.pairs = choice.pairs_over_cache;
     if (choice.direct) ForwardOverCache<DirectScratch>(problem, internal::CacheReading::direct);
-    if (choice.copied) ForwardOverCache<PackedScratch>(problem, internal::CacheReading::copied);
+    if (choice.blocks) ForwardOverCache<BlockScratch>(problem, internal::CacheReading::blocks);
   }
   if (!choice.others || !plan.pieces) return;
   problem.pairs = choice.pairs;

@@ -9,7 +9,9 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 
+#include "hwy/cache_control.h"
 #include "hwy/highway.h"
 
 // Functions with products of pairs of bfloat16 (below) are declared and defined after
@@ -60,6 +62,37 @@ enum class Left { by_row = 1, by_column };
 // may contain NaN or infinity: `nonzero` skips it. For a finite b both give the same bits.
 enum class Factors { all = 1, nonzero };
 
+// Rows of `bytes` bytes that are read after a product, and prefetched during it, one line at a
+// time and at even distances.
+class RowsAhead {
+ public:
+  static constexpr int most = 32;
+
+  explicit RowsAhead(std::int64_t bytes) : bytes_(bytes) {}
+  void Add(const char* begin) { begin_[rows_++] = begin; }
+  // `steps`: of the products that follow.
+  void Spread(std::int64_t steps) {
+    const std::int64_t lines = (bytes_ + 63) / 64 * rows_;
+    every_ = left_ = std::max<std::int64_t>(1, steps / std::max<std::int64_t>(lines, 1));
+  }
+  std::int64_t left() const { return left_; }  // steps until the next line
+  void SetLeft(std::int64_t left) { left_ = left; }
+  // Prefetches the next line. Returns the steps until the line after it.
+  HWY_INLINE std::int64_t Next() {
+    if (row_ == rows_) return std::numeric_limits<std::int64_t>::max();
+    hwy::Prefetch(begin_[row_] + at_);
+    if ((at_ += 64) >= bytes_) at_ = 0, ++row_;
+    return every_;
+  }
+  void Finish() {
+    while (row_ < rows_) Next();
+  }
+
+ private:
+  const char* begin_[most];
+  std::int64_t rows_ = 0, bytes_, row_ = 0, at_ = 0, every_ = 1, left_ = 1;
+};
+
 // Computes c [i, j] = sum over l of a [i, l] b [l, j], or adds it to c, or to given [i] [j].
 // The sum is over l in order for every block size, so the results do not depend on how a matrix
 // is divided into blocks.
@@ -76,11 +109,12 @@ struct Product {
   std::int64_t given_at = 0;
   Factors factors = Factors::all;  // nonzero is slower, and only for Into::add
   A factor = 1;                    // of the sums, only for pairs
+  RowsAhead* ahead = nullptr;      // only of floats by row, and not onto_given
 };
 
 // Multiply-adds of numbers of type A.
 struct FusedMultiply {
-  static constexpr bool scales = false;
+  static constexpr bool scales = false, prefetches = false;
   template <Factors factors, class D, class V>
   static HWY_INLINE V Add(D /* tag */, V a, V b, V sum) {
     return hn::MulAdd(a, b, sum);
@@ -120,14 +154,21 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-// Products of `rows` rows and any whole number of vectors of columns.
+// Products of `rows` rows and any whole number of vectors of columns. pairs: of bfloat16.
 template <Left left, Into into, typename A>
-void Multiply(const Product<A>& p, std::int64_t rows, std::int64_t columns) {
+void Multiply(const Product<A>& p, std::int64_t rows, std::int64_t columns,
+              bool pairs = false) {
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(hn::ScalableTag<A>()));
   for (std::int64_t j = 0; j < columns; j += Panel<A>()) {
     Product<A> part = p;
     part.b += j, part.c += j;
-    MultiplyRows<left, into>(part, rows, std::min(columns - j, Panel<A>()) / lanes);
+    const std::int64_t vectors = std::min(columns - j, Panel<A>()) / lanes;
+    if constexpr (sizeof(A) == 4 && left == Left::by_row && into != Into::onto_given)
+      if (pairs) {
+        MultiplyPairs<left, into>(part, rows, vectors);
+        continue;
+      }
+    MultiplyRows<left, into>(part, rows, vectors);
   }
 }
 

@@ -29,10 +29,12 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
                                            : hn::Zero(tag);
   const A* HWY_RESTRICT b = p.b;
   const A* HWY_RESTRICT a = p.a;
+  std::int64_t until_line = Operation::prefetches ? p.ahead->left() : 0;
   for (std::int64_t l = 0; l < p.depth; ++l) {
+    if (Operation::prefetches && --until_line == 0) until_line = p.ahead->Next();
     hn::Vec<decltype(tag)> right[vectors];
 #pragma GCC unroll 4
-    for (int v = 0; v < vectors; ++v) right[v] = hn::Load(tag, b + v * lanes);
+    for (int v = 0; v < vectors; ++v) right[v] = hn::LoadU(tag, b + v * lanes);
 #pragma GCC unroll 8
     for (int r = 0; r < rows; ++r) {
       const A one = left == Left::by_row ? a[r * p.a_stride] : a[r];
@@ -45,6 +47,7 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
     b += p.b_row;
     a += left == Left::by_row ? 1 : p.a_stride;
   }
+  if (Operation::prefetches) p.ahead->SetLeft(until_line);
 #pragma GCC unroll 8
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
@@ -67,6 +70,12 @@ HWY_INLINE void MultiplyVectors(const Product<A>& p, std::int64_t vectors) {
   }
   if (vectors) MultiplyBlock<Operation, left, into, factors, rows, 1>(p);
 }
+
+// The same, and prefetches Product::ahead.
+template <class Operation>
+struct WithRowsAhead : Operation {
+  static constexpr bool prefetches = true;
+};
 
 template <class Operation, Left left, Into into, typename A>
 HWY_INLINE void MultiplyAll(Product<A> p, std::int64_t rows, std::int64_t vectors) {
@@ -96,6 +105,8 @@ HWY_INLINE void MultiplyAll(Product<A> p, std::int64_t rows, std::int64_t vector
 
 template <Left left, Into into, typename A>
 HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vectors) {
+  if constexpr (sizeof(A) == 4 && left == Left::by_row && into != Into::onto_given)
+    if (p.ahead) return MultiplyAll<WithRowsAhead<FusedMultiply>, left, into>(p, rows, vectors);
   MultiplyAll<FusedMultiply, left, into>(p, rows, vectors);
 }
 
@@ -103,6 +114,7 @@ HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vec
 bool HasPairs() { return __builtin_cpu_supports("avx512bf16"); }
 template <Left left, Into into>
 HWY_NOINLINE void MultiplyPairs(Product<float> p, std::int64_t rows, std::int64_t vectors) {
+  if (p.ahead) return MultiplyAll<WithRowsAhead<PairMultiply>, left, into>(p, rows, vectors);
   MultiplyAll<PairMultiply, left, into>(p, rows, vectors);
 }
 #else

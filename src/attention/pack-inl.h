@@ -137,25 +137,29 @@ HWY_INLINE void ScaleRow(A factor, std::int64_t count, A* HWY_RESTRICT x) {
     hn::Store(hn::Mul(by, hn::Load(tag, x + i)), tag, x + i);
 }
 
-// Returns the factors for a product whose factors of 0 are hidden, with `count` packed rows of
-// `size` elements: all if the rows are finite.
+// Returns the factors for a product whose factors of 0 are hidden, with `count` rows of `size`
+// elements, `stride` apart: all if the rows are finite.
 template <typename A>
-HWY_INLINE Factors FactorsOf(const A* HWY_RESTRICT rows, std::int64_t count,
-                             std::int64_t size) {
+HWY_INLINE Factors FactorsOf(const A* HWY_RESTRICT rows, std::int64_t count, std::int64_t size,
+                             std::int64_t stride) {
   const hn::ScalableTag<A> tag;
   const auto zero = hn::Zero(tag);
   hn::Vec<decltype(tag)> sum[4] = {zero, zero, zero, zero};
   for (std::int64_t i = 0; i < count; i += 4) {
     const A* row[4];
-    for (std::int64_t r = 0; r < 4; ++r)
-      row[r] = rows + std::min(i + r, count - 1) * row_stride(size);
+    for (std::int64_t r = 0; r < 4; ++r) row[r] = rows + std::min(i + r, count - 1) * stride;
     for (std::int64_t d = 0; d < padded(size); d += static_cast<std::int64_t>(hn::Lanes(tag)))
 #pragma GCC unroll 4
-      for (int r = 0; r < 4; ++r) sum[r] = hn::MulAdd(zero, hn::Load(tag, row[r] + d), sum[r]);
+      for (int r = 0; r < 4; ++r) sum[r] = hn::MulAdd(zero, hn::LoadU(tag, row[r] + d), sum[r]);
   }
   const auto all = hn::Add(hn::Add(sum[0], sum[1]), hn::Add(sum[2], sum[3]));
   // 0 times NaN or infinity is NaN.
   return SumLanes(tag, all) == A(0) ? Factors::all : Factors::nonzero;
+}
+template <typename A>
+HWY_INLINE Factors FactorsOf(const A* HWY_RESTRICT rows, std::int64_t count,
+                             std::int64_t size) {
+  return FactorsOf(rows, count, size, row_stride(size));
 }
 
 // Prefetch distance, in rows.

@@ -17,7 +17,7 @@ namespace HWY_NAMESPACE {
 
 #if GNOMON_PAIRS
 struct PairMultiply {
-  static constexpr bool scales = true;
+  static constexpr bool scales = true, prefetches = false;
   template <Factors factors, class D, class V>
   static HWY_INLINE V Add(D tag, V a, V b, V sum) {
     if (factors == Factors::nonzero) {

@@ -276,7 +276,7 @@ inline const std::int32_t* sequences(const Positions* positions, std::int64_t b)
 
 // How the forward pass of a problem is computed.
 struct ForwardChoice {
-  std::int64_t direct = 0, copied = 0, others = 0;  // numbers of sequences with queries
+  std::int64_t direct = 0, blocks = 0, others = 0;  // numbers of sequences with queries
   bool by_parts = false;                            // the others: several threads share a row
   std::int64_t queries = 0;                         // of a piece, of the others
   bool pairs_over_cache = false, pairs = false;     // products of bfloat16: of the others

@@ -90,18 +90,20 @@ inline Tile trimmed(const AttentionProblem& problem, Tile tile) {
   return tile;
 }
 
-// The greatest number of rows of a key head for direct reading from a cache, and for copying
-// its tiles for all heads.
-constexpr std::int64_t direct_rows = 8, packed_rows = tile_rows;
+// The greatest number of rows of a key head for direct reading from a cache, and for products
+// with blocks of its tokens: of any cache, and of one of at least long_cache keys.
+constexpr std::int64_t direct_rows = 8, block_rows_of_any = 48, block_rows_of_long = 96,
+                       long_cache = 1024;
 constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
 
-// How the cache of a sequence with few query rows is read: directly, or by copies of its tiles
-// for all heads.
-enum class CacheReading { none = 1, direct, copied };
+// How the cache of a sequence with few query rows is read: directly, or in blocks of tokens.
+enum class CacheReading { none = 1, direct, blocks };
 inline CacheReading reading_of(const AttentionProblem& problem, std::int64_t b) {
   const std::int64_t rows = problem.queries_of(b) * problem.group();
   if (rows <= direct_rows) return CacheReading::direct;
-  return rows <= packed_rows ? CacheReading::copied : CacheReading::none;
+  const bool is_long = problem.keys_of(b) >= long_cache;
+  return rows <= (is_long ? block_rows_of_long : block_rows_of_any) ? CacheReading::blocks
+                                                                    : CacheReading::none;
 }
 
 // The indices of the parts of one piece of work: first, first + step, ...

@@ -1,6 +1,8 @@
 // Tests a few queries over a cache, which is read directly if its sizes allow.
 #include <gtest/gtest.h>
 
+#include <tuple>
+
 #include "attention/bounds.h"
 #include "attention/cached.h"
 #include "attention/oracle.h"
@@ -102,6 +104,18 @@ TYPED_TEST(AttentionDecoding, KeepsItsErrorOverManyKeys) {
   }
 }
 
+// From 49 to 96 rows of a key head: several queries, or more than 48 query heads.
+TYPED_TEST(AttentionDecoding, KeepsItsErrorForManyRowsOverALongCache) {
+  for (Sample s : {plain(25, 1030, 2, 1, 32, 16), plain(24, 1300, 8, 2, 32, 48),
+                   plain(1, 1024, 96, 1, 32, 32), plain(1, 1025, 160, 2, 64, 32)}) {
+    if (s.c.queries == 25) s.c.plan.mask.left = 900;
+    if (s.c.queries == 24)
+      s.c.plan.bias = SlopeBias{{0.5, 0.1, 0.02, 0.01, 0.005, 0.002, 0.001, 0}};
+    if (s.c.heads == 160) s.c.plan.softmax.sinks = random_numbers(160, 2);
+    expect_within_bounds<TypeParam>(s);
+  }
+}
+
 TYPED_TEST(AttentionDecoding, KeepsItsErrorAtScoresOfThirty) {
   for (std::int64_t size : {16, 128, 256}) {
     Sample s = steep(size);
@@ -151,17 +165,18 @@ TYPED_TEST(AttentionDecoding, GivesTheSameBitsForAnyNumberOfThreads) {
 // The row of a query does not depend on the other queries of the call.
 TYPED_TEST(AttentionDecoding, GivesARowTheSameBitsWithFewerOthers) {
   const ScopedThreads one(1);
-  // Two rows of a key head for each query: 8 rows or fewer, and 48 rows or fewer.
-  for (const auto& [queries, fewer] : {std::pair{4, 1}, {24, 5}})
+  // Two rows of a key head for each query: 8 rows or fewer, 48 or fewer, 96 or fewer.
+  for (const auto& [queries, fewer, keys] :
+       {std::tuple{4, 1, 300}, {24, 5, 300}, {48, 12, 1100}})
     for (const std::int64_t size : {16, 64}) {
-      Sample all = plain(queries, 300, 4, 2, size, size);
+      Sample all = plain(queries, keys, 4, 2, size, size);
       all.c.plan.mask.left = 150;
       Pass<TypeParam> together(all);
       together(all.c);
       const auto wanted = together.out.numbers();
       for (std::int64_t first = 0; first + fewer <= queries; first += fewer) {
-        Sample s = plain(fewer, 300, 4, 2, size, size);
-        s.c.plan.mask.left = 150, s.c.plan.mask.offset = 300 - queries + first;
+        Sample s = plain(fewer, keys, 4, 2, size, size);
+        s.c.plan.mask.left = 150, s.c.plan.mask.offset = keys - queries + first;
         std::copy_n(all.x.q.values.begin() + first * 4 * size, fewer * 4 * size,
                     s.x.q.values.begin());
         Pass<TypeParam> part(s);

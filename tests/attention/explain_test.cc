@@ -22,9 +22,12 @@ std::string explain(std::int64_t queries, std::int64_t keys) {
 
 TEST(ExplainAttention, NamesTheKernelOfEachNumberOfRows) {
   EXPECT_THAT(explain(4, 300), StartsWith("direct: 8 rows"));
-  EXPECT_THAT(explain(5, 300), StartsWith("copied: 10 rows"));
-  EXPECT_THAT(explain(24, 300), StartsWith("copied: 48 rows"));
+  EXPECT_THAT(explain(5, 300), StartsWith("blocks: 10 rows"));
+  EXPECT_THAT(explain(24, 300), StartsWith("blocks: 48 rows"));
   EXPECT_THAT(explain(25, 300), StartsWith("pieces: "));
+  EXPECT_THAT(explain(48, 1024), StartsWith("blocks: 96 rows of a key head (at most 96)"));
+  EXPECT_THAT(explain(48, 1023), StartsWith("pieces: "));
+  EXPECT_THAT(explain(49, 1024), StartsWith("pieces: "));
   EXPECT_THAT(explain(4, 300), HasSubstr("float products"));
   EXPECT_THAT(explain(0, 300), StartsWith("nothing"));
 }
@@ -37,7 +40,7 @@ TEST(ExplainAttention, CountsTheSequencesOfARaggedBatch) {
   plan.ragged = {.query_starts = starts, .key_lengths = lengths};
   const std::string text = explain_attention({q.view(), k.view(), k.view()}, plan);
   EXPECT_THAT(text, StartsWith("2 x direct: "));
-  EXPECT_THAT(text, HasSubstr("; 1 x copied: "));
+  EXPECT_THAT(text, HasSubstr("; 1 x blocks: "));
   EXPECT_THAT(text, HasSubstr("; 1 x pieces: "));
 }
 
