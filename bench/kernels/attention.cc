@@ -178,9 +178,15 @@ std::vector<KernelMaker> attention_kernels(std::optional<int64_t> only) {
         add({term, Pass::forward, tokens, size});
     }
     if (tokens <= 8192) add({Term::dense, Pass::forward, tokens});
-    add({Term::t5, Pass::both, tokens});
+    const Case trained{Term::t5, Pass::both, tokens};
+    add(trained);
     if (!long_enough) continue;
-    if (only || tokens == 2048) add({Term::plain, Pass::backward, tokens});
+    if (only || tokens == 2048) {
+      const Case backward{Term::plain, Pass::backward, tokens};
+      all.push_back({"attention t5", [=] { return attention_kernel<BFloat16>(trained); }});
+      add(backward);
+      all.push_back({"attention plain", [=] { return attention_kernel<BFloat16>(backward); }});
+    }
     for (const int64_t size : {64, 128}) {
       const Case plain{Term::plain, Pass::forward, tokens, size};
       all.push_back({"attention plain", [=] { return attention_kernel<Half>(plain); }});

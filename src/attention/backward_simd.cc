@@ -20,6 +20,8 @@
 #include "hwy/foreach_target.h"  // IWYU pragma: keep
 
 #include "hwy/highway.h"
+#include "src/attention/backward_pairs-inl.h"
+#include "src/attention/backward_rows-inl.h"
 #include "src/attention/channel_gates-inl.h"
 #include "src/attention/householder-inl.h"
 #include "src/attention/key_sums-inl.h"
@@ -38,94 +40,6 @@ namespace HWY_NAMESPACE {
 
 using internal::BackwardPlan;
 using internal::BackwardProblem;
-
-template <typename A>
-struct BackwardScratch {
-  internal::Carve<A> carve;
-  // Buffers for `rows` queries.
-  A *q, *out_grad, *q_grad, *lse, *delta, *relative_q, *relative_q_grad;
-  // Buffers for one tile.
-  A *row_scratch, *key, *key_panels, *value_panels, *scores, *score_grad, *slope;
-  AddedScratch<A> added;
-  BackwardWalk<A> walk;
-  ChannelScratch<A> channels;
-  HouseholderScratch<A> householder;
-
-  BackwardScratch(const internal::TypedProblem<A>& problem, std::int64_t rows, A* block)
-      : carve(block),
-        added(problem, carve),
-        walk(problem, carve, rows),
-        channels(problem, rows, Pass::backward, carve),
-        householder(problem, rows, Pass::backward, carve) {
-    const std::int64_t size = row_stride(problem.size), values = row_stride(problem.value_dim);
-    const std::int64_t columns = Panels<A>(tile_keys) * Panel<A>();
-    q = carve.take(rows * size);
-    out_grad = carve.take(rows * values);
-    q_grad = carve.take(rows * size);
-    lse = carve.take(rows);
-    delta = carve.take(rows);
-    relative_q = carve.take(rows * RelativeStride(problem));
-    relative_q_grad = carve.take(rows * RelativeStride(problem));
-    row_scratch = carve.take(16 * std::max(size, values));
-    key = channels.keys ? channels.keys : carve.take(tile_keys * size);
-    key_panels = carve.take(columns * problem.size);
-    value_panels = carve.take(columns * problem.value_dim);
-    scores = carve.take(tile_rows * tile_keys);
-    score_grad = carve.take(tile_rows * tile_keys);
-    slope = carve.take(problem.softmax.cap ? tile_rows * tile_keys : 0);
-  }
-};
-
-template <typename A>
-HWY_INLINE A Dot(const A* HWY_RESTRICT x, const A* HWY_RESTRICT y, std::int64_t count) {
-  const hn::ScalableTag<A> tag;
-  auto sum = hn::Zero(tag);
-  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(hn::Lanes(tag)))
-    sum = hn::MulAdd(hn::Load(tag, x + i), hn::Load(tag, y + i), sum);
-  return SumLanes(tag, sum);
-}
-
-// Packs the queries of a tile's head to the rows of the buffers from `first`.
-template <typename A>
-void PackQueryRows(const BackwardProblem<A>& problem, const Tile& rows,
-                   const BackwardScratch<A>& at, std::int64_t first) {
-  const std::int64_t size = problem.size, values = problem.value_dim;
-  const std::int64_t stride = row_stride(size), value_stride = row_stride(values);
-  const Positions* of_queries = problem.position.queries;
-  const A factor = static_cast<A>(QueryFactor(problem));
-  double sink = 0;
-  for (std::int64_t i = 0; i < rows.queries; ++i) {
-    const std::int64_t query = rows.query + i, row = first + i;
-    A* q = at.q + row * stride;
-    A* out_grad = at.out_grad + row * value_stride;
-    LoadQuery(problem, rows.batch, query, rows.head, q);
-    ShiftRow(problem, rows.head, q);
-    ScaleRow(factor, padded(size), q);
-    PackRelativeQuery(problem, rows.batch, query, rows.head,
-                      at.relative_q + row * RelativeStride(problem));
-    LoadRow(problem.out, of_queries, rows.batch, query, rows.head, values, at.row_scratch);
-    LoadRow(problem.out_grad, of_queries, rows.batch, query, rows.head, values, out_grad);
-    const A delta = Dot(at.row_scratch, out_grad, padded(values));
-    at.delta[row] = delta;
-    // A row that saw no key must give weights of 0.
-    const A lse = problem.lse(rows.batch, rows.head, query);
-    constexpr A infinity = std::numeric_limits<A>::infinity();
-    at.lse[row] = lse == -infinity ? infinity : static_cast<A>(log2_of_e) * lse;
-    if (!problem.has_sinks()) continue;
-    // The gradients of the scores of a row sum to this, and without a sink to 0.
-    const double log_weight =
-        problem.sink(rows.batch, rows.head, query) - static_cast<double>(lse);
-    const double lost =
-        lse == -infinity ? 0 : static_cast<double>(delta) * std::exp(log_weight);
-    sink -= lost;
-    if (problem.query_sink_grad.data())
-      problem.query_sink_grad(rows.batch, rows.head, query) = static_cast<float>(-lost);
-    if (problem.column_sums)
-      problem.column_sums[problem.sums_at(rows) * problem.keys + query + problem.mask.offset] -=
-          lost;
-  }
-  if (problem.sink_sums) problem.sink_sums[problem.sums_at(rows)] += sink;
-}
 
 // Computes gates times gradients of scores, which is the gradient of the bias, in the relative
 // buffer. Adds the gradients of the gates to their sums. A gradient of 0 is not multiplied: the
@@ -325,11 +239,7 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
     of_piece.key = key, of_piece.keys = keys;
     if (!within_reach(problem, of_piece)) continue;
     if (at.householder.kept) PackHouseholder(problem, of_piece, at.householder);
-    PackKeyRows(problem.k, problem.position.keys, problem.position.key_rotary, b, key, keys,
-                key_head, size, at.row_scratch,
-                PackedRows<A>{at.key, at.key_panels, problem.polar_dim()});
-    PackKeyRows(problem.v, problem.position.keys, nullptr, b, key, keys, key_head,
-                problem.value_dim, at.row_scratch, PackedRows<A>{nullptr, at.value_panels});
+    PackKeysAndValues(problem, of_piece, at);
     std::optional<Factors> factors;
     for (std::int64_t g = 0; g < group; ++g) {
       const Tile of_head{b, key_head * group + g, 1, query, queries, key, keys};
@@ -341,6 +251,11 @@ void BackwardPiece(const BackwardProblem<A>& problem, std::int64_t b, std::int64
         if (!tile.keys) continue;
         if (at.householder.kept)
           RestoreQueries(problem, tile, begin, g * queries + i, at.q, at.householder);
+        if constexpr (sizeof(A) == 4)
+          if (problem.pairs) {
+            BackwardPairTile(problem, tile, g * queries + i, at, keys, factors, sums);
+            continue;
+          }
         BackwardTile(problem, tile, g * queries + i, at, keys, factors, sums);
       }
       if (at.channels.keys)
@@ -375,6 +290,7 @@ void BackwardAll(BackwardProblem<A>& problem) {
   if (!pairs) return;
   FindReach<A>(problem);
   FindHouseholderRows(problem);
+  problem.pairs = sizeof(A) == 4 && problem.takes_bfloat16() && HasPairs();
   const BackwardPlan plan(problem);
   internal::Carve<A> of_sums;
   KeySums<A>(of_sums, problem);

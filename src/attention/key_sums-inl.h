@@ -36,9 +36,10 @@ struct KeySums {
 };
 
 // Returns the factor of gradients of keys: packed queries include QueryFactor, which is scale /
-// ln 2, times 2 / cap if there is a cap.
+// ln 2, times 2 / cap if there is a cap. Pairs include none.
 template <typename A>
 A KeyFactor(const AttentionProblem& problem) {
+  if (problem.pairs) return static_cast<A>(problem.softmax.scale);
   return static_cast<A>(ln_of_2 * problem.softmax.cap.value_or(2) / 2);
 }
 

@@ -127,6 +127,8 @@ template void MultiplyPairs<Left::by_row, Into::store>(Product<float>, std::int6
                                                        std::int64_t);
 template void MultiplyPairs<Left::by_row, Into::add>(Product<float>, std::int64_t,
                                                      std::int64_t);
+template void MultiplyPairs<Left::by_column, Into::add>(Product<float>, std::int64_t,
+                                                        std::int64_t);
 
 #define GNOMON_MULTIPLY(left, into)                                                   \
   template void MultiplyRows<left, into>(Product<float>, std::int64_t, std::int64_t); \

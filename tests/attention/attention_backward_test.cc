@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "attention/backward_pass.h"
-#include "attention/bounds.h"
+#include "attention/gradient_bounds.h"
 #include "attention/oracle.h"
 #include "attention/sample.h"
 #include "gnomon/attention/attention.h"
@@ -20,53 +20,14 @@ class AttentionBackward : public ::testing::Test {};
 using ElementTypes = ::testing::Types<float, Half, BFloat16, double>;
 TYPED_TEST_SUITE(AttentionBackward, ElementTypes);
 
-// The error bounds of the header, for the accumulator of this element type.
-template <typename T>
-void expect_within_bounds(const Sample& s) {
-  const ScopedThreads one(1);
-  const AttentionCase& c = s.c;
-  BackwardPass<T> run(s);
-  const AttentionTensors x{run.q.numbers(), run.k.numbers(), run.v.numbers()};
-  const auto out_grad = run.out_grad.numbers();
-  const auto exact = oracle_backward(c, x, out_grad);
-  const double weight = heaviest(c, exact.weights);
-  const double sums = std::is_same_v<T, double> ? 0x1p-46 : 0x1p-18;
-  const double stored = sizeof(T) == 2 ? 2 * half_ulp<T> : 0;
-  const double tiny = sizeof(T) == 2 ? 0x1p-24 : 0;
-  const double e = sums + stored, product = longest(out_grad) * longest(x.v);
-  for (Isa isa : available_isas()) {
-    SCOPED_TRACE(std::string(name(isa)) + ", " + s.text);
-    const ScopedIsa scope(isa);
-    run(c);
-    EXPECT_LE(worst(run.q_grad.numbers().values, exact.q.values),
-              e * c.scale() * product * longest(x.k) + tiny);
-    EXPECT_LE(worst(run.k_grad.numbers().values, exact.k.values),
-              e * c.scale() * product * longest(x.q) * weight + tiny);
-    EXPECT_LE(worst(run.v_grad.numbers().values, exact.v.values),
-              e * greatest(out_grad.values) * weight + tiny);
-    EXPECT_TRUE(run.q_grad.gaps_intact() && run.k_grad.gaps_intact() &&
-                run.v_grad.gaps_intact());
-    ASSERT_EQ(run.sinks.size(), exact.sinks.size());
-    for (std::size_t n = 0; n < exact.sinks.size(); ++n)
-      EXPECT_NEAR(run.sinks[n], exact.sinks[n], e * product * exact.sinks_weight[n]);
-    if (run.bias.dense.data()) {
-      EXPECT_LE(worst({run.dense.values.begin(), run.dense.values.end()}, exact.scores.values),
-                (e + 0x1p-24) * product);
-      EXPECT_TRUE(run.bias.values.empty());
-      continue;
-    }
-    ASSERT_EQ(run.bias.values.size(), exact.numbers.size());
-    for (std::size_t n = 0; n < exact.numbers.size(); ++n)
-      ASSERT_NEAR(run.bias.values[n], exact.numbers[n], e * product * exact.weight[n]);
-  }
-}
-
 TYPED_TEST(AttentionBackward, KeepsTheErrorPromisedByTheHeader) {
-  for (unsigned seed = 1; seed <= 32; ++seed) expect_within_bounds<TypeParam>(sample(seed));
+  for (unsigned seed = 1; seed <= 32; ++seed)
+    expect_gradients_within_bounds<TypeParam>(sample(seed));
 }
 
 TYPED_TEST(AttentionBackward, KeepsItsErrorAtScoresOfThirty) {
-  for (std::int64_t size : {1, 16, 128, 256}) expect_within_bounds<TypeParam>(steep(size));
+  for (std::int64_t size : {1, 16, 128, 256})
+    expect_gradients_within_bounds<TypeParam>(steep(size));
 }
 
 // Compares the chain rule of the reference and the kernel with finite differences.

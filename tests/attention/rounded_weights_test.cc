@@ -1,9 +1,10 @@
 // Tests bfloat16 calls whose softmax weights stay in float: the error of 2^-9 max |v| that
-// rounded weights may have is not allowed.
+// rounded weights may have is not allowed, nor that of gradients.
 #include <gtest/gtest.h>
 
 #include "attention/bounds.h"
 #include "attention/cached.h"
+#include "attention/gradient_bounds.h"
 #include "attention/oracle.h"
 #include "attention/sample.h"
 #include "gnomon/attention/attention.h"
@@ -80,6 +81,24 @@ TEST(AttentionRoundedWeights, AreThoseOfAGatedBias) {
 TEST(AttentionRoundedWeights, KeepTheErrorPromisedByTheHeader) {
   for (unsigned seed = 1; seed <= 24; ++seed) expect_within_bounds(sample(seed), true);
   for (const std::int64_t queries : counts) expect_within_bounds(cancelling(queries), true);
+}
+
+// The gradients of values cancel over the queries, so that their own rounding is small, too.
+TEST(AttentionRoundedWeights, GradientsStayInFloatOnRequest) {
+  for (const bool rounds : {false, true}) {
+    const auto errors_of = [&](Sample s) {
+      s.c.plan.softmax.rounds_weights = rounds;
+      return expect_gradients_within_bounds<BFloat16>(s);
+    };
+    for (unsigned seed = 1; seed <= 24; ++seed) errors_of(sample(seed));
+    for (const std::int64_t queries : {47, 130}) {
+      Sample s = cancelling(queries);
+      for (std::size_t i = 0; i < s.out_grad.values.size(); ++i)
+        s.out_grad.values[i] = i / 64 % 2 ? 1 : -1;
+      const double of_v = errors_of(s).v;
+      if (!rounds) EXPECT_LE(of_v, 0x1p-14) << queries;
+    }
+  }
 }
 
 }  // namespace attention_rounded_weights_test

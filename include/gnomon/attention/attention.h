@@ -74,8 +74,9 @@ struct Softmax {
   // softmax and has a value of zero. [Hq] or empty: none, or those of TokenTerms::sinks.
   std::vector<double> sinks = {};
   // If q, k and v are bfloat16: whether weights may be rounded to bfloat16 before they are
-  // multiplied by values. Processors that multiply bfloat16 then do so, which takes half of the
-  // time or less. false: weights stay in float, with a smaller error (below).
+  // multiplied by values, and in the backward pass also the gradients of scores before they are
+  // multiplied by queries and keys. Processors that multiply bfloat16 then do so, which takes
+  // half to two thirds of the time. false: both stay in float, with a smaller error (below).
   bool rounds_weights = true;
 };
 
@@ -253,6 +254,10 @@ struct AttentionGradient {
 //           keys likewise with |a| over the queries
 //   relative queries r: e G times the greatest length of the vectors of each projected table
 //   shift:  the sum of the errors of q_grad
+//
+// For bfloat16 with Softmax::rounds_weights, e is larger by 2^-8 for q_grad and v_grad and by
+// 2^-7 for k_grad, as much as that rounding, and only on processors that multiply bfloat16. The
+// gradients of biases, sinks and slopes are computed before the rounding.
 //
 // |q|, |k|, |v| are the lengths of queries (with the shift), keys and values, each plus the
 // greatest length of the relative vectors that are added to them. A cap cannot be combined with
