@@ -5,10 +5,12 @@
 //
 // If scores are capped, ds is also multiplied by the derivative of the cap.
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <vector>
 
 #include "gnomon/parallel.h"
 #include "src/attention/problem.h"
@@ -297,40 +299,39 @@ void BackwardAll(BackwardProblem<A>& problem) {
   const std::int64_t rows = plan.queries * problem.group(), tasks = pairs * plan.parts;
   const std::int64_t lent = internal::at_once(tasks, plan.grain);
   internal::ScratchPool<A> pool(lent, BackwardScratch<A>(problem, rows, nullptr).carve.used());
-  // Sums of one key head for each thread; for each part, until they are added, if there are
-  // parts.
+  // Sums of one key head for each part, until the last part is done and all are added. Few
+  // blocks are in use at the same time, but no order of the tasks is promised.
   internal::ScratchPool<A> sum_pool(plan.parts == 1 ? lent : tasks, of_sums.used());
+  std::vector<A*> of_task(static_cast<std::size_t>(tasks));
+  std::vector<std::atomic<std::int64_t>> done(static_cast<std::size_t>(pairs));
   parallel_for(tasks, plan.grain, [&](std::int64_t begin, std::int64_t end) {
     A* block = pool.take();
     const BackwardScratch<A> scratch(problem, rows, block);
     for (std::int64_t n = begin; n < end; ++n) {
       const std::int64_t pair = n / plan.parts, part = n % plan.parts;
       const std::int64_t b = pair / problem.key_heads, head = pair % problem.key_heads;
-      A* own = plan.parts == 1 ? sum_pool.take() : sum_pool.at(n);
-      std::fill_n(own, of_sums.used(), A(0));
-      internal::Carve<A> carve(own);
-      const KeySums<A> sums(carve, problem);
-      for (std::int64_t query = part * plan.queries; query < problem.queries;
-           query += plan.parts * plan.queries)
+      A** const blocks = of_task.data() + pair * plan.parts;
+      blocks[part] = sum_pool.take();
+      std::fill_n(blocks[part], of_sums.used(), A(0));
+      const auto sums_of = [&](std::int64_t of_part) {
+        internal::Carve<A> carve(blocks[of_part]);
+        return KeySums<A>(carve, problem);
+      };
+      const KeySums<A> sums = sums_of(part);
+      for (std::int64_t chunk = 0; chunk * plan.queries < problem.queries; ++chunk) {
+        if (plan.part_of(chunk) != part) continue;
+        const std::int64_t query = chunk * plan.queries;
         BackwardPiece(problem, b, head, query, std::min(plan.queries, problem.queries - query),
                       part, scratch, sums);
-      if (plan.parts > 1) continue;
-      StoreKeySums(problem, b, head, sums);
-      sum_pool.give(own);
+      }
+      if (done[static_cast<std::size_t>(pair)].fetch_add(1) + 1 < plan.parts) continue;
+      const KeySums<A> total = sums_of(0);
+      for (std::int64_t other = 1; other < plan.parts; ++other)
+        AddKeySums(problem, sums_of(other), total);
+      StoreKeySums(problem, b, head, total);
+      for (std::int64_t other = 0; other < plan.parts; ++other) sum_pool.give(blocks[other]);
     }
     pool.give(block);
-  });
-  if (plan.parts == 1) return;
-  parallel_for(pairs, 1, [&](std::int64_t begin, std::int64_t end) {
-    for (std::int64_t pair = begin; pair < end; ++pair) {
-      internal::Carve<A> carve(sum_pool.at(pair * plan.parts));
-      const KeySums<A> sums(carve, problem);
-      for (std::int64_t part = 1; part < plan.parts; ++part) {
-        internal::Carve<A> other(sum_pool.at(pair * plan.parts + part));
-        AddKeySums(problem, KeySums<A>(other, problem), sums);
-      }
-      StoreKeySums(problem, pair / problem.key_heads, pair % problem.key_heads, sums);
-    }
   });
 }
 

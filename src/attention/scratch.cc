@@ -50,9 +50,10 @@ void give_back(Block block) noexcept {
   try {
     const std::lock_guard lock(mutex);
     auto& blocks = kept();
-    // Keep as many blocks as there are threads. If there are more, free the smallest.
+    // Keep two blocks for each thread: buffers, and sums of a backward pass. If there are more,
+    // free the smallest.
     blocks.push_back(std::move(block));
-    if (blocks.size() > static_cast<std::size_t>(threads()))
+    if (blocks.size() > 2 * static_cast<std::size_t>(threads()))
       blocks.erase(
           std::min_element(blocks.begin(), blocks.end(),
                            [](const Block& a, const Block& b) { return a.bytes < b.bytes; }));

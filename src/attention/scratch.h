@@ -45,10 +45,9 @@ class ScratchPool {
   ScratchPool(std::int64_t blocks, std::int64_t elements) {
     blocks_.reserve(static_cast<std::size_t>(blocks));
     free_.reserve(static_cast<std::size_t>(blocks));
-    for (std::int64_t i = 0; i < blocks; ++i) {
+    for (std::int64_t i = 0; i < blocks; ++i)
       blocks_.push_back(borrow(static_cast<std::size_t>(elements) * sizeof(A)));
-      free_.push_back(at(i));
-    }
+    for (std::int64_t i = blocks; i-- > 0;) free_.push_back(at(i));  // fresh pages are last
   }
   ~ScratchPool() {
     for (Block& block : blocks_) give_back(std::move(block));

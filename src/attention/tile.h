@@ -279,7 +279,7 @@ struct DirectPlan {
 // because the results depend on it.
 struct BackwardPlan {
   std::int64_t queries;  // processed at a time, for all heads of a group
-  std::int64_t parts;    // piece n belongs to part n % parts
+  std::int64_t parts;
   std::int64_t grain;
 
   explicit BackwardPlan(const AttentionProblem& problem) {
@@ -298,6 +298,13 @@ struct BackwardPlan {
     parts = std::max<std::int64_t>(1, std::min({16 / pairs, most_parts, chunks}));
     const std::int64_t work = 1 + problem.queries * problem.group() * problem.keys * size;
     grain = parts > 1 ? 1 : std::max<std::int64_t>(1, 100'000 / work);
+  }
+
+  // Returns the part of the queries from chunk * queries on: 0, 1, ..., 1, 0, 0, 1, ..., so
+  // that the parts of a causal call have about the same work.
+  std::int64_t part_of(std::int64_t chunk) const {
+    const std::int64_t place = chunk % (2 * parts);
+    return std::min(place, 2 * parts - 1 - place);
   }
 };
 
