@@ -294,7 +294,7 @@ struct BackwardPlan {
     // 16 pieces of work, or fewer if their sums exceed 32 MB.
     const std::int64_t pairs = std::max<std::int64_t>(problem.batch * problem.key_heads, 1);
     const std::int64_t most_parts = 8'000'000 / (pairs * (problem.keys + 1) * size);
-    const std::int64_t chunks = problem.queries / queries + 1;
+    const std::int64_t chunks = (problem.queries - 1) / queries + 1;
     parts = std::max<std::int64_t>(1, std::min({16 / pairs, most_parts, chunks}));
     const std::int64_t work = 1 + problem.queries * problem.group() * problem.keys * size;
     grain = parts > 1 ? 1 : std::max<std::int64_t>(1, 100'000 / work);
