@@ -123,10 +123,9 @@ inline void BackwardPairTile(const BackwardProblem<float>& problem, const Tile& 
   const float *q = at.pairs.q + pairs * stride,
               *out_grad = at.pairs.out_grad + pairs * value_stride;
   float* slope = problem.softmax.cap ? at.slope : nullptr;
-  MultiplyPairPanels(tile, columns, size, at.q + first * row_stride(pairs_of(size)),
-                     at.key_panels, static_cast<float>(QueryFactor(problem)), at.scores);
   const bool hides =
-      FinishScores(problem, tile, columns, at.added.bias, at.scores, slope) || tile.keys % 16;
+      MakePairScores(problem, tile, columns, at.q + first * row_stride(pairs_of(size)),
+                     at.key_panels, at.added.bias, at.scores, slope);
   Factors of_q = Factors::all, of_out_grad = Factors::all;
   if (hides) {
     if (!of_keys) of_keys = FactorsOfPairs(at.pairs.key, packed, size);

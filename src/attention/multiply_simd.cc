@@ -25,8 +25,9 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
   for (int r = 0; r < rows; ++r)
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v)
-      sum[r][v] = into == Into::onto_given ? hn::LoadU(tag, p.given[r] + p.given_at + v * lanes)
-                                           : hn::Zero(tag);
+      sum[r][v] = into == Into::onto_given && !Operation::scales
+                      ? hn::LoadU(tag, p.given[r] + p.given_at + v * lanes)
+                      : hn::Zero(tag);
   const A* HWY_RESTRICT b = p.b;
   const A* HWY_RESTRICT a = p.a;
   std::int64_t until_line = Operation::prefetches ? p.ahead->left() : 0;
@@ -53,7 +54,11 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
 #pragma GCC unroll 4
     for (int v = 0; v < vectors; ++v) {
       A* to = p.c + r * p.c_row + v * lanes;
-      if (Operation::scales) sum[r][v] = hn::Mul(hn::Set(tag, p.factor), sum[r][v]);
+      if (Operation::scales && into == Into::onto_given)
+        sum[r][v] = hn::MulAdd(hn::Set(tag, p.factor), sum[r][v],
+                               hn::LoadU(tag, p.given[r] + p.given_at + v * lanes));
+      else if (Operation::scales)
+        sum[r][v] = hn::Mul(hn::Set(tag, p.factor), sum[r][v]);
       if (into == Into::add) sum[r][v] = hn::Add(sum[r][v], hn::Load(tag, to));
       hn::Store(sum[r][v], tag, to);
     }
@@ -123,12 +128,13 @@ template <Left left, Into into>
 void MultiplyPairs(Product<float> /* p */, std::int64_t /* rows */,
                    std::int64_t /* vectors */) {}
 #endif
-template void MultiplyPairs<Left::by_row, Into::store>(Product<float>, std::int64_t,
-                                                       std::int64_t);
-template void MultiplyPairs<Left::by_row, Into::add>(Product<float>, std::int64_t,
-                                                     std::int64_t);
-template void MultiplyPairs<Left::by_column, Into::add>(Product<float>, std::int64_t,
-                                                        std::int64_t);
+#define GNOMON_MULTIPLY_PAIRS(left, into) \
+  template void MultiplyPairs<left, into>(Product<float>, std::int64_t, std::int64_t);
+GNOMON_MULTIPLY_PAIRS(Left::by_row, Into::store)
+GNOMON_MULTIPLY_PAIRS(Left::by_row, Into::add)
+GNOMON_MULTIPLY_PAIRS(Left::by_row, Into::onto_given)
+GNOMON_MULTIPLY_PAIRS(Left::by_column, Into::add)
+#undef GNOMON_MULTIPLY_PAIRS
 
 #define GNOMON_MULTIPLY(left, into)                                                   \
   template void MultiplyRows<left, into>(Product<float>, std::int64_t, std::int64_t); \

@@ -40,9 +40,10 @@ template <typename A>
 void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
                      const A* weights, const A* b, Factors factors, A* out);
 
-// The same with pairs of bfloat16 (multiply-inl.h). factor: of the scores.
+// The same with pairs of bfloat16 (multiply-inl.h). factor: of the products, not of `given`.
 void MultiplyPairPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size,
-                        const float* a, const float* panels, float factor, float* scores);
+                        const float* a, const float* panels, float factor, float* scores,
+                        const float* const* given = nullptr);
 // weights: pairs, tile_keys / 2 apart.
 void MultiplyPairWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
                          const float* weights, const float* b, Factors factors, float* out);
@@ -77,6 +78,12 @@ template <typename A>
 bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const QueryRows<A>& queries, const A* key_panels,
                 const AddedScratch<A>& scratch, A* scores, A* slope = nullptr);
+
+// The same with pairs of bfloat16, not multiplied by QueryFactor, and without relative vectors.
+// q: the rows of the tile, row_stride(pairs_of(size)) apart.
+bool MakePairScores(const internal::TypedProblem<float>& problem, const Tile& tile,
+                    const SeenColumns& columns, const float* q, const float* key_panels,
+                    float* bias_scratch, float* scores, float* slope = nullptr);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

@@ -105,7 +105,8 @@ void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t 
 }
 
 void MultiplyPairPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size,
-                        const float* a, const float* panels, float factor, float* scores) {
+                        const float* a, const float* panels, float factor, float* scores,
+                        const float* const* given) {
   constexpr std::int64_t lanes =
       static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
   constexpr std::int64_t panel = Panel<float>();
@@ -120,7 +121,11 @@ void MultiplyPairPanels(const Tile& tile, const SeenColumns& columns, std::int64
       product.a = a + row * stride, product.a_stride = stride;
       product.b = panels + (begin - base), product.b_row = panel;
       product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
-      MultiplyPairs<Left::by_row, Into::store>(product, rows, vectors);
+      product.given = given ? given + row : nullptr, product.given_at = begin;
+      if (given)
+        MultiplyPairs<Left::by_row, Into::onto_given>(product, rows, vectors);
+      else
+        MultiplyPairs<Left::by_row, Into::store>(product, rows, vectors);
     });
 }
 
@@ -254,6 +259,21 @@ bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                  problem.softmax.cap ? nullptr : given, scores);
   if (problem.softmax.cap) CapScores(tile, columns, *problem.softmax.cap, given, scores, slope);
   if (hides) HideByBias<A>(tile, columns, of_bias, scores);
+  return HideScores(problem, tile, columns, scores) || hides || tile.keys % 16;
+}
+
+bool MakePairScores(const internal::TypedProblem<float>& problem, const Tile& tile,
+                    const SeenColumns& columns, const float* q, const float* key_panels,
+                    float* bias_scratch, float* scores, float* slope) {
+  const float* rows[tile_rows];
+  const TileBias bias = FillBias(problem, tile, bias_scratch, rows);
+  const bool hides = bias == TileBias::hiding;
+  const float* const* given = bias == TileBias::none ? nullptr : rows;
+  MultiplyPairPanels(tile, columns, problem.size, q, key_panels,
+                     static_cast<float>(QueryFactor(problem)), scores,
+                     problem.softmax.cap ? nullptr : given);
+  if (problem.softmax.cap) CapScores(tile, columns, *problem.softmax.cap, given, scores, slope);
+  if (hides) HideByBias(tile, columns, given, scores);
   return HideScores(problem, tile, columns, scores) || hides || tile.keys % 16;
 }
 
