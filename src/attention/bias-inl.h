@@ -36,6 +36,9 @@ using internal::tile_rows;
 // A range of columns of a tile, in whole vectors.
 struct Columns {
   std::int64_t begin = 0, end = 0;
+  std::int64_t last = end;  // no row sees the columns from `last` to `end`
+
+  bool operator==(const Columns&) const = default;
 };
 
 // The visible columns of each block of six rows of a tile.

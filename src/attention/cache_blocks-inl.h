@@ -19,8 +19,10 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-// Keys of a narrow tile. The scores of several heads lie side by side in rows of tile_keys.
-constexpr std::int64_t narrow_keys = 64, narrow_beside = tile_keys / narrow_keys;
+using internal::narrow_keys;
+
+// The scores of several heads lie side by side in rows of tile_keys.
+constexpr std::int64_t narrow_beside = tile_keys / narrow_keys;
 // Tokens of a block, whose heads are read in memory order; as many are prefetched. More of them
 // load and store sums less often. The lines of more floats where they are, at a distance of a
 // power of two, would compete for the same sets of a cache.

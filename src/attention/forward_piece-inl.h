@@ -75,9 +75,29 @@ HWY_INLINE void PackQuery(const ForwardProblem<A>& problem, std::int64_t b, std:
   ScaleRow(factor, padded(problem.size), to);
 }
 
+// Whether packed queries are whole vectors of floats in memory times a factor.
+template <typename A>
+bool ScalesOnly(const ForwardProblem<A>& problem) {
+  return sizeof(A) == 4 && problem.q.dtype == DType::f32 && problem.head_dim % 16 == 0 &&
+         !problem.position.queries && !problem.position.query_rotary &&
+         !problem.position.polar && problem.relative.shift.empty();
+}
+
+// PackQuery for ScalesOnly.
+template <typename A>
+HWY_INLINE void ScaleQuery(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t query,
+                           std::int64_t head, A factor, A* HWY_RESTRICT to) {
+  const hn::ScalableTag<A> d;
+  const auto by = hn::Set(d, factor);
+  const A* from = static_cast<const A*>(problem.q.data) + OffsetOf(problem.q, b, query, head);
+  for (std::int64_t i = 0; i < problem.head_dim; i += static_cast<std::int64_t>(hn::Lanes(d)))
+    hn::Store(hn::Mul(by, hn::LoadU(d, from + i)), d, to + i);
+}
+
 template <typename A>
 void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A* q,
                  A* relative_q, const ChannelScratch<A>* channels = nullptr) {
+  const bool scales_only = ScalesOnly(problem);
   const A factor = static_cast<A>(QueryFactor(problem));
   const std::int64_t stride = QueryStride(problem);
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
@@ -88,8 +108,11 @@ void PackQueries(const ForwardProblem<A>& problem, const ForwardPiece& piece, A*
         if (i + rows_ahead < piece.queries)
           PrefetchRow(problem.q, piece.batch, piece.query + i + rows_ahead, head + h,
                       problem.head_dim);
-        PackQuery(problem, piece.batch, piece.query + i, head + h, factor,
-                  q + (row + i * heads + h) * stride);
+        A* const to = q + (row + i * heads + h) * stride;
+        if (scales_only)
+          ScaleQuery(problem, piece.batch, piece.query + i, head + h, factor, to);
+        else
+          PackQuery(problem, piece.batch, piece.query + i, head + h, factor, to);
         PackRelativeQuery(problem, piece.batch, piece.query + i, head + h,
                           relative_q + (row + i * heads + h) * RelativeStride(problem));
       }
@@ -110,12 +133,21 @@ inline bool FromTheRight(const AttentionProblem& problem) {
   return problem.product == PairProduct::householder || problem.walks();
 }
 
+// TakeScores with a value of `into`.
+template <typename A>
+void TakeFirst(Into into, const Tile& tile, const SeenColumns& columns, std::int64_t values,
+               A* scores, const State<A>& state, std::int64_t first) {
+  if (into == Into::onto_zero)
+    TakeScores<Into::onto_zero>(tile, columns, values, scores, state, first);
+  else
+    TakeScores(tile, columns, values, scores, state, first);
+}
+
 // The tiles of a piece with the keys [key, key + keys), by products of pairs.
 inline void RunPairs(const ForwardProblem<float>& problem, const ForwardPiece& piece,
                      std::int64_t key, std::int64_t keys, const ForwardScratch<float>& at,
-                     const State<float>& state) {
+                     const State<float>& state, Into into, NextPiece* ahead) {
   const std::int64_t size = problem.size, values = problem.value_dim;
-  const float factor = static_cast<float>(QueryFactor(problem));
   PackPairKeys(problem.k, problem.position.keys, piece.batch, key, keys, piece.key_head, size,
                at.row_scratch, PackedRows<float>{nullptr, at.key_panels});
   PackPairValues(problem.v, problem.position.keys, piece.batch, key, keys, piece.key_head,
@@ -127,38 +159,45 @@ inline void RunPairs(const ForwardProblem<float>& problem, const ForwardPiece& p
       queries = std::min(most, piece.queries - i);
       const Tile tile =
           trimmed(problem, Tile{piece.batch, head, heads, piece.query + i, queries, key, keys});
-      if (!tile.keys) continue;
       const std::int64_t first = row + i * heads;
+      if (!tile.keys) {
+        if (into == Into::onto_zero) state.Clear(first, queries * heads);
+        continue;
+      }
       SeenColumns columns;
       FindColumns<float>(problem, tile, columns);
-      MultiplyPairPanels(tile, columns, size, at.q + first * row_stride(pairs_of(size)),
-                         at.key_panels, factor, at.scores);
-      const bool hides =
-          FinishScores(problem, tile, columns, at.added.bias, at.scores) || tile.keys % 16;
+      const bool hides = MakePairScores(problem, tile, columns,
+                                        at.q + first * row_stride(pairs_of(size)), at.key_panels,
+                                        at.added.bias, at.scores, nullptr, ahead);
       if (hides && !factors) factors = FactorsOfPairs(at.value, keys, values);
-      TakeScores(tile, columns, values, at.scores, state, first);
+      TakeFirst(into, tile, columns, values, at.scores, state, first);
       for (std::int64_t r = 0; r < tile.rows(); ++r) {
         const Columns& seen = columns[r / block_rows];
         RoundToPairs(at.scores + r * tile_keys + seen.begin, seen.end - seen.begin,
                      at.pair_weights + (r * tile_keys + seen.begin) / 2);
       }
       MultiplyPairWeights(tile, columns, values, at.pair_weights, at.value,
-                          hides ? *factors : Factors::all, state.out + first * state.width);
+                          hides ? *factors : Factors::all, state.out + first * state.width,
+                          into, ahead);
     }
   });
 }
 
-// Computes the state of the keys [begin, end) of one part; `state` is cleared first.
+// Computes the state of the keys [begin, end) of one part.
 template <typename A>
 void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
              const internal::KeyRange& range, const ForwardScratch<A>& at,
-             const State<A>& state) {
-  state.Clear();
-  // The weights of a stick have no maximum.
-  if (problem.stick_breaking) std::fill_n(state.most, state.rows, A(0));
+             const State<A>& state, NextPiece* ahead = nullptr) {
   const std::int64_t size = problem.size, values = problem.value_dim;
   const std::int64_t first_tile = range.begin / tile_keys;
   const std::int64_t tiles = (range.end - 1) / tile_keys + 1 - first_tile;
+  // The state of a single tile is stored, that of several is cleared and added to.
+  const Into into = tiles == 1 && !problem.walks() && !problem.relative_vectors()
+                        ? Into::onto_zero
+                        : Into::add;
+  if (into == Into::add) state.Clear();
+  // The weights of a stick have no maximum.
+  if (problem.stick_breaking) std::fill_n(state.most, state.rows, A(0));
   for (std::int64_t n = 0; n < tiles; ++n) {
     if (problem.stick_breaking &&
         WalkEnded(problem, at.walk.running, piece.queries * problem.group()))
@@ -173,10 +212,13 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                      piece.queries,
                      key,
                      keys};
-    if (!within_reach(problem, whole)) continue;
+    if (!within_reach(problem, whole)) {
+      if (into == Into::onto_zero) state.Clear();
+      continue;
+    }
     if constexpr (sizeof(A) == 4)
       if (problem.pairs) {
-        RunPairs(problem, piece, key, keys, at, state);
+        RunPairs(problem, piece, key, keys, at, state, into, ahead);
         continue;
       }
     if (at.householder.key_panels)
@@ -196,8 +238,11 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
         queries = RowsOfTile(problem, piece.query + i, std::min(most, piece.queries - i));
         const Tile tile = trimmed(
             problem, Tile{piece.batch, head, heads, piece.query + i, queries, key, keys});
-        if (!tile.keys) continue;
         const std::int64_t first = row + i * heads;
+        if (!tile.keys) {
+          if (into == Into::onto_zero) state.Clear(first, queries * heads);
+          continue;
+        }
         if (problem.stick_breaking && WalkEnded(problem, at.walk.running + first, tile.rows()))
           continue;
         SeenColumns columns;
@@ -217,15 +262,18 @@ void RunPart(const ForwardProblem<A>& problem, const ForwardPiece& piece,
           hides = MakeHouseholderScores(problem, tile, columns, q, at.added.bias,
                                         at.householder, at.scores);
         } else {
-          hides = MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores);
+          hides = MakeScores(problem, tile, columns, rows, at.key_panels, at.added, at.scores,
+                             static_cast<A*>(nullptr), ahead);
         }
         if (hides && !factors) factors = FactorsOf(at.value, keys, values);
         if (problem.walks()) Walk(problem, tile, columns, at.walk, first, at.scores);
-        if (!problem.stick_breaking) TakeScores(tile, columns, values, at.scores, state, first);
+        if (!problem.stick_breaking)
+          TakeFirst(into, tile, columns, values, at.scores, state, first);
         AddWeightedVectors(problem, tile, columns, at.scores, at.added.relative,
                            state.out + first * state.width);
         MultiplyWeights(tile, columns, values, at.scores, at.value,
-                        hides ? *factors : Factors::all, state.out + first * state.width);
+                        hides ? *factors : Factors::all, state.out + first * state.width, into,
+                        ahead);
       }
     });
   }
@@ -235,18 +283,18 @@ template <typename A>
 void WritePiece(const ForwardProblem<A>& problem, const ForwardPiece& piece,
                 const State<A>& state, const double* sticks = nullptr) {
   ForHeads(problem, piece, [&](std::int64_t head, std::int64_t heads, std::int64_t row) {
-    for (std::int64_t i = 0; i < piece.queries * heads; ++i, ++row) {
-      if (problem.stick_breaking) {
-        const std::int64_t query = piece.query + i / heads, own = head + i % heads;
-        StoreRow(problem.out, piece.batch, query, own, problem.value_dim, A(1),
-                 state.out + row * state.width);
-        if (problem.lse.data())
-          problem.lse(piece.batch, own, query) = static_cast<A>(std::log(sticks[row]));
-        continue;
+    for (std::int64_t query = piece.query; query < piece.query + piece.queries; ++query)
+      for (std::int64_t own = head; own < head + heads; ++own, ++row) {
+        if (problem.stick_breaking) {
+          StoreRow(problem.out, piece.batch, query, own, problem.value_dim, A(1),
+                   state.out + row * state.width);
+          if (problem.lse.data())
+            problem.lse(piece.batch, own, query) = static_cast<A>(std::log(sticks[row]));
+          continue;
+        }
+        WriteRow(problem, piece.batch, query, own, state.most[row],
+                 state.sum + row * State<A>::lanes, state.out + row * state.width);
       }
-      WriteRow(problem, piece.batch, piece.query + i / heads, head + i % heads, state.most[row],
-               state.sum + row * State<A>::lanes, state.out + row * state.width);
-    }
   });
 }
 

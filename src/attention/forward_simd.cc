@@ -27,6 +27,22 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
+
+// Whether the next piece is prefetched: pieces have one tile of keys, and fit in the L2 cache.
+inline bool PrefetchesNext(const AttentionProblem& problem, const ForwardPiece& piece) {
+  constexpr std::int64_t most = 65536;  // elements
+  const std::int64_t keys = problem.keys_of(piece.batch);
+  return keys <= tile_keys &&
+         (piece.queries * problem.group() + keys) * (problem.size + problem.value_dim) <= most;
+}
+// The multiply-adds of a piece: of the mean of the keys that its queries see.
+inline std::int64_t MultiplyAddsOf(const AttentionProblem& problem, const ForwardPiece& piece) {
+  const std::int64_t middle = piece.query + piece.queries / 2;
+  const internal::KeyRange seen = visible_keys(problem, piece.batch, middle);
+  return piece.queries * problem.group() * (seen.end - seen.begin) *
+         (problem.size + problem.value_dim);
+}
+
 // One thread for each piece.
 template <typename A>
 void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) {
@@ -36,9 +52,12 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
   parallel_for(plan.pieces, plan.grain, [&](std::int64_t begin, std::int64_t end) {
     A* block = pool.take();
     const ForwardScratch<A> at(problem, rows, block);
+    NextPiece next(problem, problem.out);
     for (std::int64_t n = begin; n < end; ++n) {
       const ForwardPiece piece = plan.piece(problem, n);
       const internal::KeyRange range = SeenByPiece(problem, piece);
+      NextPiece* const ahead = n + 1 < end && PrefetchesNext(problem, piece) ? &next : nullptr;
+      if (ahead) next.Start(plan.piece(problem, n + 1), MultiplyAddsOf(problem, piece));
       PackQueries(problem, piece, at.q, at.relative_q, &at.channels);
       if (problem.walks()) StartWalks(problem, piece, at);
       if (range.begin >= range.end) at.total.Clear();
@@ -47,10 +66,11 @@ void ForwardByPieces(const ForwardProblem<A>& problem, const ForwardPlan& plan) 
           range.begin < range.end ? (range.end - 1) / part_keys + 1 - first : 0;
       for (std::int64_t p = 0; p < parts; ++p) {
         const std::int64_t part = first + (FromTheRight(problem) ? parts - 1 - p : p);
-        RunPart(problem, piece, InPart(range, part), at, p ? at.part : at.total);
+        RunPart(problem, piece, InPart(range, part), at, p ? at.part : at.total, ahead);
         if (p) MergeStates(at.part, at.total, problem.value_dim);
       }
       WritePiece(problem, piece, at.total, at.walk.running);
+      if (ahead) next.Finish();
     }
     pool.give(block);
   });

@@ -125,7 +125,8 @@ struct FusedMultiply {
   }
 };
 
-enum class Into { store = 1, add, onto_given };
+// onto_zero: as `add` to zeros, without reading them.
+enum class Into { store = 1, add, onto_given, onto_zero };
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

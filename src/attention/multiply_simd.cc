@@ -60,6 +60,7 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
       else if (Operation::scales)
         sum[r][v] = hn::Mul(hn::Set(tag, p.factor), sum[r][v]);
       if (into == Into::add) sum[r][v] = hn::Add(sum[r][v], hn::Load(tag, to));
+      if (into == Into::onto_zero) sum[r][v] = hn::Add(sum[r][v], hn::Zero(tag));
       hn::Store(sum[r][v], tag, to);
     }
 }
@@ -133,6 +134,7 @@ void MultiplyPairs(Product<float> /* p */, std::int64_t /* rows */,
 GNOMON_MULTIPLY_PAIRS(Left::by_row, Into::store)
 GNOMON_MULTIPLY_PAIRS(Left::by_row, Into::add)
 GNOMON_MULTIPLY_PAIRS(Left::by_row, Into::onto_given)
+GNOMON_MULTIPLY_PAIRS(Left::by_row, Into::onto_zero)
 GNOMON_MULTIPLY_PAIRS(Left::by_column, Into::add)
 #undef GNOMON_MULTIPLY_PAIRS
 
@@ -142,6 +144,7 @@ GNOMON_MULTIPLY_PAIRS(Left::by_column, Into::add)
 GNOMON_MULTIPLY(Left::by_row, Into::store)
 GNOMON_MULTIPLY(Left::by_row, Into::add)
 GNOMON_MULTIPLY(Left::by_row, Into::onto_given)
+GNOMON_MULTIPLY(Left::by_row, Into::onto_zero)
 GNOMON_MULTIPLY(Left::by_column, Into::add)
 #undef GNOMON_MULTIPLY
 

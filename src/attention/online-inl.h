@@ -40,16 +40,17 @@ struct State {
     sum = carve.take(rows * lanes);
     out = carve.take(rows * width);
   }
-  void Clear() const {
-    std::fill_n(most, rows, -std::numeric_limits<A>::infinity());
-    std::fill_n(sum, rows * lanes, A(0));
-    std::fill_n(out, rows * width, A(0));
+  void Clear() const { Clear(0, rows); }
+  void Clear(std::int64_t first, std::int64_t count) const {
+    std::fill_n(most + first, count, -std::numeric_limits<A>::infinity());
+    std::fill_n(sum + first * lanes, count * lanes, A(0));
+    std::fill_n(out + first * width, count * width, A(0));
   }
 };
 
 // Updates the state with `count` rows of scores that have the same columns. Scores become
-// 2^(score - maximum).
-template <int count, typename A>
+// 2^(score - maximum). Into::onto_zero: the state is not read, and its `out` not written.
+template <Into into, int count, typename A>
 HWY_INLINE void TakeRows(const Columns& seen, std::int64_t values, A* HWY_RESTRICT scores,
                          const State<A>& state, std::int64_t first) {
   const hn::ScalableTag<A> tag;
@@ -58,7 +59,8 @@ HWY_INLINE void TakeRows(const Columns& seen, std::int64_t values, A* HWY_RESTRI
   constexpr A nothing = -std::numeric_limits<A>::infinity();
   V greatest[count], shift[count], sum[count];
 #pragma GCC unroll 4
-  for (int r = 0; r < count; ++r) greatest[r] = hn::Set(tag, state.most[first + r]);
+  for (int r = 0; r < count; ++r)
+    greatest[r] = hn::Set(tag, into == Into::add ? state.most[first + r] : nothing);
   for (std::int64_t j = seen.begin; j < seen.end; j += lanes)
 #pragma GCC unroll 4
     for (int r = 0; r < count; ++r)
@@ -71,6 +73,10 @@ HWY_INLINE void TakeRows(const Columns& seen, std::int64_t values, A* HWY_RESTRI
     const A reference = now == nothing ? A(0) : now;
     shift[r] = hn::Set(tag, reference);
     sum[r] = hn::Zero(tag);
+    if (into == Into::onto_zero) {
+      most = now;
+      continue;
+    }
     if (now == most) continue;
     A* HWY_RESTRICT to = state.out + (first + r) * state.width;
     const auto factor = WeightOfScore(tag, hn::Set(tag, most - reference));
@@ -91,12 +97,13 @@ HWY_INLINE void TakeRows(const Columns& seen, std::int64_t values, A* HWY_RESTRI
 #pragma GCC unroll 4
   for (int r = 0; r < count; ++r) {
     A* HWY_RESTRICT total = state.sum + (first + r) * lanes;
-    hn::Store(hn::Add(hn::Load(tag, total), sum[r]), tag, total);
+    hn::Store(into == Into::add ? hn::Add(hn::Load(tag, total), sum[r]) : sum[r], tag, total);
   }
 }
 
-// Updates the state of the rows from `first` with a tile of scores.
-template <typename A>
+// Updates the state of the rows from `first` with a tile of scores. Into::onto_zero: the first
+// of these rows; rows without columns are cleared.
+template <Into into = Into::add, typename A>
 void TakeScores(const Tile& tile, const SeenColumns& columns, std::int64_t values,
                 A* HWY_RESTRICT scores, const State<A>& state, std::int64_t first) {
   constexpr std::int64_t together = 3;
@@ -104,12 +111,14 @@ void TakeScores(const Tile& tile, const SeenColumns& columns, std::int64_t value
   for (std::int64_t i = 0; i < tile.rows();) {
     const Columns& seen = columns[i / block_rows];
     if (seen.begin == seen.end) {
+      if (into == Into::onto_zero)
+        state.Clear(first + i, std::min(block_rows, tile.rows() - i));
       i += block_rows;
     } else if (i + together <= tile.rows()) {
-      TakeRows<together>(seen, values, scores + i * tile_keys, state, first + i);
+      TakeRows<into, together>(seen, values, scores + i * tile_keys, state, first + i);
       i += together;
     } else {
-      TakeRows<1>(seen, values, scores + i * tile_keys, state, first + i);
+      TakeRows<into, 1>(seen, values, scores + i * tile_keys, state, first + i);
       ++i;
     }
   }
@@ -151,15 +160,13 @@ void MergeStates(const State<A>& part, const State<A>& total, std::int64_t value
              total.out + row * total.width);
 }
 
+// Stores lse and returns the factor of the sums of a row: `scale`, less the share of a sink.
 template <typename A>
-void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t query,
-              std::int64_t head, A most, const A* sum_lanes, const A* out) {
-  const hn::ScalableTag<A> tag;
-  const double sum = static_cast<double>(SumLanes(tag, hn::Load(tag, sum_lanes)));
-  double scale = sum == 0 ? 0 : 1 / sum;
+HWY_NOINLINE double FinishRow(const ForwardProblem<A>& problem, std::int64_t b,
+                              std::int64_t query, std::int64_t head, A most, double sum,
+                              double scale) {
   double lse = -std::numeric_limits<double>::infinity();
-  if (sum != 0 && (problem.lse.data() || problem.has_sinks()))
-    lse = ln_of_2 * (static_cast<double>(most) + std::log2(sum));
+  if (sum != 0) lse = ln_of_2 * (static_cast<double>(most) + std::log2(sum));
   const double sink = problem.has_sinks() ? problem.sink(b, head, query)
                                           : -std::numeric_limits<double>::infinity();
   if (sink != -std::numeric_limits<double>::infinity()) {
@@ -170,10 +177,22 @@ void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t que
     if (sum != 0) scale *= std::exp(lse - all);
     lse = all;
   }
+  if (problem.lse.data()) {
+    const internal::Place at = problem.out.places(b, query);
+    problem.lse(at.batch, head, at.row) = static_cast<A>(lse);
+  }
+  return scale;
+}
+
+template <typename A>
+HWY_INLINE void WriteRow(const ForwardProblem<A>& problem, std::int64_t b, std::int64_t query,
+                         std::int64_t head, A most, const A* sum_lanes, const A* out) {
+  const hn::ScalableTag<A> tag;
+  const double sum = static_cast<double>(SumLanes(tag, hn::Load(tag, sum_lanes)));
+  double scale = sum == 0 ? 0 : 1 / sum;
+  if (problem.lse.data() || problem.has_sinks())
+    scale = FinishRow(problem, b, query, head, most, sum, scale);
   StoreRow(problem.out, b, query, head, problem.value_dim, static_cast<A>(scale), out);
-  if (!problem.lse.data()) return;
-  const internal::Place at = problem.out.places(b, query);
-  problem.lse(at.batch, head, at.row) = static_cast<A>(lse);
 }
 
 }  // namespace HWY_NAMESPACE

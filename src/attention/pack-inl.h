@@ -119,15 +119,37 @@ HWY_INLINE void LoadRow(const Operand& from, const Positions* positions, std::in
   LoadRowAt(from, positions, b, row, head, OffsetOf(from, b, row, head), size, to);
 }
 
+template <typename A>
+void StoreOtherRow(const Result& to, std::int64_t offset, std::int64_t size, A factor,
+                   const A* HWY_RESTRICT from);
+
 // Computes factor * from, rounded once.
 template <typename A>
-void StoreRow(const Result& to, std::int64_t b, std::int64_t row, std::int64_t head,
-              std::int64_t size, A factor, const A* HWY_RESTRICT from);
+HWY_INLINE void StoreRow(const Result& to, std::int64_t b, std::int64_t row, std::int64_t head,
+                         std::int64_t size, A factor, const A* HWY_RESTRICT from) {
+  const internal::Place at = to.places(b, row);
+  const std::int64_t offset =
+      at.batch * to.strides[0] + at.row * to.strides[1] + head * to.strides[2];
+  if constexpr (sizeof(A) == 4) {
+    // The most frequent cases, as in LoadRowAt.
+    if (to.dtype == DType::f32 && size % 16 == 0)
+      return ToElements(from, factor, size, static_cast<float*>(to.data) + offset);
+    if (to.dtype == DType::bf16 && size % 16 == 0)
+      return ToElements(from, factor, size, static_cast<BFloat16*>(to.data) + offset);
+  }
+  StoreOtherRow(to, offset, size, factor, from);
+}
 
-// Rotates one packed head vector, by the row of the table for its token.
 template <typename A>
-void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Direction direction,
-               A* HWY_RESTRICT x);
+void RotateByTable(const RotaryTable& table, std::int64_t b, std::int64_t row,
+                   Direction direction, A* HWY_RESTRICT x);
+
+// Rotates one packed head vector, by the row of the table for its token, if there is a table.
+template <typename A>
+HWY_INLINE void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row,
+                          Direction direction, A* HWY_RESTRICT x) {
+  if (table) RotateByTable(*table, b, row, direction, x);
+}
 
 template <typename A>
 HWY_INLINE void ScaleRow(A factor, std::int64_t count, A* HWY_RESTRICT x) {
@@ -175,7 +197,7 @@ HWY_INLINE void PrefetchRowAt(const Operand& from, std::int64_t offset, std::int
   hwy::Prefetch(last);
 }
 HWY_INLINE void PrefetchRow(const Operand& from, std::int64_t b, std::int64_t row,
-                        std::int64_t head, std::int64_t size) {
+                            std::int64_t head, std::int64_t size) {
   PrefetchRowAt(from, OffsetOf(from, b, row, head), size);
 }
 
@@ -227,13 +249,28 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
 // Pairs of bfloat16 (multiply-inl.h) in the place of floats. A row of `size` elements has
 // pairs_of(size) pairs; a missing last element is 0, as are the elements of padding tokens.
 constexpr std::int64_t pairs_of(std::int64_t size) { return (size + 1) / 2; }
-void LoadPairs(const Operand& from, const Positions* positions, std::int64_t b,
-               std::int64_t row, std::int64_t head, std::int64_t size, float* HWY_RESTRICT to);
 HWY_INLINE void LoadPairsAt(const Operand& from, std::int64_t offset, std::int64_t size,
                             float* HWY_RESTRICT to) {
   const auto* bits = static_cast<const std::uint16_t*>(from.data) + offset;
+  if (size % 32 == 0) {
+    const hn::ScalableTag<float> d;
+    const auto* pairs = reinterpret_cast<const float*>(bits);
+    for (std::int64_t i = 0; i < size / 2; i += static_cast<std::int64_t>(hn::Lanes(d)))
+      hn::Store(hn::LoadU(d, pairs + i), d, to + i);
+    return;
+  }
   std::fill(to + size / 2, to + padded(pairs_of(size)), 0.f);
   std::memcpy(to, bits, static_cast<std::size_t>(size) * 2);
+}
+
+HWY_INLINE void LoadPairs(const Operand& from, const Positions* positions, std::int64_t b,
+                          std::int64_t row, std::int64_t head, std::int64_t size,
+                          float* HWY_RESTRICT to) {
+  if (IsPadding(positions, b, row)) {
+    std::fill_n(to, padded(pairs_of(size)), 0.f);
+    return;
+  }
+  LoadPairsAt(from, OffsetOf(from, b, row, head), size, to);
 }
 
 // As PackKeyRows: keys, whose pairs are along the head dimension.
@@ -264,7 +301,20 @@ HWY_INLINE void InterleavePairs(D d, const float* one, const float* two, hn::Vec
 #endif
 
 // Interleaves two rows of pairs_of(size) pairs: to[i] = (one[i], two[i]), for `size` elements.
-void InterleaveRows(const float* one, const float* two, std::int64_t size, float* to);
+HWY_INLINE void InterleaveRows(const float* one, const float* two, std::int64_t size,
+                               float* to) {
+#if HWY_TARGET == HWY_AVX3
+  const hn::ScalableTag<float> d;
+  for (std::int64_t i = 0; i < size; i += 32) {
+    auto low = hn::Undefined(d), high = low;
+    InterleavePairs(d, one + i / 2, two + i / 2, low, high);
+    hn::StoreU(low, d, to + i);
+    if (i + 16 < size) hn::StoreU(high, d, to + i + 16);
+  }
+#else
+  (void)one, (void)two, (void)size, (void)to;
+#endif
+}
 
 // Rounds `count` weights to bfloat16, two to a pair. count: even. A NaN remains a NaN.
 void RoundToPairs(const float* HWY_RESTRICT weights, std::int64_t count,

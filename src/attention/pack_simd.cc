@@ -61,11 +61,8 @@ HWY_NOINLINE void LoadOtherRow(const Operand& from, const Positions* positions, 
 }
 
 template <typename A>
-void StoreRow(const Result& to, std::int64_t b, std::int64_t row, std::int64_t head,
-              std::int64_t size, A factor, const A* HWY_RESTRICT from) {
-  const internal::Place place = to.places(b, row);
-  const std::int64_t at =
-      place.batch * to.strides[0] + place.row * to.strides[1] + head * to.strides[2];
+HWY_NOINLINE void StoreOtherRow(const Result& to, std::int64_t at, std::int64_t size, A factor,
+                                const A* HWY_RESTRICT from) {
   if constexpr (std::is_same_v<A, double>) {
     ToElements(from, factor, size, static_cast<double*>(to.data) + at);
   } else {
@@ -79,18 +76,17 @@ void StoreRow(const Result& to, std::int64_t b, std::int64_t row, std::int64_t h
 }
 
 template <typename A>
-void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Direction direction,
-               A* HWY_RESTRICT x) {
-  if (!table) return;
-  const std::int64_t pairs = table->frequencies().rotary_dim() / 2;
-  const std::int64_t batch = table->batch() == 1 ? 0 : b;
-  const float* HWY_RESTRICT cos = &table->cos()(batch, row, 0);
-  const float* HWY_RESTRICT sin = &table->sin()(batch, row, 0);
+HWY_NOINLINE void RotateByTable(const RotaryTable& table, std::int64_t b, std::int64_t row,
+                                Direction direction, A* HWY_RESTRICT x) {
+  const std::int64_t pairs = table.frequencies().rotary_dim() / 2;
+  const std::int64_t batch = table.batch() == 1 ? 0 : b;
+  const float* HWY_RESTRICT cos = &table.cos()(batch, row, 0);
+  const float* HWY_RESTRICT sin = &table.sin()(batch, row, 0);
   const A sign = direction == Direction::forward ? A(1) : A(-1);
-  x += table->frequencies().head_offset;
+  x += table.frequencies().head_offset;
   // The halves of a head have the layout of cos and sin, so the table is used without
   // preparation.
-  if (table->frequencies().pairing == Pairing::halves)
+  if (table.frequencies().pairing == Pairing::halves)
     ForVectors<A>(pairs, [&](auto d, std::int64_t i) HWY_ATTR {
       auto a = hn::LoadU(d, x + i), b = hn::LoadU(d, x + pairs + i);
       RotateVectors(a, b, LoadElements(d, cos + i),
@@ -99,7 +95,7 @@ void RotateRow(const RotaryTable* table, std::int64_t b, std::int64_t row, Direc
       hn::StoreU(b, d, x + pairs + i);
     });
   else
-    RotatePairs(x, cos, sin, sign, table->frequencies().pairing, pairs);
+    RotatePairs(x, cos, sin, sign, table.frequencies().pairing, pairs);
 }
 
 template <typename A>
@@ -146,11 +142,11 @@ void Transpose(const A* HWY_RESTRICT from, std::int64_t stride, std::int64_t col
   TransposeLanes(from, stride, columns, to, step);
 }
 
-// Transposes `lanes` rows to columns j to j + lanes of panels.
+// Transposes `lanes` rows, `stride` apart, to columns j to j + lanes of panels.
 template <typename A>
-HWY_INLINE void ToPanels(const A* HWY_RESTRICT rows, std::int64_t j, std::int64_t size,
-                         A* HWY_RESTRICT panels) {
-  TransposeLanes(rows, row_stride(size), size,
+HWY_INLINE void ToPanels(const A* HWY_RESTRICT rows, std::int64_t stride, std::int64_t j,
+                         std::int64_t size, A* HWY_RESTRICT panels) {
+  TransposeLanes(rows, stride, size,
                  panels + j / Panel<A>() * Panel<A>() * size + j % Panel<A>(), Panel<A>());
 }
 
@@ -170,8 +166,41 @@ void MakePanels(const A* HWY_RESTRICT rows, std::int64_t count, std::int64_t siz
                 A* HWY_RESTRICT panels) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   for (std::int64_t j = 0; j < padded(count); j += lanes)
-    ToPanels(rows + j * row_stride(size), j, size, panels);
+    ToPanels(rows + j * row_stride(size), row_stride(size), j, size, panels);
   ClearPanel(count, size, panels);
+}
+
+// PackKeyRows of floats at equal distances that are neither rotated nor hidden.
+HWY_INLINE void PackPlainRows(const float* HWY_RESTRICT from, std::int64_t step,
+                              std::int64_t count, std::int64_t size,
+                              float* HWY_RESTRICT scratch, const PackedRows<float>& to) {
+  const hn::ScalableTag<float> d;
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(d));
+  const std::int64_t stride = row_stride(size);
+  // Rows are transposed where they are if their vectors of four floats are aligned.
+  const bool in_place = !to.rows && to.panels && step % 4 == 0 &&
+                        reinterpret_cast<std::uintptr_t>(from) % 16 == 0;
+  for (std::int64_t j = 0; j < padded(count); j += lanes) {
+    float* HWY_RESTRICT rows = to.rows ? to.rows + j * stride : scratch;
+    for (std::int64_t i = 0; i < lanes && j + i + rows_ahead < count; ++i)
+      for (std::int64_t c = 0; c < size; c += 16)
+        hwy::Prefetch(from + (j + i + rows_ahead) * step + c);
+    if (in_place && j + lanes <= count) {
+      ToPanels(from + j * step, step, j, size, to.panels);
+      continue;
+    }
+    for (std::int64_t i = 0; i < lanes; ++i) {
+      if (j + i >= count) {
+        std::fill_n(rows + i * stride, size, 0.f);
+        continue;
+      }
+      const float* HWY_RESTRICT row = from + (j + i) * step;
+      for (std::int64_t c = 0; c < size; c += lanes)
+        hn::Store(hn::LoadU(d, row + c), d, rows + i * stride + c);
+    }
+    if (to.panels) ToPanels(rows, stride, j, size, to.panels);
+  }
+  if (to.panels) ClearPanel(count, size, to.panels);
 }
 
 template <typename A>
@@ -180,6 +209,12 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
                  std::int64_t size, A* HWY_RESTRICT scratch, const PackedRows<A>& to) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   const std::int64_t stride = row_stride(size);
+  if constexpr (sizeof(A) == 4)
+    if (from.dtype == DType::f32 && size % 16 == 0 && !positions && !rotary && !to.polar &&
+        !from.places.page())
+      return PackPlainRows(
+          static_cast<const float*>(from.data) + OffsetOf(from, b, first, head),
+          from.strides[1], count, size, scratch, to);
   const std::int64_t loaded = to.polar ? to.polar : size;
   RowOffsets offsets(from, b, head), ahead(from, b, head);
   for (std::int64_t j = 0; j < padded(count); j += lanes) {
@@ -195,18 +230,9 @@ void PackKeyRows(const Operand& from, const Positions* positions, const RotaryTa
       if (to.polar) ToPolar(to.polar, {}, rows + i * stride);
       RotateRow(rotary, b, row, Direction::forward, rows + i * stride);
     }
-    if (to.panels) ToPanels(rows, j, size, to.panels);
+    if (to.panels) ToPanels(rows, stride, j, size, to.panels);
   }
   if (to.panels) ClearPanel(count, size, to.panels);
-}
-
-void LoadPairs(const Operand& from, const Positions* positions, std::int64_t b,
-               std::int64_t row, std::int64_t head, std::int64_t size, float* HWY_RESTRICT to) {
-  if (IsPadding(positions, b, row)) {
-    std::fill_n(to, padded(pairs_of(size)), 0.f);
-    return;
-  }
-  LoadPairsAt(from, OffsetOf(from, b, row, head), size, to);
 }
 
 void PackPairKeys(const Operand& from, const Positions* positions, std::int64_t b,
@@ -215,47 +241,54 @@ void PackPairKeys(const Operand& from, const Positions* positions, std::int64_t 
   constexpr std::int64_t lanes =
       static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
   const std::int64_t floats = pairs_of(size), stride = row_stride(floats);
+  // As in PackPlainRows.
+  const auto* pairs = reinterpret_cast<const float*>(
+      static_cast<const std::uint16_t*>(from.data) + OffsetOf(from, b, first, head));
+  const std::int64_t step = from.strides[1] / 2;
+  const bool in_place = !to.rows && to.panels && size % 32 == 0 && !positions &&
+                        !from.places.page() && from.strides[1] % 8 == 0 &&
+                        reinterpret_cast<std::uintptr_t>(pairs) % 16 == 0;
   for (std::int64_t j = 0; j < padded(count); j += lanes) {
     float* HWY_RESTRICT rows = to.rows ? to.rows + j * stride : scratch;
+    for (std::int64_t i = 0; i < lanes && j + i + rows_ahead < count; ++i)
+      PrefetchRow(from, b, first + j + i + rows_ahead, head, size);
+    if (in_place && j + lanes <= count) {
+      ToPanels(pairs + j * step, step, j, floats, to.panels);
+      continue;
+    }
     for (std::int64_t i = 0; i < lanes; ++i) {
-      if (j + i + rows_ahead < count)
-        PrefetchRow(from, b, first + j + i + rows_ahead, head, size);
       if (j + i < count)
         LoadPairs(from, positions, b, first + j + i, head, size, rows + i * stride);
       else
         std::fill_n(rows + i * stride, padded(floats), 0.f);
     }
-    if (to.panels) ToPanels(rows, j, floats, to.panels);
+    if (to.panels) ToPanels(rows, stride, j, floats, to.panels);
   }
   if (to.panels) ClearPanel(count, floats, to.panels);
-}
-
-void InterleaveRows(const float* one, const float* two, std::int64_t size, float* to) {
-#if HWY_TARGET == HWY_AVX3
-  const hn::ScalableTag<float> d;
-  for (std::int64_t i = 0; i < size; i += 32) {
-    auto low = hn::Undefined(d), high = low;
-    InterleavePairs(d, one + i / 2, two + i / 2, low, high);
-    hn::StoreU(low, d, to + i);
-    if (i + 16 < size) hn::StoreU(high, d, to + i + 16);
-  }
-#else
-  (void)one, (void)two, (void)size, (void)to;
-#endif
 }
 
 void PackPairValues(const Operand& from, const Positions* positions, std::int64_t b,
                     std::int64_t first, std::int64_t count, std::int64_t head,
                     std::int64_t size, float* HWY_RESTRICT scratch, float* HWY_RESTRICT rows) {
   const std::int64_t stride = row_stride(size), half = row_stride(pairs_of(size));
+  const bool in_place = !positions && size % 32 == 0;
+  const auto pairs_at = [&](std::int64_t row) {
+    return reinterpret_cast<const float*>(static_cast<const std::uint16_t*>(from.data) +
+                                          OffsetOf(from, b, row, head));
+  };
   for (std::int64_t j = 0; j < padded(count); j += 2, rows += stride) {
     if (j >= count) {
       std::fill_n(rows, padded(size), 0.f);
       continue;
     }
-    for (std::int64_t i = 0; i < 2; ++i) {
+    for (std::int64_t i = 0; i < 2; ++i)
       if (j + i + rows_ahead < count)
         PrefetchRow(from, b, first + j + i + rows_ahead, head, size);
+    if (in_place && j + 1 < count) {
+      InterleaveRows(pairs_at(first + j), pairs_at(first + j + 1), size, rows);
+      continue;
+    }
+    for (std::int64_t i = 0; i < 2; ++i) {
       if (j + i < count)
         LoadPairs(from, positions, b, first + j + i, head, size, scratch + i * half);
       else
@@ -296,16 +329,15 @@ Factors FactorsOfPairs(const float* HWY_RESTRICT rows, std::int64_t count, std::
   return hn::AllFalse(tag, found) ? Factors::all : Factors::nonzero;
 }
 
-#define GNOMON_PACK(A)                                                                     \
-  template void LoadOtherRow(const Operand&, const Positions*, std::int64_t, std::int64_t, \
-                             std::int64_t, std::int64_t, A*);                              \
-  template void StoreRow(const Result&, std::int64_t, std::int64_t, std::int64_t,          \
-                         std::int64_t, A, const A*);                                       \
-  template void RotateRow(const RotaryTable*, std::int64_t, std::int64_t, Direction, A*);  \
-  template void PackKeyRows(const Operand&, const Positions*, const RotaryTable*,          \
-                            std::int64_t, std::int64_t, std::int64_t, std::int64_t,        \
-                            std::int64_t, A*, const PackedRows<A>&);                       \
-  template void Transpose(const A*, std::int64_t, std::int64_t, A*, std::int64_t);         \
+#define GNOMON_PACK(A)                                                                        \
+  template void LoadOtherRow(const Operand&, const Positions*, std::int64_t, std::int64_t,    \
+                             std::int64_t, std::int64_t, A*);                                 \
+  template void StoreOtherRow(const Result&, std::int64_t, std::int64_t, A, const A*);        \
+  template void RotateByTable(const RotaryTable&, std::int64_t, std::int64_t, Direction, A*); \
+  template void PackKeyRows(const Operand&, const Positions*, const RotaryTable*,             \
+                            std::int64_t, std::int64_t, std::int64_t, std::int64_t,           \
+                            std::int64_t, A*, const PackedRows<A>&);                          \
+  template void Transpose(const A*, std::int64_t, std::int64_t, A*, std::int64_t);            \
   template void MakePanels(const A*, std::int64_t, std::int64_t, A*);
 GNOMON_PACK(float)
 GNOMON_PACK(double)

@@ -14,6 +14,7 @@
 
 #include "src/attention/bias-inl.h"
 #include "src/attention/multiply-inl.h"
+#include "src/attention/next_piece-inl.h"
 #include "src/attention/pack-inl.h"
 #include "src/attention/relative-inl.h"
 #include "src/attention/softmax-inl.h"
@@ -30,23 +31,28 @@ using internal::Tile;
 template <typename A>
 void FindColumns(const AttentionProblem& problem, const Tile& tile, SeenColumns& columns);
 
-// scores [rows, tile_keys] = a [rows, size] b + given, with b in panels.
+// scores [rows, tile_keys] = a [rows, size] b + given, with b in panels. ahead, here and below:
+// what is prefetched meanwhile, or null.
 template <typename A>
 void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size, const A* a,
-                    const A* panels, const A* const* given, A* scores);
+                    const A* panels, const A* const* given, A* scores,
+                    NextPiece* ahead = nullptr);
 
-// out [rows, values] += weights [rows, keys] b [keys, values]. factors: those of the weights.
+// out [rows, values] += weights [rows, keys] b [keys, values], or = with Into::onto_zero, for
+// the rows that have columns. factors: those of the weights.
 template <typename A>
 void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
-                     const A* weights, const A* b, Factors factors, A* out);
+                     const A* weights, const A* b, Factors factors, A* out,
+                     Into into = Into::add, NextPiece* ahead = nullptr);
 
 // The same with pairs of bfloat16 (multiply-inl.h). factor: of the products, not of `given`.
 void MultiplyPairPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size,
                         const float* a, const float* panels, float factor, float* scores,
-                        const float* const* given = nullptr);
+                        const float* const* given = nullptr, NextPiece* ahead = nullptr);
 // weights: pairs, tile_keys / 2 apart.
 void MultiplyPairWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
-                         const float* weights, const float* b, Factors factors, float* out);
+                         const float* weights, const float* b, Factors factors, float* out,
+                         Into into = Into::add, NextPiece* ahead = nullptr);
 
 // Returns the factor of packed queries. With it, products with keys are in units of ln 2, or
 // have the scale that CapScores expects.
@@ -77,13 +83,15 @@ struct AddedScratch {
 template <typename A>
 bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const QueryRows<A>& queries, const A* key_panels,
-                const AddedScratch<A>& scratch, A* scores, A* slope = nullptr);
+                const AddedScratch<A>& scratch, A* scores, A* slope = nullptr,
+                NextPiece* ahead = nullptr);
 
 // The same with pairs of bfloat16, not multiplied by QueryFactor, and without relative vectors.
 // q: the rows of the tile, row_stride(pairs_of(size)) apart.
 bool MakePairScores(const internal::TypedProblem<float>& problem, const Tile& tile,
                     const SeenColumns& columns, const float* q, const float* key_panels,
-                    float* bias_scratch, float* scores, float* slope = nullptr);
+                    float* bias_scratch, float* scores, float* slope = nullptr,
+                    NextPiece* ahead = nullptr);
 
 }  // namespace HWY_NAMESPACE
 }  // namespace gnomon

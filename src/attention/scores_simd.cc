@@ -11,8 +11,10 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-inline Columns SeenOfTile(const AttentionProblem& problem, const Tile& tile, std::int64_t row) {
-  const KeyRange range = visible_keys(problem, tile.batch, tile.query + row / tile.heads);
+// The columns of the keys that query `query` of the tile sees.
+inline KeyRange SeenByQuery(const AttentionProblem& problem, const Tile& tile,
+                            std::int64_t query) {
+  const KeyRange range = visible_keys(problem, tile.batch, tile.query + query);
   const std::int64_t begin = std::clamp<std::int64_t>(range.begin - tile.key, 0, tile.keys);
   return {begin, std::clamp<std::int64_t>(range.end - tile.key, begin, tile.keys)};
 }
@@ -28,27 +30,29 @@ void FindColumns(const AttentionProblem& problem, const Tile& tile, SeenColumns&
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   if (SeesAll(problem, tile)) {
     std::fill(columns, columns + std::size(columns),
-              Columns{0, (tile.keys + lanes - 1) / lanes * lanes});
+              Columns{0, (tile.keys + lanes - 1) / lanes * lanes, tile.keys});
     return;
   }
   for (std::int64_t row = 0; row < tile.rows(); row += block_rows) {
     const std::int64_t last = std::min(row + block_rows, tile.rows()) - 1;
     Columns& seen = columns[row / block_rows];
-    seen = {SeenOfTile(problem, tile, row).begin, SeenOfTile(problem, tile, last).end};
-    seen.begin = seen.begin / lanes * lanes;
-    seen.end = (seen.end + lanes - 1) / lanes * lanes;
+    seen.begin = SeenByQuery(problem, tile, row / tile.heads).begin / lanes * lanes;
+    seen.last = SeenByQuery(problem, tile, last / tile.heads).end;
+    seen.end = (seen.last + lanes - 1) / lanes * lanes;
     if (seen.end <= seen.begin) seen = {};
   }
 }
 
-// Calls body(first row, rows, columns) for groups of rows that have the same columns.
+// Calls body(first row, rows, columns) for groups of rows that have the same columns. ahead:
+// what is prefetched between groups, which are then of at most two blocks, or null.
 template <typename Body>
-HWY_INLINE void ForBlocks(const Tile& tile, const SeenColumns& columns, const Body& body) {
+HWY_INLINE void ForBlocks(const Tile& tile, const SeenColumns& columns, const NextPiece* ahead,
+                          const Body& body) {
   for (std::int64_t row = 0; row < tile.rows();) {
     const Columns& seen = columns[row / block_rows];
     std::int64_t end = row + block_rows;
-    while (end < tile.rows() && columns[end / block_rows].begin == seen.begin &&
-           columns[end / block_rows].end == seen.end)
+    const std::int64_t most = ahead ? row + 2 * block_rows : tile.rows();
+    while (end < std::min(most, tile.rows()) && columns[end / block_rows] == seen)
       end += block_rows;
     if (seen.begin < seen.end) body(row, std::min(end, tile.rows()) - row, seen);
     row = end;
@@ -57,94 +61,116 @@ HWY_INLINE void ForBlocks(const Tile& tile, const SeenColumns& columns, const Bo
 
 template <typename A>
 void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size, const A* a,
-                    const A* panels, const A* const* given, A* scores) {
+                    const A* panels, const A* const* given, A* scores, NextPiece* ahead) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   constexpr std::int64_t panel = Panel<A>();
   const std::int64_t stride = row_stride(size);
   for (std::int64_t base = 0; base < tile.keys; base += panel, panels += panel * size)
-    ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
-      const std::int64_t begin = std::max(seen.begin, base);
-      const std::int64_t vectors = (std::min(seen.end, base + panel) - begin) / lanes;
-      if (vectors <= 0) return;
-      Product<A> product;
-      product.a = a + row * stride, product.a_stride = stride;
-      product.b = panels + (begin - base), product.b_row = panel;
-      product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
-      product.given = given ? given + row : nullptr, product.given_at = begin;
-      // Sums over more than 64 products are computed in parts, to keep the rounding error of
-      // long sums below the bound in attention.h.
-      for (std::int64_t l = 0; l < size; l += part_products) {
-        product.depth = std::min(part_products, size - l);
-        if (l)
-          MultiplyRows<Left::by_row, Into::add>(product, rows, vectors);
-        else if (given)
-          MultiplyRows<Left::by_row, Into::onto_given>(product, rows, vectors);
-        else
-          MultiplyRows<Left::by_row, Into::store>(product, rows, vectors);
-        product.a += part_products, product.b += part_products * panel;
-      }
-    });
+    ForBlocks(tile, columns, ahead,
+              [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
+                const std::int64_t begin = std::max(seen.begin, base);
+                const std::int64_t vectors = (std::min(seen.end, base + panel) - begin) / lanes;
+                if (vectors <= 0) return;
+                if (ahead) ahead->Advance(rows * vectors * lanes * size);
+                Product<A> product;
+                product.a = a + row * stride, product.a_stride = stride;
+                product.b = panels + (begin - base), product.b_row = panel;
+                product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
+                product.given = given ? given + row : nullptr, product.given_at = begin;
+                // Sums over more than 64 products are computed in parts, to keep the rounding
+                // error of long sums below the bound in attention.h.
+                for (std::int64_t l = 0; l < size; l += part_products) {
+                  product.depth = std::min(part_products, size - l);
+                  if (l)
+                    MultiplyRows<Left::by_row, Into::add>(product, rows, vectors);
+                  else if (given)
+                    MultiplyRows<Left::by_row, Into::onto_given>(product, rows, vectors);
+                  else
+                    MultiplyRows<Left::by_row, Into::store>(product, rows, vectors);
+                  product.a += part_products, product.b += part_products * panel;
+                }
+              });
 }
 
 template <typename A>
 void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
-                     const A* weights, const A* b, Factors factors, A* out) {
+                     const A* weights, const A* b, Factors factors, A* out, Into into,
+                     NextPiece* ahead) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   const std::int64_t stride = row_stride(values);
   const std::int64_t width = padded(values);
   for (std::int64_t base = 0; base < width; base += Panel<A>())
-    ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
-      Product<A> product;
-      product.depth = seen.end - seen.begin, product.factors = factors;
-      product.a = weights + row * tile_keys + seen.begin, product.a_stride = tile_keys;
-      product.b = b + seen.begin * stride + base, product.b_row = stride;
-      product.c = out + row * stride + base, product.c_row = stride;
-      MultiplyRows<Left::by_row, Into::add>(product, rows,
-                                            std::min(Panel<A>(), width - base) / lanes);
-    });
+    ForBlocks(
+        tile, columns, ahead, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
+          const std::int64_t count = std::min(Panel<A>(), width - base);
+          if (ahead) ahead->Advance(rows * (seen.end - seen.begin) * count);
+          Product<A> product;
+          product.depth = seen.last - seen.begin, product.factors = factors;
+          product.a = weights + row * tile_keys + seen.begin, product.a_stride = tile_keys;
+          product.b = b + seen.begin * stride + base, product.b_row = stride;
+          product.c = out + row * stride + base, product.c_row = stride;
+          if (into == Into::add)
+            return MultiplyRows<Left::by_row, Into::add>(product, rows, count / lanes);
+          if (factors == Factors::all)
+            return MultiplyRows<Left::by_row, Into::onto_zero>(product, rows, count / lanes);
+          for (std::int64_t r = 0; r < rows; ++r)
+            std::fill_n(product.c + r * stride, count, A(0));
+          MultiplyRows<Left::by_row, Into::add>(product, rows, count / lanes);
+        });
 }
 
 void MultiplyPairPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size,
                         const float* a, const float* panels, float factor, float* scores,
-                        const float* const* given) {
+                        const float* const* given, NextPiece* ahead) {
   constexpr std::int64_t lanes =
       static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
   constexpr std::int64_t panel = Panel<float>();
   const std::int64_t depth = pairs_of(size), stride = row_stride(depth);
   for (std::int64_t base = 0; base < tile.keys; base += panel, panels += panel * depth)
-    ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
-      const std::int64_t begin = std::max(seen.begin, base);
-      const std::int64_t vectors = (std::min(seen.end, base + panel) - begin) / lanes;
-      if (vectors <= 0) return;
-      Product<float> product;
-      product.depth = depth, product.factor = factor;
-      product.a = a + row * stride, product.a_stride = stride;
-      product.b = panels + (begin - base), product.b_row = panel;
-      product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
-      product.given = given ? given + row : nullptr, product.given_at = begin;
-      if (given)
-        MultiplyPairs<Left::by_row, Into::onto_given>(product, rows, vectors);
-      else
-        MultiplyPairs<Left::by_row, Into::store>(product, rows, vectors);
-    });
+    ForBlocks(tile, columns, ahead,
+              [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
+                const std::int64_t begin = std::max(seen.begin, base);
+                const std::int64_t vectors = (std::min(seen.end, base + panel) - begin) / lanes;
+                if (vectors <= 0) return;
+                if (ahead) ahead->Advance(rows * vectors * lanes * size);
+                Product<float> product;
+                product.depth = depth, product.factor = factor;
+                product.a = a + row * stride, product.a_stride = stride;
+                product.b = panels + (begin - base), product.b_row = panel;
+                product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
+                product.given = given ? given + row : nullptr, product.given_at = begin;
+                if (given)
+                  MultiplyPairs<Left::by_row, Into::onto_given>(product, rows, vectors);
+                else
+                  MultiplyPairs<Left::by_row, Into::store>(product, rows, vectors);
+              });
 }
 
 void MultiplyPairWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,
-                         const float* weights, const float* b, Factors factors, float* out) {
+                         const float* weights, const float* b, Factors factors, float* out,
+                         Into into, NextPiece* ahead) {
   constexpr std::int64_t lanes =
       static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
   const std::int64_t stride = row_stride(values), width = padded(values);
   for (std::int64_t base = 0; base < width; base += Panel<float>())
-    ForBlocks(tile, columns, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
-      Product<float> product;
-      product.depth = (seen.end - seen.begin) / 2, product.factors = factors;
-      product.a = weights + (row * tile_keys + seen.begin) / 2,
-      product.a_stride = tile_keys / 2;
-      product.b = b + seen.begin / 2 * stride + base, product.b_row = stride;
-      product.c = out + row * stride + base, product.c_row = stride;
-      MultiplyPairs<Left::by_row, Into::add>(product, rows,
-                                             std::min(Panel<float>(), width - base) / lanes);
-    });
+    ForBlocks(
+        tile, columns, ahead, [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
+          const std::int64_t count = std::min(Panel<float>(), width - base);
+          if (ahead) ahead->Advance(rows * (seen.end - seen.begin) * count);
+          Product<float> product;
+          product.depth = (seen.last - seen.begin + 1) / 2, product.factors = factors;
+          product.a = weights + (row * tile_keys + seen.begin) / 2,
+          product.a_stride = tile_keys / 2;
+          product.b = b + seen.begin / 2 * stride + base, product.b_row = stride;
+          product.c = out + row * stride + base, product.c_row = stride;
+          if (into == Into::add)
+            return MultiplyPairs<Left::by_row, Into::add>(product, rows, count / lanes);
+          if (factors == Factors::all)
+            return MultiplyPairs<Left::by_row, Into::onto_zero>(product, rows, count / lanes);
+          for (std::int64_t r = 0; r < rows; ++r)
+            std::fill_n(product.c + r * stride, count, 0.f);
+          MultiplyPairs<Left::by_row, Into::add>(product, rows, count / lanes);
+        });
 }
 
 // Applies the cap to products, x = 2 s / (cap ln 2) to cap tanh(s / cap) / ln 2, and adds the
@@ -179,17 +205,39 @@ bool HideScores(const AttentionProblem& problem, const Tile& tile, const SeenCol
   const std::int32_t* of_query = internal::sequences(problem.position.queries, tile.batch);
   const std::int32_t* of_key = internal::sequences(problem.position.keys, tile.batch);
   constexpr A nothing = -std::numeric_limits<A>::infinity();
+  const hn::ScalableTag<A> tag;
+  constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(tag));
+  const auto all_nothing = hn::Set(tag, nothing);
+  const auto first_lanes = [&](std::int64_t count) HWY_ATTR {
+    return hn::FirstN(tag, static_cast<std::size_t>(count));
+  };
+  KeyRange seen;
+  std::int64_t query = 0, next = 0;  // next: the first row of `query`
   for (std::int64_t i = 0; i < tile.rows(); ++i) {
     const Columns& of_block = columns[i / block_rows];
+    if (i == next) seen = SeenByQuery(problem, tile, query++), next += tile.heads;
     if (of_block.begin == of_block.end) continue;
     A* HWY_RESTRICT row = scores + i * tile_keys;
-    const Columns seen = SeenOfTile(problem, tile, i);
-    if (seen.begin > of_block.begin)
-      std::fill(row + of_block.begin, row + std::min(seen.begin, of_block.end), nothing);
-    if (seen.end < of_block.end)
-      std::fill(row + std::max(seen.end, of_block.begin), row + of_block.end, nothing);
+    if (seen.begin > of_block.begin) {
+      const std::int64_t end = std::min(seen.begin, of_block.end);
+      std::int64_t j = of_block.begin;
+      for (; j + lanes <= end; j += lanes) hn::Store(all_nothing, tag, row + j);
+      if (j < end)
+        hn::Store(hn::IfThenElse(first_lanes(end - j), all_nothing, hn::Load(tag, row + j)),
+                  tag, row + j);
+    }
+    if (seen.end < of_block.end) {
+      const std::int64_t begin = std::max(seen.end, of_block.begin);
+      std::int64_t j = begin / lanes * lanes;
+      if (j < begin) {
+        hn::Store(hn::IfThenElse(first_lanes(begin - j), hn::Load(tag, row + j), all_nothing),
+                  tag, row + j);
+        j += lanes;
+      }
+      for (; j < of_block.end; j += lanes) hn::Store(all_nothing, tag, row + j);
+    }
     if (mixed) {
-      const std::int32_t own = of_query[tile.query + i / tile.heads];
+      const std::int32_t own = of_query[tile.query + query - 1];
       for (std::int64_t j = seen.begin; j < seen.end; ++j)
         if (own == Positions::padding || of_key[tile.key + j] != own) row[j] = nothing;
     }
@@ -246,7 +294,7 @@ bool FinishScores(const internal::TypedProblem<A>& problem, const Tile& tile,
 template <typename A>
 bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
                 const SeenColumns& columns, const QueryRows<A>& queries, const A* key_panels,
-                const AddedScratch<A>& scratch, A* scores, A* slope) {
+                const AddedScratch<A>& scratch, A* scores, A* slope, NextPiece* ahead) {
   const A *rows[tile_rows], *of_bias[tile_rows];  // AddRelative replaces `rows`
   const TileBias bias = FillBias(problem, tile, scratch.bias, rows);
   const bool biased = bias != TileBias::none, hides = bias == TileBias::hiding;
@@ -256,7 +304,7 @@ bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
       AddRelative(problem, tile, columns, queries, key_panels, biased, scratch.relative, rows))
     given = rows;
   MultiplyPanels(tile, columns, problem.size, queries.q, key_panels,
-                 problem.softmax.cap ? nullptr : given, scores);
+                 problem.softmax.cap ? nullptr : given, scores, ahead);
   if (problem.softmax.cap) CapScores(tile, columns, *problem.softmax.cap, given, scores, slope);
   if (hides) HideByBias<A>(tile, columns, of_bias, scores);
   return HideScores(problem, tile, columns, scores) || hides || tile.keys % 16;
@@ -264,14 +312,14 @@ bool MakeScores(const internal::TypedProblem<A>& problem, const Tile& tile,
 
 bool MakePairScores(const internal::TypedProblem<float>& problem, const Tile& tile,
                     const SeenColumns& columns, const float* q, const float* key_panels,
-                    float* bias_scratch, float* scores, float* slope) {
+                    float* bias_scratch, float* scores, float* slope, NextPiece* ahead) {
   const float* rows[tile_rows];
   const TileBias bias = FillBias(problem, tile, bias_scratch, rows);
   const bool hides = bias == TileBias::hiding;
   const float* const* given = bias == TileBias::none ? nullptr : rows;
   MultiplyPairPanels(tile, columns, problem.size, q, key_panels,
                      static_cast<float>(QueryFactor(problem)), scores,
-                     problem.softmax.cap ? nullptr : given);
+                     problem.softmax.cap ? nullptr : given, ahead);
   if (problem.softmax.cap) CapScores(tile, columns, *problem.softmax.cap, given, scores, slope);
   if (hides) HideByBias(tile, columns, given, scores);
   return HideScores(problem, tile, columns, scores) || hides || tile.keys % 16;
@@ -280,13 +328,14 @@ bool MakePairScores(const internal::TypedProblem<float>& problem, const Tile& ti
 #define GNOMON_SCORES(A)                                                                      \
   template void FindColumns<A>(const AttentionProblem&, const Tile&, SeenColumns&);           \
   template void MultiplyPanels(const Tile&, const SeenColumns&, std::int64_t, const A*,       \
-                               const A*, const A* const*, A*);                                \
+                               const A*, const A* const*, A*, NextPiece*);                    \
   template void MultiplyWeights(const Tile&, const SeenColumns&, std::int64_t, const A*,      \
-                                const A*, Factors, A*);                                       \
+                                const A*, Factors, A*, Into, NextPiece*);                     \
   template bool FinishScores(const internal::TypedProblem<A>&, const Tile&,                   \
                              const SeenColumns&, A*, A*, A*);                                 \
   template bool MakeScores(const internal::TypedProblem<A>&, const Tile&, const SeenColumns&, \
-                           const QueryRows<A>&, const A*, const AddedScratch<A>&, A*, A*);
+                           const QueryRows<A>&, const A*, const AddedScratch<A>&, A*, A*,     \
+                           NextPiece*);
 GNOMON_SCORES(float)
 GNOMON_SCORES(double)
 #undef GNOMON_SCORES

@@ -91,9 +91,10 @@ inline Tile trimmed(const AttentionProblem& problem, Tile tile) {
 }
 
 // The greatest number of rows of a key head for direct reading from a cache, and for products
-// with blocks of its tokens: of any cache, and of one of at least long_cache keys.
+// with blocks of its tokens: of any cache, and of one of at least long_cache keys. Sequences of
+// at most narrow_keys keys, a tile of such products, are computed as prompts.
 constexpr std::int64_t direct_rows = 8, block_rows_of_any = 48, block_rows_of_long = 96,
-                       long_cache = 1024;
+                       narrow_keys = 64, long_cache = 1024;
 constexpr std::int64_t in_fours(std::int64_t rows) { return (rows + 3) / 4 * 4; }
 
 // How the cache of a sequence with few query rows is read: directly, or in blocks of tokens.
@@ -101,9 +102,11 @@ enum class CacheReading { none = 1, direct, blocks };
 inline CacheReading reading_of(const AttentionProblem& problem, std::int64_t b) {
   const std::int64_t rows = problem.queries_of(b) * problem.group();
   if (rows <= direct_rows) return CacheReading::direct;
-  const bool is_long = problem.keys_of(b) >= long_cache;
-  return rows <= (is_long ? block_rows_of_long : block_rows_of_any) ? CacheReading::blocks
-                                                                    : CacheReading::none;
+  const std::int64_t keys = problem.keys_of(b);
+  const std::int64_t most = keys <= narrow_keys  ? 0
+                            : keys < long_cache ? block_rows_of_any
+                                                : block_rows_of_long;
+  return rows <= most ? CacheReading::blocks : CacheReading::none;
 }
 
 // The indices of the parts of one piece of work: first, first + step, ...
@@ -167,7 +170,8 @@ struct ForwardPlan {
     // Multiplications in one piece. A thread should have at least 200'000.
     const std::int64_t work =
         1 + queries * problem.group() * keys * (problem.size + problem.value_dim);
-    grain = std::max<std::int64_t>(1, 200'000 / work);
+    // Pieces that follow each other prefetch for each other, so a thread takes many at once.
+    grain = std::max({std::int64_t{1}, 200'000 / work, pieces / (32 * threads())});
     parts = (problem.keys + part_keys - 1) / part_keys;
   }
 

@@ -45,6 +45,16 @@ HWY_INLINE void PrefetchFar(const T* p) {
 #endif
 }
 
+// Loads the cache line of p, to be written.
+template <typename T>
+HWY_INLINE void PrefetchToWrite(const T* p) {
+#if HWY_COMPILER_GCC || HWY_COMPILER_CLANG
+  __builtin_prefetch(p, /*write=*/1, /*locality=*/2);
+#else
+  hwy::Prefetch(p);
+#endif
+}
+
 // Returns v, as an operand that the compiler knows nothing of: it neither fuses the operation
 // that computes v with the next one, nor loads v again for each use, as GCC does.
 template <class V>

@@ -28,12 +28,14 @@ TEST(ExplainAttention, NamesTheKernelOfEachNumberOfRows) {
   EXPECT_THAT(explain(48, 1024), StartsWith("blocks: 96 rows of a key head (at most 96)"));
   EXPECT_THAT(explain(48, 1023), StartsWith("pieces: "));
   EXPECT_THAT(explain(49, 1024), StartsWith("pieces: "));
+  EXPECT_THAT(explain(5, 65), StartsWith("blocks: 10 rows"));
+  EXPECT_THAT(explain(5, 64), StartsWith("pieces: "));
   EXPECT_THAT(explain(4, 300), HasSubstr("float products"));
   EXPECT_THAT(explain(0, 300), StartsWith("nothing"));
 }
 
 TEST(ExplainAttention, CountsTheSequencesOfARaggedBatch) {
-  const std::vector<std::int64_t> starts{0, 1, 3, 13, 63}, lengths{40, 41, 42, 90};
+  const std::vector<std::int64_t> starts{0, 1, 3, 13, 63}, lengths{40, 41, 70, 90};
   const auto q = random_tensor<float, 4>({1, 63, 4, 32}, 1);
   const auto k = random_tensor<float, 4>({4, 90, 2, 32}, 2);
   AttentionPlan plan{.mask = {.visibility = Visibility::causal}};

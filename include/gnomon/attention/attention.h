@@ -191,10 +191,10 @@ struct AttentionInput {
 // for any other queries in the call (with a SlopeBias: up to those 2^-90), so a prompt
 // processed in parts gives the bits of the full pass. Exceptions: calls without key_rotary and
 // with few rows for each key head read the cache in another order: T Hq / Hk up to 8, and 9 to
-// 48 (to 96 if S is at least 1024). Such calls agree with the full pass within the error
-// bound. Within each of both ranges the row of a query has the same bits for any other queries.
-// In a ragged batch this holds for each sequence: its rows have the bits of a call with this
-// sequence alone, in a paged cache or not.
+// 48 over more than 64 keys (96 over at least 1024). Such calls agree with the full pass within
+// the error bound. Within each of both ranges the row of a query has the same bits for any other
+// queries. In a ragged batch this holds for each sequence: its rows have the bits of a call with
+// this sequence alone, in a paged cache or not.
 //
 // Cost: D + Dv multiply-adds for each visible score. A table of relative vectors adds 1.2 D if
 // it is multiplied by queries, 2.3 D if by keys (less if distances share vectors), and Dv if by
