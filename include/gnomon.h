@@ -218,7 +218,7 @@ gnomon_status gnomon_layer_plan_set_softmax(gnomon_layer_plan* plan, double scal
                                             const gnomon_tensor* sinks);
 /* allowed: 0 or 1 (default). Whether softmax weights of bfloat16 q, k and v may be rounded to
  * bfloat16 before they are multiplied by values, on processors that multiply bfloat16: twice as
- * fast or faster, with an additional error of at most 2^-9 of the largest |v|. */
+ * fast or faster, with an additional error of at most 2^-8 of the largest |v|. */
 gnomon_status gnomon_layer_plan_round_weights(gnomon_layer_plan* plan, int32_t allowed);
 /* Sets the tables that rotate q and k inside gnomon_attention; NULL: no rotation there. The
  * tables are shared with the plan, not copied. */

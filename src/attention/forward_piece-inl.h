@@ -166,9 +166,9 @@ inline void RunPairs(const ForwardProblem<float>& problem, const ForwardPiece& p
       }
       SeenColumns columns;
       FindColumns<float>(problem, tile, columns);
-      const bool hides = MakePairScores(problem, tile, columns,
-                                        at.q + first * row_stride(pairs_of(size)), at.key_panels,
-                                        at.added.bias, at.scores, nullptr, ahead);
+      const bool hides =
+          MakePairScores(problem, tile, columns, at.q + first * row_stride(pairs_of(size)),
+                         at.key_panels, at.added.bias, at.scores, nullptr, ahead);
       if (hides && !factors) factors = FactorsOfPairs(at.value, keys, values);
       TakeFirst(into, tile, columns, values, at.scores, state, first);
       for (std::int64_t r = 0; r < tile.rows(); ++r) {

@@ -27,7 +27,6 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-
 // Whether the next piece is prefetched: pieces have one tile of keys, and fit in the L2 cache.
 inline bool PrefetchesNext(const AttentionProblem& problem, const ForwardPiece& piece) {
   constexpr std::int64_t most = 65536;  // elements

@@ -103,7 +103,7 @@ inline CacheReading reading_of(const AttentionProblem& problem, std::int64_t b) 
   const std::int64_t rows = problem.queries_of(b) * problem.group();
   if (rows <= direct_rows) return CacheReading::direct;
   const std::int64_t keys = problem.keys_of(b);
-  const std::int64_t most = keys <= narrow_keys  ? 0
+  const std::int64_t most = keys <= narrow_keys ? 0
                             : keys < long_cache ? block_rows_of_any
                                                 : block_rows_of_long;
   return rows <= most ? CacheReading::blocks : CacheReading::none;

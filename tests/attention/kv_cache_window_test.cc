@@ -91,7 +91,7 @@ TYPED_TEST(WindowedCache, GivesAttentionOverTheWholeTextWithTheWindow) {
                               .left = window - 1}},
                     out.view());
           // Weights of bfloat16 may be rounded too.
-          const double sums = 0x1p-17 + (std::is_same_v<T, BFloat16> ? 0x1p-9 : 0.0);
+          const double sums = 0x1p-17 + (std::is_same_v<T, BFloat16> ? 0x1p-8 : 0.0);
           const double bound =
               most * (sums + (sizeof(T) == 2 ? half_ulp<T> * (1 + sums) : 0.0));
           for (std::int64_t b = 0; b < batch; ++b)

@@ -1,4 +1,4 @@
-// Tests bfloat16 calls whose softmax weights stay in float: the error of 2^-9 max |v| that
+// Tests bfloat16 calls whose softmax weights stay in float: the error of 2^-8 max |v| that
 // rounded weights may have is not allowed, nor that of gradients.
 #include <gtest/gtest.h>
 
@@ -55,6 +55,24 @@ Sample cancelling(std::int64_t queries) {
   return s;
 }
 
+// The same with the greatest errors of rounding: weights just below 2^-1 + 2^-9 of the greatest
+// have values of +1, and those just above have -1.
+Sample halfway(std::int64_t queries) {
+  Sample s = cancelling(queries);
+  s.c.plan.softmax.scale = 1;
+  std::fill(s.x.q.values.begin(), s.x.q.values.end(), 1);
+  std::fill(s.x.k.values.begin(), s.x.k.values.end(), 0);
+  std::fill_n(s.x.v.values.begin(), 64, 0);
+  for (std::size_t j = 1; j < 300; ++j) {
+    // In two elements, for more bits than those of one.
+    const double score = std::log(0.5 * (1 + 0x1p-8 * (j % 2 ? 1.02 : 0.98)));
+    s.x.k.values[64 * j] = as_double(BFloat16(static_cast<float>(score)));
+    s.x.k.values[64 * j + 1] = score - s.x.k.values[64 * j];
+    std::fill_n(s.x.v.values.begin() + static_cast<std::ptrdiff_t>(64 * j), 64, j % 2 ? -1 : 1);
+  }
+  return s;
+}
+
 // One query, several, a chunk, and a prompt have kernels of their own.
 constexpr std::int64_t counts[] = {1, 5, 20, 48, 49, 130};
 
@@ -80,7 +98,10 @@ TEST(AttentionRoundedWeights, AreThoseOfAGatedBias) {
 
 TEST(AttentionRoundedWeights, KeepTheErrorPromisedByTheHeader) {
   for (unsigned seed = 1; seed <= 24; ++seed) expect_within_bounds(sample(seed), true);
-  for (const std::int64_t queries : counts) expect_within_bounds(cancelling(queries), true);
+  for (const std::int64_t queries : counts) {
+    expect_within_bounds(cancelling(queries), true);
+    expect_within_bounds(halfway(queries), true);
+  }
 }
 
 // The gradients of values cancel over the queries, so that their own rounding is small, too.

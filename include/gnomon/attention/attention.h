@@ -178,7 +178,7 @@ struct AttentionInput {
 // Error bound for float: |out - exact| <= 2^-17 max |v| and |lse - exact| <= 2^-18 max(1,
 // |lse|), if scale sum_d |q'_d k'_d| + |bias| is at most 30 and D <= 256. For double: 2^-46 in
 // place of both factors. For half and bfloat16: as for float, and out is rounded once more.
-// For bfloat16 with Softmax::rounds_weights: 2^-9 max |v| more, as much as that rounding, and
+// For bfloat16 with Softmax::rounds_weights: 2^-8 max |v| more, as much as that rounding, and
 // only on processors that multiply bfloat16.
 // With gates of channels or Householder factors: 2^-15 in place of 2^-17, and 2^-16 in place of
 // 2^-18, for factors as of PaTH (|w| = 1, betas 0 to 2).
@@ -192,9 +192,9 @@ struct AttentionInput {
 // processed in parts gives the bits of the full pass. Exceptions: calls without key_rotary and
 // with few rows for each key head read the cache in another order: T Hq / Hk up to 8, and 9 to
 // 48 over more than 64 keys (96 over at least 1024). Such calls agree with the full pass within
-// the error bound. Within each of both ranges the row of a query has the same bits for any other
-// queries. In a ragged batch this holds for each sequence: its rows have the bits of a call with
-// this sequence alone, in a paged cache or not.
+// the error bound. Within each of both ranges the row of a query has the same bits for any
+// other queries. In a ragged batch this holds for each sequence: its rows have the bits of a
+// call with this sequence alone, in a paged cache or not.
 //
 // Cost: D + Dv multiply-adds for each visible score. A table of relative vectors adds 1.2 D if
 // it is multiplied by queries, 2.3 D if by keys (less if distances share vectors), and Dv if by
