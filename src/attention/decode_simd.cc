@@ -94,6 +94,9 @@ HWY_INLINE void AddPairValues(const float* const* from, std::int64_t count, std:
 }
 #endif
 
+// Keys that are multiplied together by decode_rows rows.
+constexpr int keys_of_product = block_vectors == 4 ? 4 : 2;
+
 // Prefetches `bytes` bytes.
 HWY_INLINE void PrefetchBytes(const void* from, std::int64_t bytes) {
   const char* begin = static_cast<const char*>(from);
@@ -101,40 +104,37 @@ HWY_INLINE void PrefetchBytes(const void* from, std::int64_t bytes) {
   hwy::Prefetch(begin + bytes - 1);
 }
 
-// Computes the products of one key with `query_rows` rows of queries, `stride` elements apart:
-// to [query_rows, keys_together] vectors, whose lanes are partial sums. size: a multiple of the
-// vector length.
-template <class Operation, int query_rows, typename E>
-HWY_INLINE void MultiplyKey(const E* HWY_RESTRICT key, std::int64_t size,
-                            const float* HWY_RESTRICT q, std::int64_t stride,
-                            float* HWY_RESTRICT to) {
+// Computes the products of `keys` keys with `query_rows` rows of queries, `stride` elements
+// apart: to [query_rows, keys_together] vectors, whose lanes are partial sums. size: a multiple
+// of the vector length.
+template <class Operation, int query_rows, int keys, typename E>
+HWY_INLINE void MultiplyKeys(const E* const* key, std::int64_t size,
+                             const float* HWY_RESTRICT q, std::int64_t stride,
+                             float* HWY_RESTRICT to) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  // Two sums for each row, because one waits for its previous product.
-  hn::Vec<decltype(d)> even[query_rows], odd[query_rows];
+  hn::Vec<decltype(d)> sum[query_rows][keys];
 #pragma GCC unroll 4
-  for (int r = 0; r < query_rows; ++r) even[r] = odd[r] = hn::Zero(d);
-  std::int64_t i = 0;
-  for (; i + 2 * lanes <= size; i += 2 * lanes) {
-    const auto one = LoadCached(d, key + i), two = LoadCached(d, key + i + lanes);
+  for (int r = 0; r < query_rows; ++r)
+#pragma GCC unroll 4
+    for (int k = 0; k < keys; ++k) sum[r][k] = hn::Zero(d);
+  for (std::int64_t i = 0; i < size; i += lanes) {
+    hn::Vec<decltype(d)> one[keys];
+#pragma GCC unroll 4
+    for (int k = 0; k < keys; ++k) one[k] = LoadCached(d, key[k] + i);
 #pragma GCC unroll 4
     for (int r = 0; r < query_rows; ++r) {
-      even[r] = Operation::template Add<Factors::all>(d, hn::Load(d, q + r * stride + i), one,
-                                                      even[r]);
-      odd[r] = Operation::template Add<Factors::all>(d, hn::Load(d, q + r * stride + i + lanes),
-                                                     two, odd[r]);
-    }
-  }
-  if (i < size) {
-    const auto one = LoadCached(d, key + i);
+      const auto query = hn::Load(d, q + r * stride + i);
 #pragma GCC unroll 4
-    for (int r = 0; r < query_rows; ++r)
-      even[r] = Operation::template Add<Factors::all>(d, hn::Load(d, q + r * stride + i), one,
-                                                      even[r]);
+      for (int k = 0; k < keys; ++k)
+        sum[r][k] = Operation::template Add<Factors::all>(d, query, one[k], sum[r][k]);
+    }
   }
 #pragma GCC unroll 4
   for (int r = 0; r < query_rows; ++r)
-    hn::Store(hn::Add(even[r], odd[r]), d, to + r * keys_together * lanes);
+#pragma GCC unroll 4
+    for (int k = 0; k < keys; ++k)
+      hn::Store(sum[r][k], d, to + (r * keys_together + k) * lanes);
 }
 
 // Computes out [query_rows, values] += weights [query_rows, count] values [count, values]. The
@@ -146,15 +146,9 @@ HWY_INLINE void AddValues(const E* const* from, std::int64_t count, std::int64_t
                           std::int64_t stride) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
-  constexpr int wide = query_rows == 1 ? 4 : block_vectors / 2;
+  constexpr int wide = query_rows == 1 ? 4 : block_vectors;
   const auto columns = [&](auto width, std::int64_t at) GNOMON_PAIRS_ATTR {
     constexpr int vectors = decltype(width)::value;
-    hn::Vec<decltype(d)> total[query_rows][vectors];
-#pragma GCC unroll 4
-    for (int r = 0; r < query_rows; ++r)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v)
-        total[r][v] = hn::Load(d, out + r * stride + at + v * lanes);
     for (std::int64_t first = 0; first < count; first += values_together) {
       hn::Vec<decltype(d)> sum[query_rows][vectors];
 #pragma GCC unroll 4
@@ -178,13 +172,11 @@ HWY_INLINE void AddValues(const E* const* from, std::int64_t count, std::int64_t
 #pragma GCC unroll 4
       for (int r = 0; r < query_rows; ++r)
 #pragma GCC unroll 4
-        for (int v = 0; v < vectors; ++v) total[r][v] = hn::Add(total[r][v], sum[r][v]);
+        for (int v = 0; v < vectors; ++v) {
+          float* to = out + r * stride + at + v * lanes;
+          hn::Store(hn::Add(hn::Load(d, to), sum[r][v]), d, to);
+        }
     }
-#pragma GCC unroll 4
-    for (int r = 0; r < query_rows; ++r)
-#pragma GCC unroll 4
-      for (int v = 0; v < vectors; ++v)
-        hn::Store(total[r][v], d, out + r * stride + at + v * lanes);
   };
   std::int64_t at = 0;
   for (; at + wide * lanes <= values; at += wide * lanes)
@@ -250,15 +242,14 @@ HWY_INLINE void MultiplyCached(const CachedRows& keys, std::int64_t size, const 
       [&](const E* const* from, std::int64_t, std::int64_t j, std::int64_t h)
           GNOMON_PAIRS_ATTR {
             const float* of_head = q + h * all * stride;
-            for (std::int64_t k = 0; k < keys_together; ++k) {
-              float* to = partial + k * lanes;
-              if (rows == 1)
-                MultiplyKey<Operation, 1>(from[k], depth, of_head, stride, to);
-              else
-                for (std::int64_t row = 0; row < rows; row += decode_rows)
-                  MultiplyKey<Operation, decode_rows>(from[k], depth, of_head + row * stride,
-                                                      stride, to + row * keys_together * lanes);
-            }
+            if (rows == 1)
+              MultiplyKeys<Operation, 1, keys_together>(from, depth, of_head, stride, partial);
+            else
+              for (std::int64_t row = 0; row < rows; row += decode_rows)
+                for (std::int64_t k = 0; k < keys_together; k += keys_of_product)
+                  MultiplyKeys<Operation, decode_rows, keys_of_product>(
+                      from + k, depth, of_head + row * stride, stride,
+                      partial + (row * keys_together + k) * lanes);
             for (std::int64_t r = 0; r < rows; ++r) {
               const float* sums = partial + r * keys_together * lanes;
               StoreSums(d, factor, hn::Load(d, sums), hn::Load(d, sums + lanes),
