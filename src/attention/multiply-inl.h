@@ -109,7 +109,7 @@ struct Product {
   std::int64_t given_at = 0;
   Factors factors = Factors::all;  // nonzero is slower, and only for Into::add
   A factor = 1;                    // of the sums, only for pairs
-  RowsAhead* ahead = nullptr;      // only of floats by row, and not onto_given
+  RowsAhead* ahead = nullptr;      // of floats or pairs by row, stored or added
 };
 
 // Multiply-adds of numbers of type A.

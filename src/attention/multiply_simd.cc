@@ -82,6 +82,11 @@ template <class Operation>
 struct WithRowsAhead : Operation {
   static constexpr bool prefetches = true;
 };
+// Whether products are called with Product::ahead.
+template <Left left, Into into, typename A>
+constexpr bool HaveRowsAhead() {
+  return sizeof(A) == 4 && left == Left::by_row && (into == Into::store || into == Into::add);
+}
 
 template <class Operation, Left left, Into into, typename A>
 HWY_INLINE void MultiplyAll(Product<A> p, std::int64_t rows, std::int64_t vectors) {
@@ -111,7 +116,7 @@ HWY_INLINE void MultiplyAll(Product<A> p, std::int64_t rows, std::int64_t vector
 
 template <Left left, Into into, typename A>
 HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vectors) {
-  if constexpr (sizeof(A) == 4 && left == Left::by_row && into != Into::onto_given)
+  if constexpr (HaveRowsAhead<left, into, A>())
     if (p.ahead) return MultiplyAll<WithRowsAhead<FusedMultiply>, left, into>(p, rows, vectors);
   MultiplyAll<FusedMultiply, left, into>(p, rows, vectors);
 }
@@ -120,7 +125,8 @@ HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vec
 bool HasPairs() { return __builtin_cpu_supports("avx512bf16"); }
 template <Left left, Into into>
 HWY_NOINLINE void MultiplyPairs(Product<float> p, std::int64_t rows, std::int64_t vectors) {
-  if (p.ahead) return MultiplyAll<WithRowsAhead<PairMultiply>, left, into>(p, rows, vectors);
+  if constexpr (HaveRowsAhead<left, into, float>())
+    if (p.ahead) return MultiplyAll<WithRowsAhead<PairMultiply>, left, into>(p, rows, vectors);
   MultiplyAll<PairMultiply, left, into>(p, rows, vectors);
 }
 #else

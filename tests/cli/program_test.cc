@@ -182,13 +182,14 @@ TEST_F(Program, BenchReadsAttentionAgainstSgemm) {
   const auto outcome = run({"bench", "attention t5", "--tokens", "67", "--json"});
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const Json rows = Json::parse(outcome.output)["kernels"];
-  ASSERT_EQ(rows.size(), 3u);
+  ASSERT_EQ(rows.size(), 4u);
   for (const Json& kernel : rows) {
+    const bool rounded = kernel["detail"].get<std::string>().find("bf16") != std::string::npos;
     EXPECT_EQ(kernel["roof"], "arithmetic");
     EXPECT_THAT(kernel["roof_name"],
                 ::testing::AnyOf(HasSubstr("sgemm"), HasSubstr("registers")));
     EXPECT_EQ(kernel["dense_bias_bytes"], 8 * 67 * 67 * 4.0);
-    EXPECT_LE(kernel["error"].get<double>(), 0x1p-16);
+    EXPECT_LE(kernel["error"].get<double>(), rounded ? 0x1p-7 : 0x1p-16);
   }
 }
 

@@ -111,7 +111,7 @@ def test_the_wheel_is_small_and_for_all_versions() -> None:
     wheels = list((ROOT / "build/python/wheel").glob("*.whl"))
     assert len(wheels) == 1, "make test builds the wheel"
     assert "-cp310-abi3-linux" in wheels[0].name
-    assert wheels[0].stat().st_size < 13_500_000
+    assert wheels[0].stat().st_size < 13_750_000
 
 
 @pytest.mark.parametrize("free_threaded", [None, 0, 1])
