@@ -59,13 +59,17 @@ HWY_INLINE void ForBlocks(const Tile& tile, const SeenColumns& columns, const Ne
   }
 }
 
-template <typename A>
-void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size, const A* a,
-                    const A* panels, const A* const* given, A* scores, NextPiece* ahead) {
+// Calls body(product, rows, vectors) for the blocks of a product of rows a [rows, depth] and
+// panels: all but the depth of the product is set. size: multiply-adds for each score.
+template <typename A, typename Body>
+HWY_INLINE void ForPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size,
+                          std::int64_t depth, const A* a, const A* panels,
+                          const A* const* given, A* scores, NextPiece* ahead,
+                          const Body& body) {
   constexpr std::int64_t lanes = static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<A>()));
   constexpr std::int64_t panel = Panel<A>();
-  const std::int64_t stride = row_stride(size);
-  for (std::int64_t base = 0; base < tile.keys; base += panel, panels += panel * size)
+  const std::int64_t stride = row_stride(depth);
+  for (std::int64_t base = 0; base < tile.keys; base += panel, panels += panel * depth)
     ForBlocks(tile, columns, ahead,
               [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
                 const std::int64_t begin = std::max(seen.begin, base);
@@ -77,19 +81,28 @@ void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t s
                 product.b = panels + (begin - base), product.b_row = panel;
                 product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
                 product.given = given ? given + row : nullptr, product.given_at = begin;
-                // Sums over more than 64 products are computed in parts, to keep the rounding
-                // error of long sums below the bound in attention.h.
-                for (std::int64_t l = 0; l < size; l += part_products) {
-                  product.depth = std::min(part_products, size - l);
-                  if (l)
-                    MultiplyRows<Left::by_row, Into::add>(product, rows, vectors);
-                  else if (given)
-                    MultiplyRows<Left::by_row, Into::onto_given>(product, rows, vectors);
-                  else
-                    MultiplyRows<Left::by_row, Into::store>(product, rows, vectors);
-                  product.a += part_products, product.b += part_products * panel;
-                }
+                body(product, rows, vectors);
               });
+}
+
+template <typename A>
+void MultiplyPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size, const A* a,
+                    const A* panels, const A* const* given, A* scores, NextPiece* ahead) {
+  ForPanels(tile, columns, size, size, a, panels, given, scores, ahead,
+            [&](Product<A> product, std::int64_t rows, std::int64_t vectors) {
+              // Sums over more than 64 products are computed in parts, to keep the rounding
+              // error of long sums below the bound in attention.h.
+              for (std::int64_t l = 0; l < size; l += part_products) {
+                product.depth = std::min(part_products, size - l);
+                if (l)
+                  MultiplyRows<Left::by_row, Into::add>(product, rows, vectors);
+                else if (given)
+                  MultiplyRows<Left::by_row, Into::onto_given>(product, rows, vectors);
+                else
+                  MultiplyRows<Left::by_row, Into::store>(product, rows, vectors);
+                product.a += part_products, product.b += part_products * Panel<A>();
+              }
+            });
 }
 
 template <typename A>
@@ -122,28 +135,15 @@ void MultiplyWeights(const Tile& tile, const SeenColumns& columns, std::int64_t 
 void MultiplyPairPanels(const Tile& tile, const SeenColumns& columns, std::int64_t size,
                         const float* a, const float* panels, float factor, float* scores,
                         const float* const* given, NextPiece* ahead) {
-  constexpr std::int64_t lanes =
-      static_cast<std::int64_t>(hn::MaxLanes(hn::ScalableTag<float>()));
-  constexpr std::int64_t panel = Panel<float>();
-  const std::int64_t depth = pairs_of(size), stride = row_stride(depth);
-  for (std::int64_t base = 0; base < tile.keys; base += panel, panels += panel * depth)
-    ForBlocks(tile, columns, ahead,
-              [&](std::int64_t row, std::int64_t rows, const Columns& seen) {
-                const std::int64_t begin = std::max(seen.begin, base);
-                const std::int64_t vectors = (std::min(seen.end, base + panel) - begin) / lanes;
-                if (vectors <= 0) return;
-                if (ahead) ahead->Advance(rows * vectors * lanes * size);
-                Product<float> product;
-                product.depth = depth, product.factor = factor;
-                product.a = a + row * stride, product.a_stride = stride;
-                product.b = panels + (begin - base), product.b_row = panel;
-                product.c = scores + row * tile_keys + begin, product.c_row = tile_keys;
-                product.given = given ? given + row : nullptr, product.given_at = begin;
-                if (given)
-                  MultiplyPairs<Left::by_row, Into::onto_given>(product, rows, vectors);
-                else
-                  MultiplyPairs<Left::by_row, Into::store>(product, rows, vectors);
-              });
+  const std::int64_t depth = pairs_of(size);
+  ForPanels(tile, columns, size, depth, a, panels, given, scores, ahead,
+            [&](Product<float> product, std::int64_t rows, std::int64_t vectors) {
+              product.depth = depth, product.factor = factor;
+              if (given)
+                MultiplyPairs<Left::by_row, Into::onto_given>(product, rows, vectors);
+              else
+                MultiplyPairs<Left::by_row, Into::store>(product, rows, vectors);
+            });
 }
 
 void MultiplyPairWeights(const Tile& tile, const SeenColumns& columns, std::int64_t values,

@@ -8,6 +8,7 @@
 #include "gnomon/error.h"
 #include "gnomon/rotary/int8_keys.h"
 #include "src/rotary/rotate.h"
+#include "src/rotary/rotated_floats.h"
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "src/rotary/int8_keys_simd.cc"
@@ -140,7 +141,7 @@ using std::int64_t;
 using Slots = View<std::int8_t, 4>;
 using Scales = View<float, 3>;
 
-constexpr int64_t buffer_elements = 4096;  // buffer for rotated heads, in floats: 16 KB
+using rotary_internal::rotated_elements;
 
 template <typename T>
 void check(const View<const T, 4>& x, const Slots& slot, const Scales& scales) {
@@ -149,9 +150,9 @@ void check(const View<const T, 4>& x, const Slots& slot, const Scales& scales) {
   if (scales.extents() != heads)
     refuse("rotary", "scales must be [B, T, H] = " + shape_text(heads),
            shape_text(scales.extents()));
-  if (x.extent(3) > buffer_elements)
+  if (x.extent(3) > rotated_elements)
     refuse("rotary",
-           "head_dim of 8-bit keys must be at most " + std::to_string(buffer_elements) +
+           "head_dim of 8-bit keys must be at most " + std::to_string(rotated_elements) +
                " elements",
            std::int64_t{x.extent(3)});
 }
@@ -201,49 +202,34 @@ void with_heads(const char* name, const ConstTensor& x, const Tensor& slot,
 
 void rotate_append(const ConstTensor& k, const RotaryTable& table, const Tensor& slot,
                    const Tensor& scales) {
-  with_heads(
-      "k", k, slot, scales,
-      [&]<typename T>(const View<const T, 4>& keys, const Slots& to, const Scales& by) {
-        rotary_internal::check_fits(keys, table);
-        const RotaryFrequencies& frequencies = table.frequencies();
-        const auto cos_sin = rotary_internal::cos_sin_of(table, keys.extent(0));
-        const auto rotate_heads = rotary_internal::rotate_kernel<T, float>();
-        const auto quantize = quantize_kernel(static_cast<const float*>(nullptr));
-        const int64_t heads = keys.extent(2), size = keys.extent(3);
-        // Whole tokens at a time if they fit the buffer, else some heads of a token.
-        const int64_t at_once = size ? std::min(buffer_elements / size, heads) : heads;
-        const int64_t tokens_at_once =
-            at_once == heads ? buffer_elements / std::max<int64_t>(1, heads * size) : 1;
-        rotary_internal::for_tokens(
-            [&](int64_t b, int64_t first, int64_t count) {
-              alignas(64) float rotated[buffer_elements];
-              for (int64_t t = first, tokens; t < first + count; t += tokens) {
-                tokens = std::min(tokens_at_once, first + count - t);
-                for (int64_t h = 0, some; h < heads; h += some) {
-                  some = std::min(at_once, heads - h);
-                  const Heads<T, float> part{
-                      .from = &keys(b, t, h, frequencies.head_offset),
-                      .to = rotated + frequencies.head_offset,
-                      .from_token = keys.stride(1),
-                      .from_head = keys.stride(2),
-                      .to_token = some * size,
-                      .to_head = size,
-                      .count = some,
-                      .pairs = frequencies.rotary_dim() / 2,
-                      .before = frequencies.head_offset,
-                      .after = size - frequencies.head_offset - frequencies.rotary_dim()};
-                  rotate_heads(part,
-                               {&cos_sin.cos(b, t, 0), &cos_sin.sin(b, t, 0),
-                                cos_sin.cos.stride(1), cos_sin.sign},
-                               frequencies.pairing, 0, part.pairs, tokens);
-                  for (int64_t i = 0; i < tokens; ++i)
-                    quantize(heads_of_token<float>(rotated + i * some * size, size, keys,
-                                                   tokens_at_once, to, by, b, t + i, h, some));
-                }
-              }
-            },
-            rotary_internal::InputOutput<T, std::int8_t>(keys, to));
-      });
+  with_heads("k", k, slot, scales,
+             [&]<typename T>(const View<const T, 4>& keys, const Slots& to, const Scales& by) {
+               rotary_internal::check_fits(keys, table);
+               const RotaryFrequencies& frequencies = table.frequencies();
+               const auto cos_sin = rotary_internal::cos_sin_of(table, keys.extent(0));
+               const auto quantize = quantize_kernel(static_cast<const float*>(nullptr));
+               const int64_t size = keys.extent(3), token = keys.extent(2) * size;
+               const int64_t lead =
+                   std::max<int64_t>(1, rotated_elements / std::max<int64_t>(1, token));
+               rotary_internal::for_tokens(
+                   [&](int64_t b, int64_t first, int64_t count) {
+                     const auto part_of = [&](const auto& view) {
+                       return view.slice(0, b, 1).slice(1, first, count);
+                     };
+                     rotary_internal::in_floats(
+                         part_of(keys), frequencies,
+                         rotary_internal::CosSin{part_of(cos_sin.cos), part_of(cos_sin.sin),
+                                                 cos_sin.sign},
+                         [&](int64_t t, int64_t tokens, int64_t head, int64_t heads,
+                             const float* rotated) {
+                           for (int64_t i = 0; i < tokens; ++i)
+                             quantize(heads_of_token<float>(rotated + i * heads * size, size,
+                                                            keys, lead, to, by, b,
+                                                            first + t + i, head, heads));
+                         });
+                   },
+                   rotary_internal::InputOutput<T, std::int8_t>(keys, to));
+             });
 }
 
 void copy_append(const ConstTensor& x, const Tensor& slot, const Tensor& scales) {
@@ -251,7 +237,7 @@ void copy_append(const ConstTensor& x, const Tensor& slot, const Tensor& scales)
              [&]<typename T>(const View<const T, 4>& from, const Slots& to, const Scales& by) {
                const auto quantize = quantize_kernel(from.data());
                const int64_t token = from.extent(2) * from.extent(3);
-               const int64_t lead = 1 + buffer_elements / std::max<int64_t>(1, token);
+               const int64_t lead = 1 + rotated_elements / std::max<int64_t>(1, token);
                rotary_internal::for_tokens(
                    [&](int64_t b, int64_t first, int64_t count) {
                      for (int64_t t = first; t < first + count; ++t)

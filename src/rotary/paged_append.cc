@@ -12,6 +12,7 @@
 #include "gnomon/rotary/int8_keys.h"
 #include "src/rotary/float8.h"
 #include "src/rotary/rotate.h"
+#include "src/rotary/rotated_floats.h"
 
 namespace gnomon {
 namespace {
@@ -20,7 +21,6 @@ using rotary_internal::CosSin;
 using rotary_internal::named;
 using std::int64_t;
 
-constexpr int64_t buffer_elements = 4096;  // buffer for rotated heads, in floats: 16 KB
 constexpr DataType float8{TypeCode::float8_e4m3fn, 8}, byte = data_type_of<std::uint8_t>;
 
 bool is_float8(DataType type) { return type == float8 || type == byte; }
@@ -116,40 +116,6 @@ void write(const View<const T, 4>& x, const Pages<U>& pages, const Run& run) {
   }
 }
 
-// Calls body(t, count, head, heads, rotated) for parts of [1, n, H, D] that fit the buffer:
-// rotated is [count, heads, D].
-template <typename T, typename Body>
-void in_floats(const View<const T, 4>& keys, const RotaryFrequencies& frequencies,
-               const CosSin& cos_sin, const Body& body) {
-  alignas(64) float rotated[buffer_elements];
-  const int64_t tokens = keys.extent(1), heads = keys.extent(2), size = keys.extent(3);
-  const int64_t most = buffer_elements / size;
-  const int64_t heads_at_once = std::min(heads, most),
-                at_once = heads_at_once == heads ? most / heads : 1;
-  const auto rotate = rotary_internal::rotate_kernel<T, float>();
-  for (int64_t t = 0; t < tokens; t += at_once)
-    for (int64_t h = 0; h < heads; h += heads_at_once) {
-      const int64_t count = std::min(at_once, tokens - t),
-                    some = std::min(heads_at_once, heads - h);
-      const Heads<T, float> part{
-          .from = &keys(0, t, h, frequencies.head_offset),
-          .to = rotated + frequencies.head_offset,
-          .from_token = keys.stride(1),
-          .from_head = keys.stride(2),
-          .to_token = some * size,
-          .to_head = size,
-          .count = some,
-          .pairs = frequencies.rotary_dim() / 2,
-          .before = frequencies.head_offset,
-          .after = size - frequencies.head_offset - frequencies.rotary_dim()};
-      rotate(
-          part,
-          {&cos_sin.cos(0, t, 0), &cos_sin.sin(0, t, 0), cos_sin.cos.stride(1), cos_sin.sign},
-          frequencies.pairing, 0, part.pairs, count);
-      body(t, count, h, some, static_cast<const float*>(rotated));
-    }
-}
-
 template <typename T, typename U>
 void write_rotated(const View<const T, 4>& k, const RotaryFrequencies& frequencies,
                    const CosSin& cos_sin, const Pages<U>& pages, const Run& run) {
@@ -160,18 +126,19 @@ void write_rotated(const View<const T, 4>& k, const RotaryFrequencies& frequenci
     rotary_internal::rotate_together(frequencies, factors,
                                      rotary_internal::InputOutput<T, U>(from, to));
   } else {
-    in_floats(from, frequencies, factors,
-              [&](int64_t t, int64_t count, int64_t head, int64_t heads, const float* x) {
-                const View<const float, 4> rotated(x, {1, count, heads, from.extent(3)});
-                const Run part{0, 0, count, run.block, run.entry + t};
-                Pages<U> those = pages;
-                those.elements = pages.elements.slice(2, head, heads);
-                if constexpr (std::is_same_v<U, std::int8_t>)
-                  those.head_scales = pages.head_scales.slice(2, head, heads);
-                else if (pages.scales.extent(0) != 1)
-                  those.scales = pages.scales.slice(0, head, heads);
-                write(rotated, those, part);
-              });
+    rotary_internal::in_floats(
+        from, frequencies, factors,
+        [&](int64_t t, int64_t count, int64_t head, int64_t heads, const float* x) {
+          const View<const float, 4> rotated(x, {1, count, heads, from.extent(3)});
+          const Run part{0, 0, count, run.block, run.entry + t};
+          Pages<U> those = pages;
+          those.elements = pages.elements.slice(2, head, heads);
+          if constexpr (std::is_same_v<U, std::int8_t>)
+            those.head_scales = pages.head_scales.slice(2, head, heads);
+          else if (pages.scales.extent(0) != 1)
+            those.scales = pages.scales.slice(0, head, heads);
+          write(rotated, those, part);
+        });
   }
 }
 
@@ -263,10 +230,10 @@ Pages<U> pages_of(const char* name, const Tensor& tensor, const View<const T, 4>
       refuse("rotary", std::string("head_scales of ") + name + " must be " + shape_text(wanted),
              shape_text(pages.head_scales.extents()));
   }
-  if (sizeof(U) == 1 && all.extent(3) > buffer_elements)
+  if (sizeof(U) == 1 && all.extent(3) > rotary_internal::rotated_elements)
     refuse("rotary",
-           "head_dim of an 8-bit cache must be at most " + std::to_string(buffer_elements) +
-               " elements",
+           "head_dim of an 8-bit cache must be at most " +
+               std::to_string(rotary_internal::rotated_elements) + " elements",
            all.extent(3));
   return pages;
 }
