@@ -24,10 +24,11 @@ using internal::tile_keys;
 
 // Query rows computed together; missing rows are filled with zeros. One row is computed alone.
 constexpr std::int64_t decode_rows = 4;
-// Keys whose scores are added together; values of one head that are read together; and the
-// distance of prefetching.
-constexpr std::int64_t keys_together = 4, values_together = 4, pair_values_together = 8,
-                       rows_of_cache_ahead = 8;
+// Keys whose scores are added together; values of one head that are read together, as elements
+// and as pairs; and the distance of prefetching.
+constexpr std::int64_t keys_together = 4, pair_values_together = 8, rows_of_cache_ahead = 8;
+template <typename E>
+constexpr std::int64_t values_together = sizeof(E) == 1 ? 8 : 4;
 
 // Rows [row, row + count) of heads [head, head + heads) of a cache. There are no rows from
 // `end`.
@@ -53,9 +54,9 @@ namespace HWY_NAMESPACE {
 
 // Computes the scores [heads, rows, tile_keys] of the rows. q [heads, rows, stride]; rows: 1,
 // or a multiple of decode_rows. The columns are computed up to a multiple of keys_together.
-// size: a multiple of the vector length. partial: [rows, keys_together] vectors.
+// size: a multiple of the vector length.
 void MultiplyCachedKeys(const CachedRows& keys, std::int64_t size, const float* q,
-                        std::int64_t stride, std::int64_t rows, float* partial, float* scores);
+                        std::int64_t stride, std::int64_t rows, float* scores);
 
 // Computes out [heads, rows, stride] = weights [heads, rows, tile_keys] times the rows of
 // values. factors: those of the weights.
@@ -65,8 +66,7 @@ void AddCachedValues(const CachedRows& values, std::int64_t size, const float* w
 // The same with pairs of bfloat16 (multiply-inl.h). size: a multiple of 32; q and weights in
 // pairs, weights tile_keys / 2 apart. factor: of the scores.
 void MultiplyCachedPairs(const CachedRows& keys, std::int64_t size, const float* q,
-                         std::int64_t stride, float factor, std::int64_t rows, float* partial,
-                         float* scores);
+                         std::int64_t stride, float factor, std::int64_t rows, float* scores);
 void AddCachedPairs(const CachedRows& values, std::int64_t size, const float* weights,
                     Factors factors, std::int64_t rows, float* out, std::int64_t stride);
 
@@ -99,7 +99,7 @@ inline void TimesScales(const Operand& of, std::int64_t b, std::int64_t first,
 class DirectScratch {
  public:
   std::int64_t rows, stride;  // rows: of a key head, rounded up to a multiple of decode_rows
-  float *q, *partial, *scores, *pairs, *out, *bias;
+  float *q, *scores, *pairs, *out, *bias;
 
   // Buffers for `heads` key heads of `count` rows each.
   DirectScratch(const AttentionProblem& problem, std::int64_t heads, std::int64_t count,
@@ -107,7 +107,6 @@ class DirectScratch {
       : rows(internal::in_fours(count)), stride(QueryStride(problem)) {
     internal::Carve<float> carve(block);
     q = carve.take(heads * rows * stride);
-    partial = carve.take(rows * keys_together * State<float>::lanes);
     scores = carve.take(heads * rows * tile_keys);
     pairs = carve.take(problem.pairs ? heads * rows * tile_keys / 2 : 0);
     out = carve.take(heads * rows * row_stride(problem.value_dim));
@@ -165,13 +164,12 @@ void Run(const ForwardProblem<float>& problem, const internal::DirectPlan::Piece
     };
     if (problem.pairs)
       MultiplyCachedPairs(cached(problem.k), problem.size, at.q, stride, factor, computed,
-                          at.partial, at.scores);
+                          at.scores);
     else
-      MultiplyCachedKeys(cached(problem.k), problem.size, at.q, stride, computed, at.partial,
-                         at.scores);
+      MultiplyCachedKeys(cached(problem.k), problem.size, at.q, stride, computed, at.scores);
     bool hides = false;
     for (std::int64_t h = 0; h < heads; ++h) {
-      for (std::int64_t j = 0; j < std::min(tile.keys, values_together); ++j)
+      for (std::int64_t j = 0; j < std::min(tile.keys, keys_together); ++j)
         PrefetchRow(problem.v, piece.batch, key + j, piece.first + h, problem.value_dim);
       Tile own = tile;
       own.head += h * group;

@@ -24,13 +24,15 @@ HWY_INLINE hn::Vec<D> LoadCached(D d, const E* from) {
   }
 }
 
-// Stores `factor` times the sums of the lanes of four vectors to to[0] ... to[3].
-template <class D, class V>
+// Stores `factor` times the sums of the lanes of `keys` vectors for each of `rows` rows,
+// `stride` apart, for four vectors at a time. keys: 2 or 4.
+template <int keys, class D, class V>
 HWY_INLINE void StoreSums([[maybe_unused]] D d, float factor, V a, V b, V c, V e,
-                          float* HWY_RESTRICT to) {
+                          float* HWY_RESTRICT to, [[maybe_unused]] std::int64_t stride) {
+  float* HWY_RESTRICT second = keys == 4 ? to + 2 : to + stride;
 #if HWY_TARGET == HWY_SCALAR
   to[0] = factor * hn::GetLane(a), to[1] = factor * hn::GetLane(b);
-  to[2] = factor * hn::GetLane(c), to[3] = factor * hn::GetLane(e);
+  second[0] = factor * hn::GetLane(c), second[1] = factor * hn::GetLane(e);
 #else
   const hn::Repartition<std::uint64_t, D> pairs;
   const auto ab =
@@ -46,7 +48,14 @@ HWY_INLINE void StoreSums([[maybe_unused]] D d, float factor, V a, V b, V c, V e
   hn::Store(shares, d, blocks);
   auto sum = hn::Load(four, blocks);
   for (std::size_t i = 4; i < lanes; i += 4) sum = hn::Add(sum, hn::Load(four, blocks + i));
-  hn::StoreU(hn::Mul(hn::Set(four, factor), sum), four, to);
+  sum = hn::Mul(hn::Set(four, factor), sum);
+  if constexpr (keys == 4) {
+    hn::StoreU(sum, four, to);
+  } else {
+    const hn::CappedTag<float, 2> two;
+    hn::StoreU(hn::LowerHalf(two, sum), two, to);
+    hn::StoreU(hn::UpperHalf(two, sum), two, second);
+  }
 #endif
 }
 
@@ -104,12 +113,12 @@ HWY_INLINE void PrefetchBytes(const void* from, std::int64_t bytes) {
   hwy::Prefetch(begin + bytes - 1);
 }
 
-// Computes the products of `keys` keys with `query_rows` rows of queries, `stride` elements
-// apart: to [query_rows, keys_together] vectors, whose lanes are partial sums. size: a multiple
-// of the vector length.
+// Computes `factor` times the products of `keys` keys with `query_rows` rows of queries,
+// `stride` elements apart: to [query_rows, keys], rows tile_keys apart. size: a multiple of the
+// vector length. query_rows * keys: a multiple of 4.
 template <class Operation, int query_rows, int keys, typename E>
 HWY_INLINE void MultiplyKeys(const E* const* key, std::int64_t size,
-                             const float* HWY_RESTRICT q, std::int64_t stride,
+                             const float* HWY_RESTRICT q, std::int64_t stride, float factor,
                              float* HWY_RESTRICT to) {
   const hn::ScalableTag<float> d;
   const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
@@ -130,11 +139,11 @@ HWY_INLINE void MultiplyKeys(const E* const* key, std::int64_t size,
         sum[r][k] = Operation::template Add<Factors::all>(d, query, one[k], sum[r][k]);
     }
   }
+  constexpr int rows = 4 / keys;  // of four sums
 #pragma GCC unroll 4
-  for (int r = 0; r < query_rows; ++r)
-#pragma GCC unroll 4
-    for (int k = 0; k < keys; ++k)
-      hn::Store(sum[r][k], d, to + (r * keys_together + k) * lanes);
+  for (int r = 0; r < query_rows; r += rows)
+    StoreSums<keys>(d, factor, sum[r][0], sum[r][1], sum[r + (keys == 2)][2 % keys],
+                    sum[r + (keys == 2)][keys - 1], to + r * tile_keys, tile_keys);
 }
 
 // Computes out [query_rows, values] += weights [query_rows, count] values [count, values]. The
@@ -149,13 +158,14 @@ HWY_INLINE void AddValues(const E* const* from, std::int64_t count, std::int64_t
   constexpr int wide = query_rows == 1 ? 4 : block_vectors;
   const auto columns = [&](auto width, std::int64_t at) GNOMON_PAIRS_ATTR {
     constexpr int vectors = decltype(width)::value;
-    for (std::int64_t first = 0; first < count; first += values_together) {
+    for (std::int64_t first = 0; first < count; first += values_together<E>) {
       hn::Vec<decltype(d)> sum[query_rows][vectors];
 #pragma GCC unroll 4
       for (int r = 0; r < query_rows; ++r)
 #pragma GCC unroll 4
         for (int v = 0; v < vectors; ++v) sum[r][v] = hn::Zero(d);
-      for (std::int64_t j = first; j < std::min(first + values_together, count); ++j) {
+      const std::int64_t last = std::min(first + values_together<E>, count);
+      for (std::int64_t j = first; j < last; ++j) {
         const E* HWY_RESTRICT row = from[j] + at;
         hn::Vec<decltype(d)> value[vectors];
 #pragma GCC unroll 4
@@ -206,10 +216,15 @@ HWY_INLINE void ForCached(const CachedRows& cached, std::int64_t size, const Bod
             row_at(cached.row + j + std::min<std::int64_t>(k, count - 1)) + o * next_head;
         ahead[k] = row_at(cached.row + j + rows_of_cache_ahead + k) + o * next_head;
       }
+      struct {
+        std::int64_t row, head;
+      } next{};  // to prefetch
       for (std::int64_t h = 0; h < inner; ++h) {
         // In memory order, because one stream is read faster than several.
-        for (std::int64_t n = h * together; n < (h + 1) * together; ++n)
-          PrefetchBytes(ahead[n / inner] + n % inner * next_head, bytes);
+        for (int k = 0; k < together; ++k, ++next.head) {
+          if (next.head == inner) ++next.row, next.head = 0;
+          PrefetchBytes(ahead[next.row] + next.head * next_head, bytes);
+        }
         const E* rows[together];
         for (int k = 0; k < together; ++k)
           rows[k] = reinterpret_cast<const E*>(first[k] + h * next_head);
@@ -232,9 +247,7 @@ HWY_INLINE void WithElements(const Operand& from, const Body& body) {
 template <class Operation, typename E>
 HWY_INLINE void MultiplyCached(const CachedRows& keys, std::int64_t size, const float* q,
                                std::int64_t stride, float factor, std::int64_t rows,
-                               float* partial, float* scores) {
-  const hn::ScalableTag<float> d;
-  const std::int64_t lanes = static_cast<std::int64_t>(hn::Lanes(d));
+                               float* scores) {
   const std::int64_t all = internal::in_fours(rows);
   const std::int64_t depth = std::is_same_v<Operation, FusedMultiply> ? size : size / 2;
   ForCached<keys_together, E>(
@@ -242,27 +255,22 @@ HWY_INLINE void MultiplyCached(const CachedRows& keys, std::int64_t size, const 
       [&](const E* const* from, std::int64_t, std::int64_t j, std::int64_t h)
           GNOMON_PAIRS_ATTR {
             const float* of_head = q + h * all * stride;
+            float* to = scores + h * all * tile_keys + j;
             if (rows == 1)
-              MultiplyKeys<Operation, 1, keys_together>(from, depth, of_head, stride, partial);
-            else
-              for (std::int64_t row = 0; row < rows; row += decode_rows)
-                for (std::int64_t k = 0; k < keys_together; k += keys_of_product)
-                  MultiplyKeys<Operation, decode_rows, keys_of_product>(
-                      from + k, depth, of_head + row * stride, stride,
-                      partial + (row * keys_together + k) * lanes);
-            for (std::int64_t r = 0; r < rows; ++r) {
-              const float* sums = partial + r * keys_together * lanes;
-              StoreSums(d, factor, hn::Load(d, sums), hn::Load(d, sums + lanes),
-                        hn::Load(d, sums + 2 * lanes), hn::Load(d, sums + 3 * lanes),
-                        scores + (h * all + r) * tile_keys + j);
-            }
+              return MultiplyKeys<Operation, 1, keys_together>(from, depth, of_head, stride,
+                                                               factor, to);
+            for (std::int64_t row = 0; row < rows; row += decode_rows)
+              for (std::int64_t k = 0; k < keys_together; k += keys_of_product)
+                MultiplyKeys<Operation, decode_rows, keys_of_product>(
+                    from + k, depth, of_head + row * stride, stride, factor,
+                    to + row * tile_keys + k);
           });
 }
 
 void MultiplyCachedKeys(const CachedRows& keys, std::int64_t size, const float* q,
-                        std::int64_t stride, std::int64_t rows, float* partial, float* scores) {
+                        std::int64_t stride, std::int64_t rows, float* scores) {
   WithElements(keys.of, [&]<typename E>(E) GNOMON_PAIRS_ATTR {
-    MultiplyCached<FusedMultiply, E>(keys, size, q, stride, 1.f, rows, partial, scores);
+    MultiplyCached<FusedMultiply, E>(keys, size, q, stride, 1.f, rows, scores);
   });
 }
 
@@ -292,18 +300,17 @@ void AddCachedValues(const CachedRows& values, std::int64_t size, const float* w
                                          to + row * stride, stride);
       };
       if (rows <= decode_rows)
-        ForCached<values_together, E>(values, size, add);
+        ForCached<values_together<E>, E>(values, size, add);
       else
-        ForCached<4 * values_together, E>(values, size, add);
+        ForCached<4 * values_together<E>, E>(values, size, add);
     });
   });
 }
 
 #if GNOMON_PAIRS
 void MultiplyCachedPairs(const CachedRows& keys, std::int64_t size, const float* q,
-                         std::int64_t stride, float factor, std::int64_t rows, float* partial,
-                         float* scores) {
-  MultiplyCached<PairMultiply, float>(keys, size, q, stride, factor, rows, partial, scores);
+                         std::int64_t stride, float factor, std::int64_t rows, float* scores) {
+  MultiplyCached<PairMultiply, float>(keys, size, q, stride, factor, rows, scores);
 }
 void AddCachedPairs(const CachedRows& values, std::int64_t size, const float* weights,
                     Factors factors, std::int64_t rows, float* out, std::int64_t stride) {
@@ -327,7 +334,7 @@ void AddCachedPairs(const CachedRows& values, std::int64_t size, const float* we
 }
 #else
 void MultiplyCachedPairs(const CachedRows&, std::int64_t, const float*, std::int64_t, float,
-                         std::int64_t, float*, float*) {}
+                         std::int64_t, float*) {}
 void AddCachedPairs(const CachedRows&, std::int64_t, const float*, Factors, std::int64_t,
                     float*, std::int64_t) {}
 #endif
