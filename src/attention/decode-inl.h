@@ -24,9 +24,9 @@ using internal::tile_keys;
 
 // Query rows computed together; missing rows are filled with zeros. One row is computed alone.
 constexpr std::int64_t decode_rows = 4;
-// Keys whose scores are added together; values of one head that are read together, as elements
-// and as pairs; and the distance of prefetching.
-constexpr std::int64_t keys_together = 4, pair_values_together = 8, rows_of_cache_ahead = 8;
+// Keys whose scores are added together; and values of one head that are read together, as
+// elements and as pairs.
+constexpr std::int64_t keys_together = 4, pair_values_together = 8;
 template <typename E>
 constexpr std::int64_t values_together = sizeof(E) == 1 ? 8 : 4;
 

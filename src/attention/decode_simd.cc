@@ -106,6 +106,9 @@ HWY_INLINE void AddPairValues(const float* const* from, std::int64_t count, std:
 // Keys that are multiplied together by decode_rows rows.
 constexpr int keys_of_product = block_vectors == 4 ? 4 : 2;
 
+// Bytes of a head between the rows that are read and those that are prefetched.
+constexpr std::int64_t bytes_ahead = 2048;
+
 // Prefetches `bytes` bytes.
 HWY_INLINE void PrefetchBytes(const void* from, std::int64_t bytes) {
   const char* begin = static_cast<const char*>(from);
@@ -202,6 +205,7 @@ HWY_INLINE void ForCached(const CachedRows& cached, std::int64_t size, const Bod
   const auto each = static_cast<std::int64_t>(cached.of.bytes());
   const std::int64_t last = cached.end - 1;
   const std::int64_t bytes = size * each, next_head = cached.of.strides[2] * each;
+  const std::int64_t rows_ahead = std::clamp<std::int64_t>(bytes_ahead / bytes, 4, 16);
   const auto row_at = [&](std::int64_t row) {
     return static_cast<const char*>(cached.of.data) +
            each * OffsetOf(cached.of, cached.batch, std::min(row, last), cached.head);
@@ -214,7 +218,7 @@ HWY_INLINE void ForCached(const CachedRows& cached, std::int64_t size, const Bod
       for (int k = 0; k < together; ++k) {
         first[k] =
             row_at(cached.row + j + std::min<std::int64_t>(k, count - 1)) + o * next_head;
-        ahead[k] = row_at(cached.row + j + rows_of_cache_ahead + k) + o * next_head;
+        ahead[k] = row_at(cached.row + j + rows_ahead + k) + o * next_head;
       }
       struct {
         std::int64_t row, head;
