@@ -11,6 +11,7 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
+import aligned
 import attention
 import plain_attention
 from cases import BASE, KEY_HEADS, QUERY_HEADS, Case
@@ -78,7 +79,7 @@ class Inputs:
             values *= 2
             values -= 1
             values *= limit
-            return to_storage(values, dtype)
+            return aligned.copied(to_storage(values, dtype))
 
         if case.rotates:
             t, d = case.tokens, case.size

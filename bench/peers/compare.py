@@ -149,7 +149,7 @@ class Comparison:
         for worker in self.workers:
             worker.ask("release")
         for timing in timings:
-            row = {"case": case.key, **case.as_dict(), "bytes": case.bytes}
+            row = {"case": case.key, **case.as_dict(), "bytes": case.bytes, "date": today()}
             self.rows.append({**row, "threads": self.threads, **timing.as_dict()})
         spent = time.monotonic() - start
         print(f"peers: {self.threads} threads, {case.key}: {spent:.1f} s", file=sys.stderr)
@@ -200,6 +200,10 @@ def start_workers(
                 refused[module] = worker.about.get("refused") or worker.about["died"]
                 worker.close()
     return workers, refused
+
+
+def today() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%d")
 
 
 def chosen(listed: Iterable[Case], only: str | None) -> list[Case]:
@@ -281,7 +285,7 @@ def main() -> None:
     own = sum(run["own"] for run in runs) + machine.own_seconds(session) - before
     elapsed = (time.monotonic() - begun) * len(os.sched_getaffinity(0))
     results: dict[str, Any] = {
-        "date": datetime.now(UTC).strftime("%Y-%m-%d"),
+        "date": today(),
         "machine": machine.described(),
         "preferred": machine.can_prefer(),
         "rounds": rounds,

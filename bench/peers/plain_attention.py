@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+import aligned
 from cases import Case
 
 Floats = NDArray[np.float32]
@@ -85,7 +86,7 @@ def pages(array: NDArray, page: int) -> tuple[NDArray, NDArray[np.int32]]:
     the blocks of the sequence."""
     blocks = array[0].reshape(-1, page, *array.shape[2:])
     table = np.random.default_rng(7).permutation(len(blocks)).astype(np.int32)
-    shuffled = np.empty_like(blocks)
+    shuffled = aligned.zeros(blocks.shape, blocks.dtype)
     shuffled[table] = blocks
     return shuffled, table[None]
 
@@ -93,7 +94,7 @@ def pages(array: NDArray, page: int) -> tuple[NDArray, NDArray[np.int32]]:
 def int8_rows(array: Floats) -> tuple[NDArray[np.int8], Floats]:
     """k or v as int8 with a scale for each row of a head, [1, T, G]."""
     scales = np.abs(array).max(axis=-1) / np.float32(127)
-    return np.rint(array / scales[..., None]).astype(np.int8), scales
+    return aligned.copied(np.rint(array / scales[..., None]).astype(np.int8)), scales
 
 
 def hidden(case: Case) -> NDArray[np.bool_]:

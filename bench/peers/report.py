@@ -15,7 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import cases
+import processors
 from cases import Case
+from processors import Summary
+from text import bullet, power, seconds, table, times
 
 Row = dict[str, Any]
 OURS = (
@@ -42,26 +45,6 @@ LEFT_OUT = (
     ("PyTorch and OpenVINO, a cache of 8 bits", "their operators have no scales of k and v"),
     ("vLLM, a cache in int8", "its CPU backend has 8 bits as E4M3 and E5M2 only"),
 )
-
-
-def seconds(value: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= 0.9995 * scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.0f} ns"
-
-
-def times(ratio: float) -> str:
-    return f"{ratio:.2f}×" if ratio < 9.95 else f"{ratio:.0f}×"
-
-
-def power(error: float | None, decimals: int = 0) -> str:
-    if error is None:
-        return ""
-    if error == 0:
-        return "0"
-    digits, exponent = f"{error:.{decimals}e}".split("e")
-    return f"{digits}e{int(exponent)}"
 
 
 @dataclass(frozen=True)
@@ -116,12 +99,6 @@ class Results:
                 known = {name: row[name] for name in fields if name in row}
                 found[Case(**known), row["threads"]] = None
         return list(found)
-
-
-def table(head: list[str], body: Iterable[list[str]]) -> str:
-    lines = ["| " + " | ".join(head) + " |", "|---" * len(head) + "|"]
-    lines += ["| " + " | ".join(row) + " |" for row in body]
-    return "\n".join(lines) + "\n"
 
 
 def cell(row: Row | None) -> str:
@@ -209,27 +186,23 @@ def name_of(case: Case) -> str:
     return ", ".join(parts)
 
 
-def summary(results: Results) -> str:
-    body = []
+def summaries(results: Results) -> Iterable[Summary]:
+    """The fastest peer of each case, on the processor of this run."""
     for case, threads in results.all_cases():
         peer = results.fastest_peer(case, threads)
         ours = results.timed(case, threads).get("Gnomon")
-        share = results.share(case, threads)
         if not ours or not peer:
             continue
-        ratio = times(peer["ratio"])
-        body.append(
-            [
-                name_of(case),
-                str(threads),
-                seconds(ours["seconds"]),
-                f"{share:.2f}" if share and case.tokens > 16 else "",
-                peer["contender"],
-                f"**{ratio}**" if peer["ratio"] < 1 else ratio,
-            ]
+        yield Summary(
+            processors.class_of(results.data["machine"]),
+            ours.get("date", results.data["date"]),
+            name_of(case),
+            threads,
+            ours["seconds"],
+            results.share(case, threads) if case.tokens > 16 else None,
+            peer["contender"],
+            peer["ratio"],
         )
-    head = ["work", "threads", "Gnomon", "share of the roof", "fastest peer", "its time"]
-    return table(head, body)
 
 
 def verdict(results: Results) -> str:
@@ -387,12 +360,9 @@ def machine(results: Results) -> str:
     )
 
 
-def bullet(text: str) -> str:
-    return textwrap.fill(text, 98, initial_indent="- ", subsequent_indent="  ")
-
-
 def page(results: Results, pictures: list[tuple[str, str]]) -> str:
     data = results.data
+    rows = processors.save(list(summaries(results)))
     template = (Path(__file__).parent / "benchmarks.md.in").read_text()
     missing = [
         f"- {name}: {reason}" for name, reason in data["not_installed"].items() if reason
@@ -417,7 +387,8 @@ def page(results: Results, pictures: list[tuple[str, str]]) -> str:
         "machine": machine(results),
         "versions": versions(results),
         "verdict": verdict(results),
-        "summary": summary(results),
+        "classes": textwrap.fill(processors.met(rows), 120),
+        "summary": processors.table_of(rows),
         "pictures": "\n".join(f"![{title}]({file})\n" for title, file in pictures),
         "rotation": "\n".join(rotation_sections(results)),
         "others_sections": "\n".join(other_sections(results)),

@@ -10,6 +10,7 @@ from ctypes import byref
 
 import numpy as np
 
+import aligned
 from arrays import Inputs, from_storage
 from attention import BUCKETS, CHECKED_HEADS, MAX_DISTANCE
 from c_api import (
@@ -76,7 +77,7 @@ class Gnomon(Contender):
 
     def prepare_rotate(self, inputs: Inputs) -> Run:
         case, library = inputs.case, self.library
-        arrays = [stored.copy() for stored in inputs.stored]
+        arrays = [aligned.copied(stored) for stored in inputs.stored]
         tokens_first = (
             arrays if case.layout == "THD" else [array.swapaxes(1, 2) for array in arrays]
         )
@@ -103,7 +104,7 @@ class Gnomon(Contender):
     def prepare_sinusoidal_table(self, inputs: Inputs) -> Run:
         case, library = inputs.case, self.library
         ids = positions(case.start, case.tokens)
-        out = Tensor(np.empty((case.tokens, case.size), np.float32))
+        out = Tensor(aligned.zeros((case.tokens, case.size)))
         arguments = (byref(ids), INTERLEAVED, BASE, byref(out))
         return Run(
             lambda: library.call("sinusoidal", *arguments), lambda rows: [out.array[rows]]
@@ -112,7 +113,7 @@ class Gnomon(Contender):
     def prepare_rotary_table(self, inputs: Inputs) -> Run:
         case, library = inputs.case, self.library
         ids, of = positions(case.start, case.tokens), frequencies(library, case)
-        parts = [Tensor(np.empty((case.tokens, case.size // 2), np.float32)) for _ in "cs"]
+        parts = [Tensor(aligned.zeros((case.tokens, case.size // 2))) for _ in "cs"]
         arguments = (byref(ids), of, *map(byref, parts))
         return Run(
             lambda: library.call("cos_sin", *arguments),
@@ -122,7 +123,7 @@ class Gnomon(Contender):
     def prepare_add_table(self, inputs: Inputs) -> Run:
         library = self.library
         assert inputs.table is not None
-        x, table = Tensor(inputs.stored[0].copy()), Tensor(inputs.table)
+        x, table = Tensor(aligned.copied(inputs.stored[0])), Tensor(inputs.table)
         arguments = (byref(x), byref(table), 1.0)
         return Run(
             lambda: library.call("add_table", *arguments),
@@ -134,7 +135,7 @@ class Gnomon(Contender):
         """ALiBi."""
         library, arrays = self.library, inputs.stored
         q, k, v = (Tensor(array) for array in arrays)
-        out = Tensor(np.zeros_like(arrays[0]))
+        out = Tensor(aligned.zeros(arrays[0].shape))
         slopes = Tensor(np.empty(ATTENTION_HEADS))
         library.call("alibi_slopes", ATTENTION_HEADS, 0, byref(slopes))
         plan = library.make("layer_plan", "layer_plan_create")
@@ -150,7 +151,7 @@ class Gnomon(Contender):
         case, library, arrays = inputs.case, self.library, inputs.stored
         assert inputs.table is not None
         q, k, v, out_grad = (Tensor(array) for array in arrays)
-        out, *input_grads = (Tensor(np.zeros_like(arrays[0])) for _ in range(4))
+        out, *input_grads = (Tensor(aligned.zeros(arrays[0].shape)) for _ in range(4))
         lse = Tensor(np.zeros((1, ATTENTION_HEADS, case.tokens), np.float32))
         table, table_grad = Tensor(inputs.table), Tensor(np.zeros_like(inputs.table))
         given = AttentionInput(q=q, k=k, v=v)
@@ -208,7 +209,7 @@ class NewTable(Contender):
 
         def results(made: Handle, rows: list[int]) -> list[np.ndarray]:
             shape = (1, case.tokens, case.size // 2)
-            parts = [Tensor(np.empty(shape, np.float32)) for _ in "cs"]
+            parts = [Tensor(aligned.zeros(shape)) for _ in "cs"]
             library.call("rotary_table_get", made, *map(byref, parts))
             return [part.array[0][rows] for part in parts]
 

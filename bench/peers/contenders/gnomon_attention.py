@@ -6,6 +6,7 @@ from ctypes import byref
 
 import numpy as np
 
+import aligned
 import plain_attention
 from arrays import Inputs, from_storage
 from c_api import CAUSAL, AttentionInput, Library, RaggedBatch, Tensor
@@ -35,7 +36,7 @@ def attention_run(library: Library, inputs: Inputs, rounds_weights: bool = True)
     case = inputs.case
     given, table = cache_tensors(inputs)
     given["q"] = Tensor(inputs.stored[0], case.dtype)
-    out = Tensor(np.zeros_like(inputs.stored[0]), case.dtype)
+    out = Tensor(aligned.zeros(inputs.stored[0].shape, inputs.stored[0].dtype), case.dtype)
     plan = library.make("layer_plan", "layer_plan_create")
     library.call("layer_plan_round_weights", plan, int(rounds_weights))
     to = AttentionInput(**given)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numba
 import numpy as np
 
+import aligned
 from arrays import Inputs
 from cases import Case
 from contender import Contender, Run
@@ -58,7 +59,7 @@ class Numpy(Contender):
                 lambda both, rows: [inputs.tokens_of(x, rows) for x in both],
             )
         if case.work == "add_table":
-            x = inputs.stored[0].copy()
+            x = aligned.copied(inputs.stored[0])
             return Run(
                 lambda: np.add(x, inputs.table, out=x),
                 lambda rows: [x[0][rows]],
@@ -110,7 +111,7 @@ class Numba(Contender):
 
     def prepare(self, inputs: Inputs) -> Run:
         case = inputs.case
-        arrays = [stored.copy() for stored in inputs.stored]
+        arrays = [aligned.copied(stored) for stored in inputs.stored]
         reset = lambda: inputs.restore(arrays)  # noqa: E731
         if case.work == "add_table":
             call = lambda: loop_add(arrays[0], inputs.table)  # noqa: E731

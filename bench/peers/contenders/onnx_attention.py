@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
+import aligned
 from arrays import Inputs
 from contender import Contender, Run
 from contenders.dense_bias import alibi, heads_first, refuse_beyond_memory
@@ -44,7 +45,7 @@ class OnnxAttention(Contender):
             name: onnxruntime.OrtValue.ortvalue_from_numpy(array)
             for name, array in arrays.items()
         }
-        out = onnxruntime.OrtValue.ortvalue_from_numpy(np.empty_like(arrays["q"]))
+        out = onnxruntime.OrtValue.ortvalue_from_numpy(aligned.zeros(arrays["q"].shape, arrays["q"].dtype))
         for name, value in kept.items():
             binding.bind_ortvalue_input(name, value)
         binding.bind_ortvalue_output("out", out)

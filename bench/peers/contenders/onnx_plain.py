@@ -10,6 +10,7 @@ import numpy as np
 import onnxruntime
 from onnx import TensorProto, helper
 
+import aligned
 import plain_attention
 from arrays import Inputs
 from cases import Case
@@ -82,7 +83,7 @@ class OnnxAttention(OnnxPlain):
         if case.queries > 1:
             hidden = plain_attention.hidden(case)
             arrays["mask"] = np.where(hidden, -np.inf, 0).astype(arrays["q"].dtype)
-        out = {"out": np.empty_like(arrays["q"])}
+        out = {"out": aligned.zeros(arrays["q"].shape, arrays["q"].dtype)}
         node = helper.make_node(
             "Attention", list(arrays), ["out"], is_causal=int(not case.queries)
         )
@@ -127,7 +128,7 @@ class OnnxGroupQuery(OnnxPlain):
             options = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
             options["kv_cache_bit_width"] = 8
         outputs = {
-            "out": np.empty_like(arrays["q"]),
+            "out": aligned.zeros(arrays["q"].shape, arrays["q"].dtype),
             "present_k": arrays["past_k"],
             "present_v": arrays["past_v"],
         }

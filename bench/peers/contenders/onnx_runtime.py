@@ -7,6 +7,7 @@ import onnx
 import onnxruntime
 from onnx import TensorProto, helper
 
+import aligned
 from arrays import Inputs, table_of
 from cases import KEY_HEADS, QUERY_HEADS, Case
 from contender import Contender, Run
@@ -73,7 +74,7 @@ class OnnxRuntime(Contender):
         for name, stored in zip("qk", inputs.stored, strict=True):
             x = stored if case.layout == "HTD" else stored.reshape(1, case.tokens, -1)
             value = onnxruntime.OrtValue.ortvalue_from_numpy(x)
-            out = onnxruntime.OrtValue.ortvalue_from_numpy(np.empty_like(x))
+            out = onnxruntime.OrtValue.ortvalue_from_numpy(aligned.zeros(x.shape, x.dtype))
             binding.bind_ortvalue_input(name, value)
             binding.bind_ortvalue_output(name + "_out", out)
             outputs.append((value, out, stored.shape))

@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 import torch
 
+import aligned
 from arrays import Inputs
 from cases import BASE, Case
 from contender import Contender, Run
@@ -211,7 +212,7 @@ class AddInPlace(Contender):
 
     def prepare(self, inputs: Inputs) -> Run:
         assert inputs.table is not None
-        x, table = torch.from_numpy(inputs.stored[0].copy()), torch.from_numpy(inputs.table)
+        x, table = torch.from_numpy(aligned.copied(inputs.stored[0])), torch.from_numpy(inputs.table)
         return Run(lambda: x.add_(table), lambda rows: [x[0][rows].numpy()], restoring([x]))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 import torch.nn.functional as F  # noqa: N812
 
+import aligned
 import plain_attention
 from arrays import Inputs
 from cases import Case
@@ -17,7 +18,7 @@ WORKS = ("attention_prompt", "attention_decode")
 def heads_first(inputs: Inputs) -> list[torch.Tensor]:
     """q, k and v as [B, H, T, D], contiguous."""
     return [
-        torch.from_numpy(array.copy())
+        torch.from_numpy(aligned.copied(array))
         .view(DTYPES[inputs.case.dtype])
         .transpose(1, 2)
         .contiguous()

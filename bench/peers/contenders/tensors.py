@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+import aligned
 from arrays import Inputs
 from cases import Case
 from contender import Run
@@ -17,7 +18,7 @@ Rotation = Callable[[torch.Tensor, torch.Tensor], Sequence[torch.Tensor]]
 
 def tensors(inputs: Inputs) -> list[torch.Tensor]:
     """Copies of q and k in the layout of the case."""
-    copies = [torch.from_numpy(stored.copy()) for stored in inputs.stored]
+    copies = [torch.from_numpy(aligned.copied(stored)) for stored in inputs.stored]
     if inputs.case.dtype == "bf16":
         return [copy.view(torch.bfloat16) for copy in copies]
     return copies
