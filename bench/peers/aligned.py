@@ -1,4 +1,7 @@
-"""Arrays that begin at a cache line, as those of frameworks do. NumPy's begin 16 bytes after one."""
+"""Arrays that begin at a cache line, as those of frameworks do.
+
+Large arrays of NumPy begin 16 bytes after one.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,8 @@ class OnnxAttention(Contender):
             name: onnxruntime.OrtValue.ortvalue_from_numpy(array)
             for name, array in arrays.items()
         }
-        out = onnxruntime.OrtValue.ortvalue_from_numpy(aligned.zeros(arrays["q"].shape, arrays["q"].dtype))
+        room = aligned.zeros(arrays["q"].shape, arrays["q"].dtype)
+        out = onnxruntime.OrtValue.ortvalue_from_numpy(room)
         for name, value in kept.items():
             binding.bind_ortvalue_input(name, value)
         binding.bind_ortvalue_output("out", out)

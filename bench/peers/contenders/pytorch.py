@@ -212,7 +212,8 @@ class AddInPlace(Contender):
 
     def prepare(self, inputs: Inputs) -> Run:
         assert inputs.table is not None
-        x, table = torch.from_numpy(aligned.copied(inputs.stored[0])), torch.from_numpy(inputs.table)
+        x = torch.from_numpy(aligned.copied(inputs.stored[0]))
+        table = torch.from_numpy(inputs.table)
         return Run(lambda: x.add_(table), lambda rows: [x[0][rows].numpy()], restoring([x]))
 
 
