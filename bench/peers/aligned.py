@@ -20,7 +20,11 @@ def zeros(shape: tuple[int, ...], dtype: DTypeLike = np.float32) -> NDArray:
     return room[start : start + size].view(dtype).reshape(shape)
 
 
+def zeros_like(array: NDArray) -> NDArray:
+    return zeros(array.shape, array.dtype)
+
+
 def copied(array: NDArray) -> NDArray:
-    out = zeros(array.shape, array.dtype)
+    out = zeros_like(array)
     np.copyto(out, array)
     return out

@@ -86,7 +86,7 @@ def pages(array: NDArray, page: int) -> tuple[NDArray, NDArray[np.int32]]:
     the blocks of the sequence."""
     blocks = array[0].reshape(-1, page, *array.shape[2:])
     table = np.random.default_rng(7).permutation(len(blocks)).astype(np.int32)
-    shuffled = aligned.zeros(blocks.shape, blocks.dtype)
+    shuffled = aligned.zeros_like(blocks)
     shuffled[table] = blocks
     return shuffled, table[None]
 

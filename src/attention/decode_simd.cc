@@ -205,7 +205,8 @@ HWY_INLINE void ForCached(const CachedRows& cached, std::int64_t size, const Bod
   const auto each = static_cast<std::int64_t>(cached.of.bytes());
   const std::int64_t last = cached.end - 1;
   const std::int64_t bytes = size * each, next_head = cached.of.strides[2] * each;
-  const std::int64_t rows_ahead = std::clamp<std::int64_t>(bytes_ahead / bytes, 4, 16);
+  const std::int64_t rows_ahead =
+      std::clamp<std::int64_t>(bytes_ahead / std::max<std::int64_t>(1, bytes), 4, 16);
   const auto row_at = [&](std::int64_t row) {
     return static_cast<const char*>(cached.of.data) +
            each * OffsetOf(cached.of, cached.batch, std::min(row, last), cached.head);

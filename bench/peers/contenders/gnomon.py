@@ -135,7 +135,7 @@ class Gnomon(Contender):
         """ALiBi."""
         library, arrays = self.library, inputs.stored
         q, k, v = (Tensor(array) for array in arrays)
-        out = Tensor(aligned.zeros(arrays[0].shape))
+        out = Tensor(aligned.zeros_like(arrays[0]))
         slopes = Tensor(np.empty(ATTENTION_HEADS))
         library.call("alibi_slopes", ATTENTION_HEADS, 0, byref(slopes))
         plan = library.make("layer_plan", "layer_plan_create")
@@ -151,7 +151,7 @@ class Gnomon(Contender):
         case, library, arrays = inputs.case, self.library, inputs.stored
         assert inputs.table is not None
         q, k, v, out_grad = (Tensor(array) for array in arrays)
-        out, *input_grads = (Tensor(aligned.zeros(arrays[0].shape)) for _ in range(4))
+        out, *input_grads = (Tensor(aligned.zeros_like(arrays[0])) for _ in range(4))
         lse = Tensor(np.zeros((1, ATTENTION_HEADS, case.tokens), np.float32))
         table, table_grad = Tensor(inputs.table), Tensor(np.zeros_like(inputs.table))
         given = AttentionInput(q=q, k=k, v=v)

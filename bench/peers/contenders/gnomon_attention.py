@@ -36,7 +36,7 @@ def attention_run(library: Library, inputs: Inputs, rounds_weights: bool = True)
     case = inputs.case
     given, table = cache_tensors(inputs)
     given["q"] = Tensor(inputs.stored[0], case.dtype)
-    out = Tensor(aligned.zeros(inputs.stored[0].shape, inputs.stored[0].dtype), case.dtype)
+    out = Tensor(aligned.zeros_like(inputs.stored[0]), case.dtype)
     plan = library.make("layer_plan", "layer_plan_create")
     library.call("layer_plan_round_weights", plan, int(rounds_weights))
     to = AttentionInput(**given)

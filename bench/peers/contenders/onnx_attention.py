@@ -45,8 +45,7 @@ class OnnxAttention(Contender):
             name: onnxruntime.OrtValue.ortvalue_from_numpy(array)
             for name, array in arrays.items()
         }
-        room = aligned.zeros(arrays["q"].shape, arrays["q"].dtype)
-        out = onnxruntime.OrtValue.ortvalue_from_numpy(room)
+        out = onnxruntime.OrtValue.ortvalue_from_numpy(aligned.zeros_like(arrays["q"]))
         for name, value in kept.items():
             binding.bind_ortvalue_input(name, value)
         binding.bind_ortvalue_output("out", out)

@@ -83,7 +83,7 @@ class OnnxAttention(OnnxPlain):
         if case.queries > 1:
             hidden = plain_attention.hidden(case)
             arrays["mask"] = np.where(hidden, -np.inf, 0).astype(arrays["q"].dtype)
-        out = {"out": aligned.zeros(arrays["q"].shape, arrays["q"].dtype)}
+        out = {"out": aligned.zeros_like(arrays["q"])}
         node = helper.make_node(
             "Attention", list(arrays), ["out"], is_causal=int(not case.queries)
         )
@@ -128,7 +128,7 @@ class OnnxGroupQuery(OnnxPlain):
             options = {"k_quant_type": "PER_TENSOR", "v_quant_type": "PER_TENSOR"}
             options["kv_cache_bit_width"] = 8
         outputs = {
-            "out": aligned.zeros(arrays["q"].shape, arrays["q"].dtype),
+            "out": aligned.zeros_like(arrays["q"]),
             "present_k": arrays["past_k"],
             "present_v": arrays["past_v"],
         }

@@ -74,7 +74,7 @@ class OnnxRuntime(Contender):
         for name, stored in zip("qk", inputs.stored, strict=True):
             x = stored if case.layout == "HTD" else stored.reshape(1, case.tokens, -1)
             value = onnxruntime.OrtValue.ortvalue_from_numpy(x)
-            out = onnxruntime.OrtValue.ortvalue_from_numpy(aligned.zeros(x.shape, x.dtype))
+            out = onnxruntime.OrtValue.ortvalue_from_numpy(aligned.zeros_like(x))
             binding.bind_ortvalue_input(name, value)
             binding.bind_ortvalue_output(name + "_out", out)
             outputs.append((value, out, stored.shape))
