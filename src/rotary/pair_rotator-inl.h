@@ -16,6 +16,7 @@
 #include "hwy/cache_control.h"
 #include "hwy/highway.h"
 #include "src/core/elements-inl.h"
+#include "src/rotary/bfloat16_pairs-inl.h"
 #include "src/rotary/pair-inl.h"
 #include "src/rotary/rotate.h"
 
@@ -83,7 +84,8 @@ class PairRotator {
   static constexpr bool HasTableOrder() { return halves && !split && std::is_same_v<A, float>; }
   // Maximum number of cosines (and of sines) that Prepare writes for `pairs` pairs.
   static constexpr std::int64_t Factors(std::int64_t pairs) {
-    return reordered ? (pairs + block - 1) / block * block : spread * pairs;
+    if (!reordered) return spread * pairs;
+    return pairs < block ? 2 * block : (pairs + block - 1) / block * block;
   }
 
   // Writes the factors of `pairs` pairs in the order of the vectors.
@@ -106,7 +108,7 @@ class PairRotator {
       }
       return;
     }
-    if constexpr (reordered) return Reorder<D>(cos, sin, sign, pairs, to_cos, to_sin);
+    if constexpr (reordered) return ReorderFactors<D>(cos, sin, sign, pairs, to_cos, to_sin);
     for (; i + lanes <= pairs; i += lanes) {
       hn::StoreU(LoadElements(d, cos + i), d, to_cos + i);
       hn::StoreU(hn::Mul(factor, LoadElements(d, sin + i)), d, to_sin + i);
@@ -122,7 +124,10 @@ class PairRotator {
   static HWY_INLINE void Head(const T* x, U* to, std::int64_t half, const A* HWY_RESTRICT cos,
                               const A* HWY_RESTRICT sin, std::int64_t pairs) {
     if (pairs < block) {
-      if constexpr (lanes > least) Short<hn::Half<D>>(x, to, half, cos, sin, pairs);
+      if constexpr (has_half_blocks<reordered, D>)
+        Short<D>(x, to, half, cos, sin, pairs);
+      else if constexpr (lanes > least)
+        Short<hn::Half<D>>(x, to, half, cos, sin, pairs);
       return;
     }
     std::int64_t i = 0;
@@ -156,8 +161,8 @@ class PairRotator {
   static constexpr std::int64_t spread = halves || split ? 1 : 2;  // cosines per pair
   static constexpr int vectors = halves && split ? 2 : 1;          // cosine vectors per block
   static constexpr std::int64_t block = lanes * vectors / spread;  // pairs
-  // Whether the factors of even pairs come before those of odd pairs, block by block. The
-  // factors of a block that overlaps another follow it.
+  // Whether the factors of even pairs come before those of odd pairs, block by block
+  // (ReorderFactors).
   static constexpr bool reordered = halves && split;
   // Maximum number of unrolled blocks of a head: as many as fit into registers. 0 for one lane,
   // and for 16-bit to float (used by 8-bit keys).
@@ -208,24 +213,6 @@ class PairRotator {
     return loaded;
   }
 
-  // Every lane contains two bfloat16; the even one is the lower half.
-  template <class Tag>
-  static HWY_INLINE void Separate(Tag d, hn::Vec<Tag> both, hn::Vec<Tag>& even,
-                                  hn::Vec<Tag>& odd) {
-    const hn::RebindToUnsigned<Tag> bits;
-    const auto all = hn::BitCast(bits, both);
-    even = hn::BitCast(d, hn::ShiftLeft<16>(all));
-    odd = hn::BitCast(d, hn::And(all, hn::Set(bits, 0xffff0000u)));
-  }
-  template <class Tag>
-  static HWY_INLINE void StoreTogether(hn::Vec<Tag> even, hn::Vec<Tag> odd, Tag d, U* to) {
-    const hn::RebindToUnsigned<Tag> bits;
-    const hn::Repartition<std::uint16_t, Tag> narrow;
-    const auto both = hn::OrAnd(hn::ShiftRight<16>(RoundProductToBFloat16(d, even)),
-                                RoundProductToBFloat16(d, odd), hn::Set(bits, 0xffff0000u));
-    hn::StoreU(hn::BitCast(narrow, both), narrow, reinterpret_cast<std::uint16_t*>(to));
-  }
-
   // Rotates the elements of a block and writes them.
   template <bool apart, class Tag, int count>
   static HWY_INLINE void RotateBlock(Tag d, const Elements<Tag>& x, U* to, std::int64_t half,
@@ -234,17 +221,17 @@ class PairRotator {
     hn::Vec<Tag> a = x.a, b;
     if constexpr (apart && halves) {
       hn::Vec<Tag> even, odd, even_b, odd_b;
-      Separate(d, x.a, even, odd);
-      Separate(d, x.b, even_b, odd_b);
+      SeparatePairs(d, x.a, even, odd);
+      SeparatePairs(d, x.b, even_b, odd_b);
       RotateVectors(even, even_b, cos.at[0], sin.at[0], even, even_b);
       RotateVectors(odd, odd_b, cos.at[1], sin.at[1], odd, odd_b);
-      StoreTogether(even, odd, d, to);
-      StoreTogether(even_b, odd_b, d, to + half);
+      StorePairs(d, even, odd, to);
+      StorePairs(d, even_b, odd_b, to + half);
     } else if constexpr (apart) {
       hn::Vec<Tag> even, odd;
-      Separate(d, x.a, even, odd);
+      SeparatePairs(d, x.a, even, odd);
       RotateVectors(even, odd, cos.at[0], sin.at[0], even, odd);
-      StoreTogether(even, odd, d, to);
+      StorePairs(d, even, odd, to);
     } else if constexpr (halves) {
       RotateVectors(x.a, x.b, cos.at[0], sin.at[0], a, b);
       StoreElements(a, d, to);
@@ -262,7 +249,8 @@ class PairRotator {
   }
 
   // Rotates the last whole block, which starts at pair i, and the pairs that do not fill a
-  // block, with a block that ends with the last pair. Both are loaded before they are written.
+  // block, with a block, or half a block, that ends with the last pair. Both are loaded before
+  // they are written.
   template <class Tag, int count>
   static HWY_INLINE void RotateLast(const T* x, U* to, std::int64_t half,
                                     const A* HWY_RESTRICT cos, const A* HWY_RESTRICT sin,
@@ -275,6 +263,13 @@ class PairRotator {
     const auto whole = LoadBlock<split>(d, x + stride * i, half);
     if (i == last)
       return RotateBlock<split>(d, whole, to + stride * i, half, whole_cos, whole_sin);
+    if constexpr (has_half_blocks<reordered, Tag>)
+      if (2 * (last - i) <= step) {
+        const std::int64_t begin = pairs - step / 2;
+        const auto part = LoadHalfBlock(d, x + begin, half);
+        RotateBlock<split>(d, whole, to + i, half, whole_cos, whole_sin);
+        return RotateHalfBlock(d, part, to + begin, half, cos + i + step, sin + i + step);
+      }
     const auto rest = LoadBlock<split>(d, x + stride * last, half);
     const std::int64_t at = reordered ? i + step : spread * last;
     RotateBlock<split>(d, whole, to + stride * i, half, whole_cos, whole_sin);
@@ -288,6 +283,14 @@ class PairRotator {
                                const A* HWY_RESTRICT sin, std::int64_t pairs) {
     constexpr Tag d;
     constexpr std::int64_t size = static_cast<std::int64_t>(hn::MaxLanes(d));
+    if constexpr (has_half_blocks<reordered, Tag>)
+      if (pairs > size && pairs < 2 * size) {
+        const auto first = LoadHalfBlock(d, x, half);
+        const auto last = LoadHalfBlock(d, x + pairs - size, half);
+        RotateHalfBlock(d, first, to, half, cos, sin);
+        return RotateHalfBlock(d, last, to + pairs - size, half, cos + 2 * size,
+                               sin + 2 * size);
+      }
     if (pairs >= size * vectors / spread) {
       RotateLast<Tag>(x, to, half, cos, sin, 0, pairs, LoadFactors<split>(d, cos),
                       LoadFactors<split>(d, sin));
@@ -298,36 +301,6 @@ class PairRotator {
       if (pairs == 1)
         RotatePairs<false>(one, x, to, half, LoadFactors<false>(one, cos),
                            LoadFactors<false>(one, sin));
-    }
-  }
-
-  // Writes the factors of even and odd pairs of each block, and of the block that ends with the
-  // last pair. Blocks of Tag, or of the widest vectors that the pairs fill.
-  template <class Tag>
-  static HWY_INLINE void Reorder(const float* HWY_RESTRICT cos, const float* HWY_RESTRICT sin,
-                                 A sign, std::int64_t pairs, A* HWY_RESTRICT to_cos,
-                                 A* HWY_RESTRICT to_sin) {
-    constexpr Tag d;
-    constexpr std::int64_t size = static_cast<std::int64_t>(hn::MaxLanes(d));
-    if (pairs < 2 * size) {
-      if constexpr (size > 1)
-        return Reorder<hn::Half<Tag>>(cos, sin, sign, pairs, to_cos, to_sin);
-      if (pairs == 1) {
-        to_cos[0] = static_cast<A>(cos[0]);
-        to_sin[0] = sign * static_cast<A>(sin[0]);
-      }
-      return;
-    }
-    const auto factor = hn::Set(d, sign);
-    for (std::int64_t to = 0; to < pairs; to += 2 * size) {
-      const std::int64_t i = HWY_MIN(to, pairs - 2 * size);
-      hn::Vec<Tag> even, odd;
-      hn::LoadInterleaved2(d, cos + i, even, odd);
-      hn::StoreU(even, d, to_cos + to);
-      hn::StoreU(odd, d, to_cos + to + size);
-      hn::LoadInterleaved2(d, sin + i, even, odd);
-      hn::StoreU(hn::Mul(factor, even), d, to_sin + to);
-      hn::StoreU(hn::Mul(factor, odd), d, to_sin + to + size);
     }
   }
 

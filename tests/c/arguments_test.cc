@@ -15,7 +15,7 @@ class Attack : public drawn::Caller {
  public:
   using Caller::Caller;
   void call() {
-    tensors.clear();
+    begin();
     const auto which = static_cast<int>(draw.below(30));
     which < 14 ? rotate(which) : layer(which);
   }

@@ -72,6 +72,8 @@ class Draws {
     return one_in(2) ? 1.0 + static_cast<double>(below(9))
                      : of<double>({0, -1, 1e300, -1e-300, INFINITY, -INFINITY, NAN, 10000});
   }
+  bool fault(int64_t n) { return !sound && one_in(n); }
+  bool sound = false;  // whether no argument that asks for a fault has one
 
  private:
   std::mt19937_64 engine_;
@@ -86,18 +88,18 @@ struct Drawn {
   Drawn(Draws& draw, Kind kind, const std::vector<int64_t>& wanted) {
     fill(draw, kind);
     auto rank = static_cast<std::int32_t>(wanted.size());
-    if (draw.one_in(12))
+    if (draw.fault(12))
       rank = draw.of<std::int32_t>({-1, 0, 1, 2, 3, 4, 5, 1000000, INT32_MIN});
     const std::int32_t axes = rank < 0 ? 0 : rank > 8 ? 8 : rank;
     int64_t step = 1;
     for (std::int32_t axis = axes; axis-- > 0;) {
       const auto at = static_cast<std::size_t>(axis);
       shape[at] = at < wanted.size() ? wanted[at] : draw.below(4);
-      if (draw.one_in(20)) shape[at] = draw.number();
+      if (draw.fault(20)) shape[at] = draw.number();
       strides[at] = step;
       if (__builtin_mul_overflow(step, shape[at] > 0 ? shape[at] : 1, &step)) step = 1;
     }
-    if (draw.one_in(3))
+    if (draw.fault(3))
       for (auto& one : strides)
         if (draw.one_in(3))
           one = draw.one_in(2)
@@ -107,12 +109,12 @@ struct Drawn {
     tensor.device = {1, 0};
     tensor.ndim = rank;
     tensor.dtype = type(draw, kind);
-    tensor.shape = draw.one_in(60) ? nullptr : shape.data();
+    tensor.shape = draw.fault(60) ? nullptr : shape.data();
     tensor.strides = draw.one_in(3) ? nullptr : strides.data();
-    if (draw.one_in(10))
+    if (draw.fault(10))
       tensor.byte_offset = draw.of<std::uint64_t>({1, 3, 4, 8, 16, std::uint64_t(-8)});
-    if (draw.one_in(40)) tensor.device.device_type = draw.of<int>({0, 2, 13, -5});
-    if (draw.one_in(40)) tensor.data = nullptr;
+    if (draw.fault(40)) tensor.device.device_type = draw.of<int>({0, 2, 13, -5});
+    if (draw.fault(40)) tensor.data = nullptr;
     make_true(axes);
   }
   Drawn(const Drawn&) = delete;
@@ -138,7 +140,7 @@ struct Drawn {
     }
   }
   static gnomon_data_type type(Draws& draw, Kind kind) {
-    if (draw.one_in(30))
+    if (draw.fault(30))
       return {draw.of<std::uint8_t>({0, 1, 2, 4, 5, 6, 10, 255}),
               draw.of<std::uint8_t>({0, 8, 16, 32, 64, 255}),
               draw.of<std::uint16_t>({1, 1, 0, 4, 65535})};
@@ -246,6 +248,11 @@ class Caller {
   std::map<std::string, std::array<int, 2>> counts;
 
  protected:
+  // Begins a call. In one of three, the tensors have no fault.
+  void begin() {
+    tensors.clear();
+    draw.sound = draw.one_in(3);
+  }
   void count(const char* name, gnomon_status status) {
     EXPECT_GE(status, GNOMON_OK) << name;
     EXPECT_LE(status, GNOMON_OUT_OF_MEMORY) << name << ": " << gnomon_error_message();
@@ -253,8 +260,8 @@ class Caller {
     counts[name][1] += status == GNOMON_OK;
   }
   const gnomon_tensor* tensor(Kind kind, const std::vector<int64_t>& wanted) {
-    if (draw.one_in(60)) return nullptr;
-    if (!tensors.empty() && draw.one_in(15)) return &tensors.back().tensor;  // one array twice
+    if (draw.fault(60)) return nullptr;
+    if (!tensors.empty() && draw.fault(15)) return &tensors.back().tensor;  // one array twice
     return &tensors.emplace_back(draw, kind, wanted).tensor;
   }
   const gnomon_tensor* maybe(Kind kind, const std::vector<int64_t>& wanted) {
@@ -270,7 +277,7 @@ class Caller {
 };
 
 // Runs 1000 calls for each of `seeds` seeds. Each of `functions` functions must be called, and
-// must succeed at least once.
+// must succeed.
 template <typename Attack>
 void attack(unsigned seeds, std::size_t functions) {
   const MemoryLimit limit;
@@ -290,7 +297,7 @@ void attack(unsigned seeds, std::size_t functions) {
   for (const auto& [name, counts] : all) {
     calls += counts[0], successes += counts[1];
     EXPECT_GT(counts[0], 25) << name;
-    EXPECT_GT(counts[1], 0) << name << " never succeeded";
+    EXPECT_GT(counts[1], 4) << name << " succeeds too rarely";
   }
   EXPECT_EQ(all.size(), functions);
   std::printf("%d calls of %zu functions, %d succeeded\n", calls, all.size(), successes);

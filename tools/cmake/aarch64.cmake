@@ -27,4 +27,5 @@ set(CMAKE_CXX_STANDARD_INCLUDE_DIRECTORIES "${sysroot}/usr/include/aarch64-linux
 set(libraries "${sysroot}/usr/lib/aarch64-linux-gnu")
 set(CMAKE_EXE_LINKER_FLAGS_INIT
     "-Wl,-rpath-link,${libraries},-rpath,${libraries},--disable-new-dtags")
-set(CMAKE_CROSSCOMPILING_EMULATOR qemu-aarch64 -L ${system_libraries})
+# The emulator does not pass limits of memory, which some tests set, to the system.
+set(CMAKE_CROSSCOMPILING_EMULATOR prlimit --as=8589934592 qemu-aarch64 -L ${system_libraries})
