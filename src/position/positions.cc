@@ -148,12 +148,10 @@ Positions ragged_positions(const RaggedRows& rows) {
   Positions positions = zeros(packed ? 1 : static_cast<int64_t>(sequences), tokens);
   std::fill(positions.sequences.begin(), positions.sequences.end(), Positions::padding);
   for (std::size_t n = 0; n < sequences; ++n) {
-    const int64_t first = packed ? rows.starts[n] : static_cast<int64_t>(n) * tokens;
-    const auto at = static_cast<std::ptrdiff_t>(first), end = at + length_of(n);
-    std::iota(positions.ids.begin() + at, positions.ids.begin() + end,
-              rows.offsets.empty() ? 0 : rows.offsets[n]);
-    std::fill(positions.sequences.begin() + at, positions.sequences.begin() + end,
-              static_cast<std::int32_t>(n));
+    const int64_t begin = packed ? rows.starts[n] : static_cast<int64_t>(n) * tokens;
+    int64_t* const ids = positions.ids.data() + begin;
+    std::iota(ids, ids + length_of(n), rows.offsets.empty() ? 0 : rows.offsets[n]);
+    std::fill_n(positions.sequences.data() + begin, length_of(n), static_cast<std::int32_t>(n));
   }
   return positions;
 }

@@ -1,4 +1,4 @@
-"""Comments of include/gnomon.h, which are those of C."""
+"""Comments of the headers of the C API, which are those of C."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def c_comment(lines: list[str]) -> str:
     """The first comment of the header."""
     match = re.match(r"/\*(.*?)\*/", "\n".join(lines), re.DOTALL)
     if match is None:
-        raise ValueError("include/gnomon.h does not begin with a comment")
+        raise ValueError("a header of the C API does not begin with a comment")
     return plain(match[1])
 
 

@@ -137,7 +137,7 @@ class English:
             return "index.md", ""
         if file.startswith("docs/") and file.endswith((".md", ".png", ".svg")):
             return None
-        if file == "include/gnomon.h":
+        if file.startswith("include/") and file.count("/") == 1:
             return "api/c.rst", ""
         if file.startswith("include/gnomon/"):
             return self.header_page(file), ""

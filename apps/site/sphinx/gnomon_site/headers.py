@@ -246,7 +246,7 @@ class Headers:
     def page_of(self, header: str) -> str | None:
         if header not in self.headers:
             return None
-        return "api/c" if header == "gnomon.h" else self.name_of(header)
+        return "api/c" if is_c(header) else self.name_of(header)
 
     def name_of(self, header: str) -> str:
         return "api/cpp/" + header.removeprefix("gnomon/").removesuffix(".h")
@@ -255,7 +255,7 @@ class Headers:
         """Adds all pages. Returns the lines of the sidebar for C++ and C."""
         by_module: dict[str, list[str]] = defaultdict(list)
         for header in self.headers:
-            if header != "gnomon.h":
+            if not is_c(header):
                 module = header.split("/")[1] if header.count("/") == 2 else ""
                 by_module[module].append(header)
         unknown = set(by_module) - set(MODULES)
@@ -342,20 +342,28 @@ class Headers:
     def c_page(self) -> str:
         from .c_header import c_comment, c_sections
 
-        lines = self.lines("gnomon.h")
-        items = sorted(
-            [*self.xml.items["gnomon.h"], *c_sections(lines)], key=lambda item: item.line
-        )
-        parts = [heading("C", "="), to_rst(c_comment(lines), self.page_of)]
-        parts.append("Guide: :doc:`/c`.\n")
-        for item in items:
-            if item.kind == "heading":
-                parts.append(heading(item.text, "-"))
-            elif item.kind == "text":
-                parts.append(to_rst(item.text))
-            else:
-                parts.append(self.declaration(item, "c"))
+        parts = [heading("C", "=")]
+        for header in sorted(filter(is_c, self.headers), key=lambda name: name != "gnomon.h"):
+            lines = self.lines(header)
+            first = header == "gnomon.h"
+            parts.append("" if first else heading(header, "-"))
+            parts.append(to_rst(c_comment(lines), self.page_of))
+            if first:
+                parts.append("Guide: :doc:`/c`.\n")
+            items = [*self.xml.items[header], *c_sections(lines)]
+            for item in sorted(items, key=lambda item: item.line):
+                if item.kind == "heading":
+                    parts.append(heading(item.text, "-"))
+                elif item.kind == "text":
+                    parts.append(to_rst(item.text))
+                else:
+                    parts.append(self.declaration(item, "c"))
         return "\n".join(parts)
+
+
+def is_c(header: str) -> bool:
+    """Whether a path below include/ is a header of the C API."""
+    return "/" not in header
 
 
 def grouped(items: list[Item], lines: list[str]) -> list[Item]:
