@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import pytest
+from browsing import ROOT
 from doxygen_filter import filtered, filtered_c
 from gnomon_site import comments, markdown
+from gnomon_site.c_header import c_comment, c_sections
 from gnomon_site.english import html_images, plain_blocks, site_only
 from gnomon_site.numbers import Numbers
 from gnomon_site.search import terms
@@ -77,6 +79,17 @@ def test_comments_link_headers_and_papers():
         "See :doc:`gnomon/tensor.h </api/cpp/tensor>`, gnomon/none.h,"
         " `arXiv:2104.09864 <https://arxiv.org/abs/2104.09864>`__.\n"
     )
+
+
+def test_every_header_of_c_has_an_introduction_that_is_no_section():
+    headers = sorted((ROOT / "include").glob("*.h"))
+    assert [header.name for header in headers][:1] == ["gnomon.h"]
+    for header in headers:
+        lines = header.read_text(encoding="utf-8").split("\n")
+        assert c_comment(lines) not in [item.text for item in c_sections(lines)], header
+    lines = ["/* Of the file. */", "#ifndef A_H", "/* --- Errors --- */", "/* Of B. */", "#if B"]
+    assert c_comment(lines).strip() == "Of the file."
+    assert [item.text.strip() for item in c_sections(lines)] == ["Errors", "Of B."]
 
 
 def test_the_filter_of_doxygen_keeps_lines():

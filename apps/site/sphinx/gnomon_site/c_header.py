@@ -21,12 +21,15 @@ def c_comment(lines: list[str]) -> str:
 
 
 def c_sections(lines: list[str]) -> list[Item]:
-    """The headings `/* --- Errors --- */`, and the comments before a condition (#if)."""
+    """The headings `/* --- Errors --- */`, and the comments before a condition (#if), without the
+    first comment of the header."""
     text = "\n".join(lines)
     found = []
     for match in re.finditer(
         r"^/\* (?:--- (.+?) -+\s*\*/$|((?:(?!\*/).)*?)\*/\n#if)", text, re.MULTILINE | re.DOTALL
     ):
+        if match.start() == 0:
+            continue
         line = text.count("\n", 0, match.start()) + 1
         if match[1]:
             found.append(Item("heading", line, text=match[1]))
