@@ -96,7 +96,7 @@ test_bundle() {
   trap "rm -rf '$folder'" EXIT
   tar -xzf "$bundle" -C "$folder"
   cd "$folder/gnomon-gpu"
-  for file in tools/gpu.sh bench/gpu/{compare,report,cases}.py bench/gpu/benchmarks-gpu.md.in \
+  for file in tools/gpu.sh bench/gpu/{compare,report,cases,text}.py bench/gpu/benchmarks-gpu.md.in \
     pyproject.toml tests/python/{conftest.py,gpu/test_gpu.py,torch/test_cuda.py,torch/test_bias_gradient.py,core/emulated.py} \
     prebuilt/{bin/gnomon_cuda_device_tests,sources.txt} \
     prebuilt/python/gnomon/{__init__.py,_core.abi3.so,_cuda.abi3.so,torch/_device.py}; do

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cases import GROUPS, Case, Target, all_cases, targets
+from text import power, seconds, times
 
 Row = dict[str, Any]
 OURS, ROOF, EMPTY, BASELINE, PEER = "Gnomon", "roof", "empty", "baseline", "peer"
@@ -25,26 +26,6 @@ LEFT_OUT = (
     ("xformers, TransformerEngine, Apex", "their rotations are for their own modules and layouts"),
     ("TensorRT-LLM", "the rotation is a part of its attention"),
 )
-
-
-def seconds(value: float) -> str:
-    for unit, scale in (("s", 1.0), ("ms", 1e-3), ("µs", 1e-6)):
-        if value >= 0.9995 * scale:
-            return f"{value / scale:.3g} {unit}"
-    return f"{value / 1e-9:.0f} ns"
-
-
-def times(ratio: float) -> str:
-    return f"{ratio:.2f}×" if ratio < 9.95 else f"{ratio:.0f}×"
-
-
-def power(error: float | None) -> str:
-    if error is None:
-        return ""
-    if error == 0:
-        return "0"
-    digits, exponent = f"{error:.0e}".split("e")
-    return f"{digits}e{int(exponent)}"
 
 
 def wrapped(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Numbers and tables of the page."""
+"""Numbers and tables of the page. bench/gpu has a link to this file."""
 
 from __future__ import annotations
 

@@ -342,13 +342,12 @@ class Headers:
     def c_page(self) -> str:
         from .c_header import c_comment, c_sections
 
-        parts = [heading("C", "=")]
+        parts = []
         for header in sorted(filter(is_c, self.headers), key=lambda name: name != "gnomon.h"):
             lines = self.lines(header)
-            first = header == "gnomon.h"
-            parts.append("" if first else heading(header, "-"))
+            parts.append(heading(header, "-") if parts else heading("C", "="))
             parts.append(to_rst(c_comment(lines), self.page_of))
-            if first:
+            if header == "gnomon.h":
                 parts.append("Guide: :doc:`/c`.\n")
             items = [*self.xml.items[header], *c_sections(lines)]
             for item in sorted(items, key=lambda item: item.line):
