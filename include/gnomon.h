@@ -1,7 +1,8 @@
 /* The C interface of Gnomon: positional encodings of Transformers, and attention with them.
  *
  *   gnomon_frequencies* frequencies = NULL;
- *   gnomon_rotary_spec spec = {.rotary_dim = 128, .pairing = GNOMON_HALVES, .base = 500000};
+ *   gnomon_rotary_spec spec = {
+ *       .size = sizeof spec, .rotary_dim = 128, .pairing = GNOMON_HALVES, .base = 500000};
  *   gnomon_rotary_table* table = NULL;
  *   if (gnomon_frequencies_create(&spec, &frequencies) ||
  *       gnomon_rotary_table_create(frequencies, &positions, &table) ||
@@ -11,6 +12,8 @@
  * Errors: every function that can fail returns a gnomon_status. No function throws.
  * Handles: opaque pointers. A *_create or *_from_* function makes a handle, the caller owns it,
  * and *_destroy frees it. *_destroy accepts NULL.
+ * Structs of arguments: set `size` to sizeof the struct, and members that are not used to 0. A
+ * later version may add members, for which 0 is the behaviour of this version.
  * Thread-safe: several threads may read one handle at the same time. Only one thread at a time
  * may modify a handle, and no other thread may read it meanwhile.
  * Arguments: tensors are borrowed for the duration of the call. Outputs are written in place.
@@ -27,6 +30,7 @@
 #ifndef GNOMON_H_
 #define GNOMON_H_
 
+#include <stddef.h>
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -44,18 +48,19 @@ typedef enum gnomon_status {
 } gnomon_status;
 
 /* Returns the message of the last failed call of this thread, for example "[rotary] dim must be
- * even, got 7". The pointer is valid until the next failed call of this thread. Before the
- * first failure the message is "". */
+ * even, got 7"; "" before the first. The pointer is valid until the next failed call. */
 const char* gnomon_error_message(void);
 
-/* Returns the version of the library, for example "0.9.0". */
+/* The version of this header: 10000 major + 100 minor + patch (docs/versions.md). */
+#define GNOMON_VERSION_NUMBER 100
+/* Returns the version of the library as such a number, and as a text, for example "0.9.0". */
+int32_t gnomon_version_number(void);
 const char* gnomon_version(void);
-/* Returns the instruction set of the kernels: "portable", "sse4", "avx2", "avx512", "neon"
- * or "wasm".
- * Returns "" if the environment variable GNOMON_ISA names one that is not available here. */
+/* Returns the instruction set of the kernels: "portable", "sse4", "avx2", "avx512", "neon" or
+ * "wasm"; "" if the environment variable GNOMON_ISA names one that is not available here. */
 const char* gnomon_isa(void);
 
-/* Frees a string that a function of this header returned through a char**. */
+/* Frees a string that a function returned through a char** (`json`). */
 void gnomon_free(char* text);
 
 /* --- Tensors ------------------------------------------------------------------------------ */
@@ -92,7 +97,8 @@ typedef struct gnomon_tensor {
 gnomon_status gnomon_set_threads(int32_t count);
 int32_t gnomon_threads(void);
 
-/* Sets the executor of the process: all parallel loops then run on the caller's threads. `run`
+/* Sets the executor of the process: all parallel loops then run on the caller's threads
+ * (gnomon_context.h: an executor and working memory for each engine of a process). `run`
  * must call task(data, i) once for each i from 0 to count - 1, on any threads, and must return
  * after all these calls have returned. count is at most `threads`. If run is NULL, the default
  * executor of the build is restored. */
@@ -109,26 +115,26 @@ typedef enum gnomon_pairing {
 typedef enum gnomon_direction { GNOMON_FORWARD = 1, GNOMON_INVERSE = 2 } gnomon_direction;
 
 typedef struct gnomon_rotary_spec {
+  size_t size;         /* sizeof(gnomon_rotary_spec) */
   int64_t rotary_dim;  /* R, even */
   int32_t pairing;     /* gnomon_pairing; required */
   double base;         /* `rope_theta`; 0 means 10000 */
   int64_t head_offset; /* index of the first rotated element of a head */
 } gnomon_rotary_spec;
 
-/* The frequency of each pair of a head, in radians per position. */
+/* The frequency of each pair, in radians per position. */
 typedef struct gnomon_frequencies gnomon_frequencies;
 gnomon_status gnomon_frequencies_create(const gnomon_rotary_spec* spec,
                                         gnomon_frequencies** out);
-/* Makes frequencies from given values. inv_freq: float64 [R/2]. axes: int32 [R/2], the position
- * axis of each pair, or NULL: axis 0 for all pairs. table_scale: a factor on cos and sin (the
- * attention factor of YaRN), 1 if the model has none. spec->base is ignored. */
+/* Makes frequencies from inv_freq, float64 [R/2]. axes: int32 [R/2], the position axis of each
+ * pair; NULL: axis 0. table_scale: a factor on cos and sin (the attention factor of YaRN), 1 if
+ * the model has none. spec->base is ignored. */
 gnomon_status gnomon_frequencies_from(const gnomon_rotary_spec* spec,
                                       const gnomon_tensor* inv_freq, const gnomon_tensor* axes,
                                       double table_scale, gnomon_frequencies** out);
-/* Copies the frequencies to inv_freq, float64 [R/2]. */
+/* Copies the frequencies to inv_freq, float64 [R/2]. The count is R/2; 0 for NULL. */
 gnomon_status gnomon_frequencies_get(const gnomon_frequencies* frequencies,
                                      const gnomon_tensor* inv_freq);
-/* Returns R/2, the number of frequencies; 0 for NULL. */
 int64_t gnomon_frequencies_count(const gnomon_frequencies* frequencies);
 void gnomon_frequencies_destroy(gnomon_frequencies* frequencies);
 
@@ -202,14 +208,14 @@ typedef enum gnomon_visibility {
 } gnomon_visibility;
 
 /* The plan of a layer: its mask, its softmax, and all places in which position enters. A new
- * plan adds no position. */
+ * plan adds no position, and has no mask: attention requires gnomon_layer_plan_set_mask. */
 typedef struct gnomon_layer_plan gnomon_layer_plan;
 gnomon_status gnomon_layer_plan_create(gnomon_layer_plan** out);
 void gnomon_layer_plan_destroy(gnomon_layer_plan* plan);
 
-/* offset: the number of keys before the key of the first query. left, right: the largest number
- * of keys that a query sees before and after its own position; -1: no limit. `sliding_window` w
- * of a config is left = w - 1. */
+/* offset: the keys before the key of the first query, n after a cache of n tokens; -1: refused
+ * unless there are as many keys as queries. left, right: the most keys that a query sees before
+ * and after its own position; -1: no limit. `sliding_window` w of a config: left = w - 1. */
 gnomon_status gnomon_layer_plan_set_mask(gnomon_layer_plan* plan, int32_t visibility,
                                          int64_t offset, int64_t left, int64_t right);
 /* scale: factor on q . k; NaN: 1 / sqrt(D). cap: soft cap of the scores (Gemma 2); 0: none.
@@ -221,26 +227,24 @@ gnomon_status gnomon_layer_plan_set_softmax(gnomon_layer_plan* plan, double scal
  * fast or faster, with an additional error of at most 2^-8 of the largest |v|. */
 gnomon_status gnomon_layer_plan_round_weights(gnomon_layer_plan* plan, int32_t allowed);
 /* Sets the tables that rotate q and k inside gnomon_attention; NULL: no rotation there. The
- * tables are shared with the plan, not copied. */
+ * tables are shared with the plan, not copied. Refused later if gnomon_prepare rotates, too. */
 gnomon_status gnomon_layer_plan_set_rotary(gnomon_layer_plan* plan,
                                            const gnomon_rotary_table* queries,
                                            const gnomon_rotary_table* keys);
 /* Sets the bias -slopes[h] |distance|. slopes: float64 [H]. */
 gnomon_status gnomon_layer_plan_set_slopes(gnomon_layer_plan* plan,
                                            const gnomon_tensor* slopes);
-/* Sets the bias strip[h, position(key) - position(query) - min_distance].
- * strip: float64 [H, N]. */
+/* Sets the bias strip[h, position(key) - position(query) - min_distance], float64 [H, N]. */
 gnomon_status gnomon_layer_plan_set_strip(gnomon_layer_plan* plan, const gnomon_tensor* strip,
                                           int64_t min_distance);
-/* Moves the rotation of q and k from gnomon_attention to gnomon_prepare, so that rotated keys
- * can be kept in a cache. A plan of PoPE is not changed. */
+/* Moves the rotation from gnomon_attention to gnomon_prepare, so that rotated keys can be kept
+ * in a cache. A plan of PoPE is not changed. */
 gnomon_status gnomon_layer_plan_rotate_in_prepare(gnomon_layer_plan* plan);
 /* Sets a dense bias, float32 [B, H, T, S], any strides. The tensor is borrowed until the plan
  * is destroyed or another bias is set. */
 gnomon_status gnomon_layer_plan_set_dense(gnomon_layer_plan* plan, const gnomon_tensor* bias);
-/* Sets positions and sequences of queries and keys. Positions (used by the bias): int64
- * [B or 1, T] and [B or 1, S]. Sequences (for packing; -1: padding): int32, same shapes; NULL:
- * all tokens are in one sequence. */
+/* Sets positions (for the bias) and sequences of queries and keys. Positions: int64 [B or 1, T]
+ * and [B or 1, S]. Sequences (packing; -1: padding): int32, same shapes; NULL: one. */
 gnomon_status gnomon_layer_plan_set_positions(gnomon_layer_plan* plan,
                                               const gnomon_tensor* query_ids,
                                               const gnomon_tensor* query_sequences,
@@ -284,6 +288,7 @@ gnomon_status gnomon_prepare_with(const gnomon_tensor* q, const gnomon_tensor* k
                                   const gnomon_terms* terms);
 
 typedef struct gnomon_attention_input {
+  size_t size;                   /* sizeof(gnomon_attention_input) */
   const gnomon_tensor* q;        /* [B, T, H, D] */
   const gnomon_tensor* k;        /* [B, S, Hk, D]; type of q, 16 bits for float32, int8, E4M3 */
   const gnomon_tensor* v;        /* [B, S, Hk, Dv]; type of k */
@@ -319,6 +324,7 @@ gnomon_status gnomon_plan_gradient_bias(const gnomon_plan_gradient* gradient,
 void gnomon_plan_gradient_destroy(gnomon_plan_gradient* gradient);
 
 typedef struct gnomon_attention_gradient {
+  size_t size;                    /* sizeof(gnomon_attention_gradient) */
   const gnomon_tensor *q, *k, *v; /* shapes of the inputs; overwritten */
   gnomon_plan_gradient* plan;     /* or NULL */
   const gnomon_tensor* dense;     /* float32 [B, H, T, S], of a dense bias; or NULL */
@@ -333,11 +339,10 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
 /* --- Model: encodings by name (component gnomon::model) ----------------------------------- */
 
 /* Lists the encodings as JSON, in the order of `gnomon list`: [{"name": "rotary", "title":
- * "Rotary (RoPE)", "places": ["queries and keys"], "summary": ..., "formula": ..., "source":
- * ..., "users": ..., "page": "rotary/rotary.md", "causal": false, "contents": false,
- * "terms": false}]. causal: the encoding is defined for causal attention only. contents: scores
- * depend on contents otherwise than by q . k, so that a matrix of biases does not exist. terms:
- * attention requires gnomon_encoding_terms. Free json with gnomon_free. */
+ * "Rotary (RoPE)", "places": ["queries and keys"], "summary", "formula", "source", "users",
+ * "page": "rotary/rotary.md", "causal": false, "contents": false, "terms": false}]. causal:
+ * causal attention only. contents: scores depend on contents otherwise than by q . k, so that a
+ * matrix of biases does not exist. terms: attention requires gnomon_encoding_terms. */
 gnomon_status gnomon_encodings(char** json);
 
 /* A positional encoding with its settings. */
@@ -353,7 +358,7 @@ gnomon_status gnomon_encoding_from_name(const char* name, int64_t width, int64_t
 gnomon_status gnomon_encoding_to_json(const gnomon_encoding* encoding, char** json);
 /* Lists the trained matrices of the encoding: [{"name": "buckets", "rows": 32, "columns": 8,
  * "initial_deviation": 0.02, "initial_mean": 0}], and "initial", row by row, if a matrix does
- * not begin with random values. Free json with gnomon_free. */
+ * not begin with random values. */
 gnomon_status gnomon_encoding_parameters(const gnomon_encoding* encoding, char** json);
 /* Fills parameter `index` of the encoding with the values that `gnomon check` and `gnomon plot`
  * use: random, the same on every machine, or those with which training begins. values: float32
@@ -392,7 +397,7 @@ gnomon_status gnomon_encoding_lower_backward(const gnomon_encoding* encoding,
 /* Measures the properties claimed for an encoding of the list and gives a verdict on each, as
  * JSON with the keys of `gnomon check NAME --json` (gnomon/verdicts/verdicts.h). width: C;
  * trained: positions of a training window; length: measured positions. Usual sizes: 128, 4,
- * 128, 512. Free json with gnomon_free. */
+ * 128, 512. */
 gnomon_status gnomon_encoding_check(const char* name, int64_t width, int64_t heads,
                                     int64_t trained, int64_t length, char** json);
 
@@ -406,8 +411,7 @@ gnomon_status gnomon_model_from_config(const char* json, gnomon_model** out);
 /* The same for a model_type that is not known: its config does not contain the pairing. */
 gnomon_status gnomon_model_from_config_assuming(const char* json, gnomon_pairing pairing,
                                                 gnomon_model** out);
-/* Writes the model as JSON, as `gnomon inspect --json` prints it. Free json with
- * gnomon_free. */
+/* Writes the model as JSON, as `gnomon inspect --json` prints it. */
 gnomon_status gnomon_model_to_json(const gnomon_model* model, char** json);
 /* The same at a declared length in tokens, as `gnomon inspect --length` prints it. */
 gnomon_status gnomon_model_to_json_at(const gnomon_model* model, int64_t length, char** json);
@@ -421,6 +425,7 @@ gnomon_status gnomon_model_layer_parameters(const gnomon_model* model, const cha
 
 /* Positions and sequences of the tokens of a forward pass. */
 typedef struct gnomon_tokens {
+  size_t size;                          /* sizeof(gnomon_tokens) */
   const gnomon_tensor* query_ids;       /* int64 [B or 1, T], or [A, B or 1, T] for M-RoPE */
   const gnomon_tensor* query_sequences; /* int32 [B or 1, T]; -1: padding; NULL: one sequence */
   const gnomon_tensor* key_ids;         /* as query_ids, for all S keys; NULL: see `cached` */
@@ -430,9 +435,9 @@ typedef struct gnomon_tokens {
   int64_t length; /* declared context length (dynamic NTK, LongRoPE); 0: training length */
 } gnomon_tokens;
 
-/* Makes the plan of a layer. values: `count` float32 tensors, one for each parameter. A tensor
- * whose data is NULL means norm weights of 1 and biases of 0. gnomon_prepare applies the
- * rotations. */
+/* Makes the plan of a layer, with its mask. values: `count` float32 tensors, one for each
+ * parameter. A tensor whose data is NULL means norm weights of 1 and biases of 0.
+ * gnomon_prepare applies the rotations. */
 gnomon_status gnomon_model_lower_layer(const gnomon_model* model, const char* part,
                                        int64_t layer, const gnomon_tokens* tokens,
                                        const gnomon_tensor* const* values, int64_t count,

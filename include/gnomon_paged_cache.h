@@ -17,6 +17,7 @@ extern "C" {
  * entries. NULL: not given. A cache of N sequences without blocks, [N, C, Hk, D], has slots
  * n C + entry. No two tokens may have one slot. */
 typedef struct gnomon_paged_cache {
+  size_t size;                      /* sizeof(gnomon_paged_cache) */
   const gnomon_tensor* keys;        /* [P, S, Hk, D], any strides, D contiguous */
   const gnomon_tensor* values;      /* [P, S, Hk, Dv]; NULL: keys only */
   const gnomon_tensor* slots;       /* int64 [T] or [B, T]: block S + entry; -1: not written */
@@ -44,6 +45,7 @@ typedef enum gnomon_cache_type {
 } gnomon_cache_type;
 
 typedef struct gnomon_paged_kv_cache_spec {
+  size_t size;                       /* sizeof(gnomon_paged_kv_cache_spec) */
   int64_t blocks;                    /* P, of all sequences together */
   int64_t block_size;                /* S, entries of a block; 0 means 16 */
   int64_t heads;                     /* Hk */

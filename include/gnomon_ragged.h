@@ -13,11 +13,11 @@
 extern "C" {
 #endif
 
-/* The rows of the sequences of one call. Set it to {0} first: a later version may add members,
- * for which NULL is the behaviour before. At most one of the query tensors, and of the key
+/* The rows of the sequences of one call. At most one of the query tensors, and of the key
  * tensors, is not NULL; without one, all sequences have all rows of [N, T, H, D]. All 1-D
  * tensors are contiguous. */
 typedef struct gnomon_ragged_batch {
+  size_t size;                        /* sizeof(gnomon_ragged_batch) */
   const gnomon_tensor* query_starts;  /* int64 [N + 1]: q is [1, rows, H, D] */
   const gnomon_tensor* query_lengths; /* int64 [N]: q is [N, T, H, D] */
   const gnomon_tensor* key_starts;    /* int64 [N + 1]: k and v are [1, rows, Hk, D] */
@@ -29,7 +29,7 @@ typedef struct gnomon_ragged_batch {
 /* Like gnomon_attention, for sequences of different lengths. Rows of q outside the sequences
  * get 0, and -infinity in lse. k and v may be E4M3 (float8_e4m3fn of DLPack, or unsigned bytes)
  * with scales float32 [1] or [Hk], also in gnomon_attention. The mask of the plan must have the
- * offset 0. The plan may have a window, slopes or a strip, a cap, sinks and a table that
+ * offset 0 or -1. The plan may have a window, slopes or a strip, a cap, sinks and a table that
  * rotates queries, [1, rows] or [1 or N, T]; others are refused. */
 gnomon_status gnomon_attention_ragged(const gnomon_attention_input* input,
                                       const gnomon_ragged_batch* batch,

@@ -12,6 +12,7 @@ from ctypes import (
     c_double,
     c_int32,
     c_int64,
+    c_size_t,
     c_uint8,
     c_uint16,
     c_uint64,
@@ -63,8 +64,16 @@ class Tensor(Structure):
         self.array = array  # keeps the array alive
 
 
-class RotarySpec(Structure):
+class Sized(Structure):
+    """A struct of arguments, whose first member is its size."""
+
+    def __init__(self, **members: object) -> None:
+        super().__init__(size=ctypes.sizeof(type(self)), **members)
+
+
+class RotarySpec(Sized):
     _fields_ = [
+        ("size", c_size_t),
         ("rotary_dim", c_int64),
         ("pairing", c_int32),
         ("base", c_double),
@@ -72,7 +81,7 @@ class RotarySpec(Structure):
     ]
 
 
-class Tensors(Structure):
+class Tensors(Sized):
     """A struct of pointers to tensors. Most of them may be NULL."""
 
     def __init__(self, **tensors: Tensor) -> None:
@@ -81,6 +90,7 @@ class Tensors(Structure):
 
 class AttentionInput(Tensors):
     _fields_ = [
+        ("size", c_size_t),
         *(
             (name, POINTER(Tensor))
             for name in ("q", "k", "v", "k_scales", "v_scales", "gates")
@@ -91,20 +101,24 @@ class AttentionInput(Tensors):
 
 class RaggedBatch(Tensors):
     _fields_ = [
-        (name, POINTER(Tensor))
-        for name in (
-            "query_starts",
-            "query_lengths",
-            "key_starts",
-            "key_lengths",
-            "offsets",
-            "block_table",
-        )
+        ("size", c_size_t),
+        *(
+            (name, POINTER(Tensor))
+            for name in (
+                "query_starts",
+                "query_lengths",
+                "key_starts",
+                "key_lengths",
+                "offsets",
+                "block_table",
+            )
+        ),
     ]
 
 
 class AttentionGradient(Tensors):
     _fields_ = [
+        ("size", c_size_t),
         *((name, POINTER(Tensor)) for name in ("q", "k", "v")),
         ("plan", c_void_p),
         *((name, POINTER(Tensor)) for name in ("dense", "gates", "sinks")),

@@ -35,7 +35,8 @@ constexpr std::int64_t most_axes = 1024;  // limit for axes of positions
 
 Direction direction_of(int32_t direction) { return static_cast<Direction>(direction); }
 
-Rotary rotary_of(const gnomon_rotary_spec& spec) {
+Rotary rotary_of(const gnomon_rotary_spec* given_spec) {
+  const gnomon_rotary_spec& spec = sized("gnomon_rotary_spec", "spec", given_spec);
   return {.rotary_dim = spec.rotary_dim,
           .pairing = static_cast<Pairing>(spec.pairing),
           .base = spec.base == 0 ? 10'000.0 : spec.base,
@@ -97,6 +98,25 @@ gnomon_status failed(gnomon_status status, const char* text) noexcept {
 
 const char* gnomon_error_message(void) { return gnomon::c::message.c_str(); }
 
+namespace {
+
+// "1.2.3" as 10203.
+constexpr int32_t number_of(std::string_view version) {
+  int32_t number = 0, part = 0;
+  for (const char digit : version) {
+    if (digit == '.')
+      number = 100 * (number + part), part = 0;
+    else
+      part = 10 * part + (digit - '0');
+  }
+  return number + part;
+}
+static_assert(number_of(GNOMON_VERSION) == GNOMON_VERSION_NUMBER,
+              "gnomon.h must have the version of gnomon/version.h");
+
+}  // namespace
+
+int32_t gnomon_version_number(void) { return GNOMON_VERSION_NUMBER; }
 const char* gnomon_version(void) { return GNOMON_VERSION; }
 
 const char* gnomon_isa(void) {
@@ -118,14 +138,14 @@ gnomon_status gnomon_set_executor(gnomon_run run, void* context, int32_t threads
 
 gnomon_status gnomon_frequencies_create(const gnomon_rotary_spec* spec,
                                         gnomon_frequencies** out) {
-  return guarded([&] { make(out, gnomon::lower(gnomon::c::rotary_of(given("spec", spec)))); });
+  return guarded([&] { make(out, gnomon::lower(gnomon::c::rotary_of(spec))); });
 }
 
 gnomon_status gnomon_frequencies_from(const gnomon_rotary_spec* spec,
                                       const gnomon_tensor* inv_freq, const gnomon_tensor* axes,
                                       double table_scale, gnomon_frequencies** out) {
   return guarded([&] {
-    const gnomon::Rotary rotary = gnomon::c::rotary_of(given("spec", spec));
+    const gnomon::Rotary rotary = gnomon::c::rotary_of(spec);
     gnomon::RotaryFrequencies frequencies{
         .pairing = rotary.pairing,
         .head_offset = rotary.head_offset,

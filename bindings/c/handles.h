@@ -36,9 +36,9 @@ struct gnomon_plan_gradient {
 
 namespace gnomon::c {
 
-static_assert(sizeof(gnomon_tensor) == sizeof(Tensor));
-static_assert(offsetof(gnomon_tensor, shape) == offsetof(ConstTensor, shape));
-static_assert(offsetof(gnomon_tensor, byte_offset) == offsetof(ConstTensor, byte_offset));
+static_assert(sizeof(gnomon_tensor) == sizeof(DlTensor));
+static_assert(offsetof(gnomon_tensor, shape) == offsetof(DlTensor, shape));
+static_assert(offsetof(gnomon_tensor, byte_offset) == offsetof(DlTensor, byte_offset));
 
 // Stores the message for gnomon_error_message().
 gnomon_status failed(gnomon_status status, const char* message) noexcept;
@@ -71,12 +71,31 @@ T& given(std::string_view name, T* pointer) {
   return *pointer;
 }
 
+// Returns a struct of arguments. Throws if it does not have the size of this version, or has
+// members of a later version that are not 0.
+template <typename Struct>
+const Struct& sized(const char* type, std::string_view name, const Struct* from) {
+  const std::size_t size = given(name, from).size;
+  const auto* const bytes = reinterpret_cast<const unsigned char*>(from);
+  const std::string rule = std::string("the member size of ") + type + " must be ";
+  if (size < sizeof(Struct) || size > 4096)
+    refuse("c", rule + "sizeof(" + type + "), " + std::to_string(sizeof(Struct)),
+           static_cast<std::int64_t>(size));
+  for (std::size_t at = sizeof(Struct); at < size; ++at)
+    if (bytes[at] != 0)
+      refuse("c",
+             rule + "at most " + std::to_string(sizeof(Struct)) +
+                 " in this version of the library, unless the other members are 0",
+             static_cast<std::int64_t>(size));
+  return *from;
+}
+
 inline Tensor tensor(std::string_view name, const gnomon_tensor* from) {
-  return std::bit_cast<Tensor>(given(name, from));
+  return Tensor(std::bit_cast<DlTensor>(given(name, from)));
 }
 // Returns the tensor, or a tensor without data for NULL.
 inline Tensor tensor_if(const gnomon_tensor* from) {
-  return from ? std::bit_cast<Tensor>(*from) : Tensor{};
+  return from ? Tensor(std::bit_cast<DlTensor>(*from)) : Tensor{};
 }
 
 // Returns the elements of a tensor [N].

@@ -6,6 +6,7 @@
 #include "bindings/c/handles.h"
 #include "gnomon/attention/weights.h"
 #include "gnomon/bias/alibi.h"
+#include "src/attention/check.h"
 #include "src/attention/ragged.h"
 #include "src/core/tensor.h"
 
@@ -69,8 +70,13 @@ TokenTerms terms_of(const gnomon_attention_input& input, const AttentionPlan& pl
   return terms;
 }
 
+void check_has_mask(const LayerPlan& plan) {
+  if (plan.mask.visibility == Visibility{})
+    refuse("c", "the plan must have a mask: gnomon_layer_plan_set_mask", "none");
+}
+
 AttentionInput input_of(const gnomon_attention_input* from, const AttentionPlan& plan) {
-  const gnomon_attention_input& input = given("input", from);
+  const gnomon_attention_input& input = sized("gnomon_attention_input", "input", from);
   return {.q = tensor("q", input.q),
           .k = tensor("k", input.k),
           .v = tensor("v", input.v),
@@ -83,6 +89,8 @@ AttentionInput input_of(const gnomon_attention_input* from, const AttentionPlan&
 
 void attend(const gnomon_attention_input* input, const LayerPlan& plan,
             const RaggedBatch& ragged, const Tensor& out, const Tensor& lse) {
+  check_has_mask(plan);
+  internal::check_rotated_once(plan);
   if (plan.compression)
     refuse("c", "a plan with compressed keys requires the C++ functions of",
            "compressed_attention.h");
@@ -101,10 +109,7 @@ const LayerPlan& plan_of(const gnomon_layer_plan* plan) { return given("plan", p
 using gnomon::c::plan_of;
 
 gnomon_status gnomon_layer_plan_create(gnomon_layer_plan** out) {
-  return guarded([&] {
-    make(out);
-    (*out)->plan.mask.visibility = gnomon::Visibility::causal;
-  });
+  return guarded([&] { make(out); });
 }
 
 void gnomon_layer_plan_destroy(gnomon_layer_plan* plan) { delete plan; }
@@ -112,8 +117,12 @@ void gnomon_layer_plan_destroy(gnomon_layer_plan* plan) { delete plan; }
 gnomon_status gnomon_layer_plan_set_mask(gnomon_layer_plan* plan, int32_t visibility,
                                          int64_t offset, int64_t left, int64_t right) {
   return guarded([&] {
-    gnomon::AttentionMask mask{.visibility = static_cast<gnomon::Visibility>(visibility),
-                               .offset = offset};
+    gnomon::AttentionMask mask{.visibility = static_cast<gnomon::Visibility>(visibility)};
+    if (mask.visibility != gnomon::Visibility::causal &&
+        mask.visibility != gnomon::Visibility::bidirectional)
+      gnomon::refuse("c", "visibility must be causal or bidirectional", visibility);
+    if (offset < -1) gnomon::refuse("c", "offset must be -1 or more", offset);
+    if (offset != -1) mask.offset = offset;
     if (left != -1) mask.left = left;
     if (right != -1) mask.right = right;
     plan_of(plan).mask = mask;
@@ -274,7 +283,9 @@ gnomon_status gnomon_attention_weights(const gnomon_attention_input* input,
                                        const gnomon_tensor* weights,
                                        const gnomon_tensor* scores) {
   return guarded([&] {
-    gnomon::AttentionInput from{.q = tensor("q", given("input", input).q),
+    gnomon::c::check_has_mask(plan_of(plan));
+    gnomon::c::sized("gnomon_attention_input", "input", input);
+    gnomon::AttentionInput from{.q = tensor("q", input->q),
                                 .k = tensor("k", input->k),
                                 .v = {},
                                 .terms = gnomon::c::terms_of(*input, plan_of(plan))};
@@ -318,7 +329,9 @@ gnomon_status gnomon_attention_backward(const gnomon_attention_input* input,
     if (plan_of(plan).output_rotary)
       gnomon::refuse("c", "attention_backward requires a plan that does not rotate the output",
                      "output_rotary");
-    const gnomon_attention_gradient& to = given("gradient", gradient);
+    gnomon::c::check_has_mask(plan_of(plan));
+    const gnomon_attention_gradient& to =
+        gnomon::c::sized("gnomon_attention_gradient", "gradient", gradient);
     gnomon::BiasGradient own_bias;
     gnomon::BiasGradient* const bias =
         to.plan ? &to.plan->bias : (to.dense ? &own_bias : nullptr);

@@ -208,11 +208,9 @@ gnomon_status gnomon_encoding_lower(const gnomon_encoding* encoding,
                                     int64_t queries, int64_t keys, gnomon_layer_plan** out) {
   return guarded([&] {
     const gnomon::model::Encoding& of = given("encoding", encoding).encoding;
-    gnomon::LayerPlan plan = gnomon::model::lower(
-        of, {.queries = queries, .keys = keys},
-        gnomon::c::matrices_of(values, count, gnomon::model::parameters(of).size()));
-    plan.mask = {.visibility = gnomon::Visibility::causal, .offset = keys - queries};
-    make(out, std::move(plan));
+    make(out, gnomon::model::lower(
+                  of, {.queries = queries, .keys = keys},
+                  gnomon::c::matrices_of(values, count, gnomon::model::parameters(of).size())));
   });
 }
 
@@ -326,7 +324,7 @@ gnomon_status gnomon_model_lower_layer(const gnomon_model* model, const char* pa
                                        const gnomon_tensor* const* values, int64_t count,
                                        gnomon_layer_plan** out) {
   return guarded([&] {
-    const gnomon_tokens& from = given("tokens", tokens);
+    const gnomon_tokens& from = gnomon::c::sized("gnomon_tokens", "tokens", tokens);
     const auto queries = gnomon::c::axes_of("query_ids", from.query_ids, from.query_sequences);
     std::vector<gnomon::Positions> keys;
     if (from.key_ids) keys = gnomon::c::axes_of("key_ids", from.key_ids, from.key_sequences);

@@ -26,11 +26,8 @@ using gnomon::c::tensor_if;
 namespace gnomon::c {
 namespace {
 
-void give(const ConstTensor& from, gnomon_tensor* out) {
-  if (!out) return;
-  Tensor same;
-  static_cast<ConstTensor&>(same) = from;
-  *out = std::bit_cast<gnomon_tensor>(same);
+void give(const DlTensor& from, gnomon_tensor* out) {
+  if (out) *out = std::bit_cast<gnomon_tensor>(from);
 }
 
 std::vector<float> scales_if(const char* name, const gnomon_tensor* from) {
@@ -44,7 +41,7 @@ gnomon_status gnomon_paged_append(const gnomon_tensor* k, const gnomon_tensor* v
                                   const gnomon_rotary_table* table,
                                   const gnomon_paged_cache* cache) {
   return guarded([&] {
-    const gnomon_paged_cache& from = given("cache", cache);
+    const gnomon_paged_cache& from = gnomon::c::sized("gnomon_paged_cache", "cache", cache);
     gnomon::PagedCache to;
     to.keys = tensor("keys", from.keys);
     to.values = tensor_if(from.values);
@@ -70,7 +67,8 @@ gnomon_status gnomon_paged_kv_cache_create(const gnomon_paged_kv_cache_spec* spe
                                            const gnomon_frequencies* frequencies,
                                            gnomon_paged_kv_cache** out) {
   return guarded([&] {
-    const gnomon_paged_kv_cache_spec& from = given("spec", spec);
+    const gnomon_paged_kv_cache_spec& from =
+        gnomon::c::sized("gnomon_paged_kv_cache_spec", "spec", spec);
     gnomon::PagedKvCacheShape shape;
     shape.blocks = from.blocks;
     shape.block_size = from.block_size == 0 ? 16 : from.block_size;
@@ -168,7 +166,7 @@ gnomon_status gnomon_paged_kv_cache_block_table(gnomon_paged_kv_cache* cache,
     const auto lengths = of.cache.key_lengths(all);
     of.table_shape = table.extents();
     of.lengths_shape = {std::ssize(lengths)};
-    gnomon::Tensor blocks, entries;
+    gnomon::DlTensor blocks, entries;
     blocks.data = const_cast<std::int32_t*>(table.data());
     blocks.rank = 2;
     blocks.dtype = gnomon::data_type_of<std::int32_t>;

@@ -34,7 +34,7 @@ gnomon_status gnomon_attention_ragged(const gnomon_attention_input* input,
                                       const gnomon_tensor* lse) {
   using gnomon::c::numbers;
   return guarded([&] {
-    const gnomon_ragged_batch& rows = given("batch", batch);
+    const gnomon_ragged_batch& rows = gnomon::c::sized("gnomon_ragged_batch", "batch", batch);
     const gnomon::RaggedBatch ragged{
         .query_starts = numbers("query_starts", rows.query_starts),
         .query_lengths = numbers("query_lengths", rows.query_lengths),

@@ -29,7 +29,7 @@ nb::object bias_of(const Plan& plan, std::int64_t queries, std::int64_t keys) {
       internal::checked_size("bias", "heads x queries x keys", {heads, queries, keys}));
   {
     ReleasedGil released;
-    dense(form, plan.lowered.mask.offset,
+    dense(form, plan.lowered.mask.offset.value_or(0),
           View<double, 3>(values.data(), {heads, queries, keys}));
   }
   return numpy(std::move(values),
@@ -162,7 +162,7 @@ and by gnomon.model. Immutable; threads and layers can share it.)")
       .def_prop_ro(
           "keys", [](const Plan& p) { return p.window.keys; }, "S, key tokens.")
       .def_prop_ro(
-          "offset", [](const Plan& p) { return p.lowered.mask.offset; },
+          "offset", [](const Plan& p) { return p.lowered.mask.offset.value_or(0); },
           "The key row that corresponds to query row 0.")
       .def_prop_ro(
           "visibility", [](const Plan& p) { return name(p.lowered.mask.visibility); },

@@ -221,7 +221,7 @@ export class Plan extends Handle {
     return memory.scope(() => {
       const {queries, heads, valueDim, ...of} = this.#prepared(q, k, v, options);
       const out = memory.output([1, queries, heads, valueDim]);
-      const input = memory.list([of.q.tensor, of.k.tensor, of.v.tensor, 0, 0, 0, termsOf(options)]);
+      const input = memory.struct([of.q.tensor, of.k.tensor, of.v.tensor, 0, 0, 0, termsOf(options)]);
       memory.call('gnomon_attention', input, handle, out.tensor, 0);
       return memory.floatsOf(out);
     });
@@ -232,7 +232,7 @@ export class Plan extends Handle {
     return memory.scope(() => {
       const {queries, keys, heads, ...of} = this.#prepared(q, k, null, options);
       const out = memory.output([1, heads, queries, keys]);
-      const input = memory.list([of.q.tensor, of.k.tensor, 0, 0, 0, 0, termsOf(options)]);
+      const input = memory.struct([of.q.tensor, of.k.tensor, 0, 0, 0, 0, termsOf(options)]);
       memory.call('gnomon_attention_weights', input, handle, scores ? 0 : out.tensor,
                   scores ? out.tensor : 0);
       return memory.floatsOf(out);
@@ -277,10 +277,10 @@ export class Model extends Handle {
     const length = integer('plan', 'length', options.length ?? 0, 0);
     const lower = count => memory.scope(() => {
       const ids = Array.from({length: count}, (_, t) => keys - count + t);
-      const tokens = memory.take(32);
-      memory.i32.set([memory.positions(ids, [1, count]), 0, 0, 0], tokens >>> 2);
-      memory.integerTo(tokens + 16, keys - count);
-      memory.integerTo(tokens + 24, length);
+      const bytes = 40, tokens = memory.take(bytes);
+      memory.i32.set([bytes, memory.positions(ids, [1, count]), 0, 0, 0, 0], tokens >>> 2);
+      memory.integerTo(tokens + 24, keys - count);
+      memory.integerTo(tokens + 32, length);
       const plan = memory.make('gnomon_model_lower_layer', this.handle, memory.text(part),
                                BigInt(layer), tokens, parametersTo(memory, wanted, values),
                                BigInt(wanted.length));

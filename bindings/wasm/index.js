@@ -185,11 +185,12 @@ class Gnomon {
 
 // Calls body(frequencies) with those of a rotation.
 function withFrequencies(memory, options, body) {
-  const spec = memory.take(32);
-  memory.integerTo(spec, integer('rotary', 'rotaryDim', options.rotaryDim, 1));
-  memory.i32[(spec >>> 2) + 2] = choice('rotary', 'pairing', PAIRINGS, options.pairing);
-  memory.f64[(spec >>> 3) + 2] = options.base ?? 0;
-  memory.integerTo(spec + 24, integer('rotary', 'headOffset', options.headOffset ?? 0, 0));
+  const bytes = 40, spec = memory.take(bytes);
+  memory.i32[spec >>> 2] = bytes;
+  memory.integerTo(spec + 8, integer('rotary', 'rotaryDim', options.rotaryDim, 1));
+  memory.i32[(spec >>> 2) + 4] = choice('rotary', 'pairing', PAIRINGS, options.pairing);
+  memory.f64[(spec >>> 3) + 3] = options.base ?? 0;
+  memory.integerTo(spec + 32, integer('rotary', 'headOffset', options.headOffset ?? 0, 0));
   const of = options.frequencies
     ? memory.make('gnomon_frequencies_from', spec, memory.doubleInput(options.frequencies), 0, 1)
     : memory.make('gnomon_frequencies_create', spec);

@@ -229,6 +229,11 @@ export class Memory {
     return at;
   }
 
+  /** A struct of gnomon.h: its size, then pointers. */
+  struct(pointers) {
+    return this.list([4 * (pointers.length + 1), ...pointers]);
+  }
+
   /** Calls a function that returns a status; throws its message. */
   call(name, ...values) {
     const status = this.calls[name](...values);

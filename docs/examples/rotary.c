@@ -28,7 +28,8 @@ static gnomon_tensor heads_of(int64_t count) {
 }
 
 int main(void) {
-  gnomon_rotary_spec spec = {.rotary_dim = head_dim, .pairing = GNOMON_HALVES, .base = 500000};
+  gnomon_rotary_spec spec = {
+      .size = sizeof spec, .rotary_dim = head_dim, .pairing = GNOMON_HALVES, .base = 500000};
   gnomon_frequencies* frequencies = NULL;
   check(gnomon_frequencies_create(&spec, &frequencies));
 
@@ -44,8 +45,9 @@ int main(void) {
   check(gnomon_rotate(&q, &k, table, GNOMON_FORWARD));
 
   gnomon_layer_plan* plan = NULL;
-  check(gnomon_layer_plan_create(&plan)); /* causal, softmax scale 1 / sqrt(head_dim) */
-  gnomon_attention_input input = {.q = &q, .k = &k, .v = &v};
+  check(gnomon_layer_plan_create(&plan)); /* softmax scale 1 / sqrt(head_dim) */
+  check(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, 0, -1, -1));
+  gnomon_attention_input input = {.size = sizeof input, .q = &q, .k = &k, .v = &v};
   check(gnomon_attention(&input, plan, &out, NULL));
   printf("%.6f\n", (double)((float*)out.data)[tokens * heads * head_dim - 1]);
 

@@ -1,15 +1,15 @@
 // A borrowed array whose element type, rank and device are known at run time. All public
-// operations take it, so that C, Python and LibTorch call the same functions. The memory layout
-// is that of DLPack's DLTensor (https://dmlc.github.io/dlpack), so a DLTensor is used as a
-// Tensor without a copy.
+// operations take it, so that C, Python and LibTorch call the same functions. It begins with
+// the members of DLPack's DLTensor (https://dmlc.github.io/dlpack), in its memory layout.
 //
 // C++ callers pass a View, which converts implicitly:
 //
 //   rotate(View<float, 3>(q, {T, H, D}), table);
 //
-// A Tensor also borrows the shape and the strides of the View. Use it only as an argument, do
-// not store it. A function takes `const ConstTensor&` for inputs and `const Tensor&` for
-// outputs. A tensor without data means that the argument is not given.
+// A Tensor copies the shape and the strides of a View, so it can be stored as long as the
+// elements live. A Tensor of a DlTensor borrows its shape and strides, too. A function takes
+// `const ConstTensor&` for inputs and `const Tensor&` for outputs. A tensor without data means
+// that the argument is not given.
 #pragma once
 
 #include <bit>
@@ -71,25 +71,47 @@ inline constexpr DataType data_type_of = [] {
     return DataType{TypeCode::unsigned_integer, 8 * sizeof(Element)};
 }();
 
-// An input: an array that is only read.
-struct ConstTensor {
-  void* data = nullptr;  // read only; not const, to keep the layout of DLTensor
+// The members and the memory layout of DLPack's DLTensor. Borrows all that it points to.
+struct DlTensor {
+  void* data = nullptr;  // of inputs: read only
   Device device = {};
   std::int32_t rank = 0;  // DLPack's `ndim`
   DataType dtype = {};
   std::int64_t* shape = nullptr;    // [rank]
   std::int64_t* strides = nullptr;  // [rank], in elements; null: row-major and contiguous
   std::uint64_t byte_offset = 0;    // from `data` to the first element
+};
+// The three pointers have 64 bits, or 32 in WebAssembly.
+static_assert(std::is_standard_layout_v<DlTensor> &&
+              sizeof(DlTensor) == (sizeof(void*) == 8 ? 48 : 40));
+
+// An input: an array that is only read. Borrows the elements.
+struct ConstTensor : DlTensor {
+  static constexpr std::size_t most_axes = 4;  // of a View; no operation takes more
 
   ConstTensor() noexcept = default;
-  // Borrows the extents and strides of the view. An empty view gives a tensor without data.
+  // Copies the extents and strides of the view. An empty view gives a tensor without data.
   template <typename T, std::size_t Rank>
+    requires(Rank <= most_axes)
   ConstTensor(const View<T, Rank>& view) noexcept  // NOLINT: a conversion
-      : data(const_cast<std::remove_const_t<T>*>(view.data())),
-        rank(static_cast<std::int32_t>(Rank)),
-        dtype(data_type_of<T>),
-        shape(const_cast<std::int64_t*>(view.extents().data())),
-        strides(const_cast<std::int64_t*>(view.strides().data())) {}
+      : DlTensor{.data = const_cast<std::remove_const_t<T>*>(view.data()),
+                 .rank = static_cast<std::int32_t>(Rank),
+                 .dtype = data_type_of<T>,
+                 .shape = own_shape_,
+                 .strides = own_strides_} {
+    for (std::size_t axis = 0; axis < most_axes; ++axis) {
+      own_shape_[axis] = axis < Rank ? view.extents()[axis % Rank] : 0;
+      own_strides_[axis] = axis < Rank ? view.strides()[axis % Rank] : 0;
+    }
+  }
+  // Borrows the shape and the strides, which must live as long as this tensor and its copies.
+  explicit ConstTensor(const DlTensor& borrowed) noexcept : DlTensor(borrowed) {}
+  ConstTensor(const ConstTensor& other) noexcept : DlTensor(other) { take_shape_of(other); }
+  ConstTensor& operator=(const ConstTensor& other) noexcept {
+    DlTensor::operator=(other);
+    take_shape_of(other);
+    return *this;
+  }
 
   // Returns true if the argument was given.
   bool has_data() const noexcept { return data != nullptr; }
@@ -110,6 +132,22 @@ struct ConstTensor {
   bool holds() const noexcept {
     return dtype == data_type_of<T>;
   }
+
+ private:
+  void take_shape_of(const ConstTensor& other) noexcept {
+    if (other.shape == other.own_shape_) {
+      shape = own_shape_;
+      for (std::size_t axis = 0; axis < most_axes; ++axis)
+        own_shape_[axis] = other.own_shape_[axis];
+    }
+    if (other.strides == other.own_strides_) {
+      strides = own_strides_;
+      for (std::size_t axis = 0; axis < most_axes; ++axis)
+        own_strides_[axis] = other.own_strides_[axis];
+    }
+  }
+
+  std::int64_t own_shape_[most_axes], own_strides_[most_axes];  // of a View, else unused
 };
 
 // An output: an array that is written.
@@ -118,11 +156,8 @@ struct Tensor : ConstTensor {
   template <typename T, std::size_t Rank>
     requires(!std::is_const_v<T>)
   Tensor(const View<T, Rank>& view) noexcept : ConstTensor(view) {}  // NOLINT: a conversion
+  explicit Tensor(const DlTensor& borrowed) noexcept : ConstTensor(borrowed) {}
 };
-
-// The layout of DLTensor. Its three pointers have 64 bits, or 32 in WebAssembly.
-static_assert(std::is_standard_layout_v<Tensor> &&
-              sizeof(Tensor) == (sizeof(void*) == 8 ? 48 : 40));
 
 // Returns the tensor as a View of its type and rank. The caller must have checked `holds<T>()`
 // and the rank.

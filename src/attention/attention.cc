@@ -103,7 +103,8 @@ void describe(const AttentionInput& input, const AttentionPlan& plan, const Ragg
   problem.q = operand(q);
   problem.k = operand(k, internal::scales_of("the scales of k", input.k_scales, k));
   problem.v = operand(v, internal::scales_of("the scales of v", input.v_scales, v));
-  problem.mask = plan.mask;
+  const int64_t queries = ragged.empty() ? problem.queries : 0;  // else each has an offset
+  problem.mask = internal::known_mask(plan, queries, problem.keys);
   if (!ragged.empty()) internal::take_ragged(input, ragged, problem);
   problem.softmax.scale = plan.softmax.scale.value_or(
       problem.head_dim < 1 ? 1 : plan.softmax.factor * softmax_scale(problem.head_dim));

@@ -10,6 +10,7 @@
 #include "src/attention/key_terms.h"
 #include "src/core/overloaded.h"
 #include "src/core/size.h"
+#include "src/position/check.h"
 
 namespace gnomon::internal {
 namespace {
@@ -19,7 +20,7 @@ using std::int64_t;
 constexpr std::string_view operation = "attention";
 
 void check_mask(const AttentionProblem& problem) {
-  const AttentionMask& mask = problem.mask;
+  const KnownMask& mask = problem.mask;
   if (mask.visibility != Visibility::causal && mask.visibility != Visibility::bidirectional)
     refuse(operation, "visibility must be causal or bidirectional",
            static_cast<int>(mask.visibility));
@@ -30,6 +31,11 @@ void check_mask(const AttentionProblem& problem) {
   if (mask.right && *mask.right < 0)
     refuse(operation, "right must not be negative", *mask.right);
   if (mask.rate < 1) refuse(operation, "rate must be at least 1", mask.rate);
+  if (mask.guessed)
+    refuse(operation,
+           "a mask without an offset requires T = S; the offset is the number of keys before "
+           "the key of the first query (a cache of n tokens: n)",
+           "T = " + std::to_string(problem.queries) + ", S = " + std::to_string(problem.keys));
   if (mask.rate == 1) return;
   if (mask.visibility != Visibility::causal || mask.left || mask.right)
     refuse(operation, "a rate above 1 requires a causal mask without limits", mask.rate);
@@ -51,10 +57,7 @@ void check_positions(std::string_view name, const Positions& positions, int64_t 
     refuse(operation,
            "positions of " + who + " must have " + std::to_string(tokens) + " tokens",
            positions.tokens);
-  if (!holds(positions.ids.size(), positions.batch, positions.tokens) ||
-      positions.sequences.size() != positions.ids.size())
-    refuse(operation, "positions of " + who + " must hold batch x tokens ids and sequences",
-           static_cast<int64_t>(std::min(positions.ids.size(), positions.sequences.size())));
+  check_ids_and_sequences(operation, "positions of " + who, positions);
 }
 
 void check_rotary(std::string_view name, const RotaryTable& table,
@@ -336,7 +339,32 @@ void check_walk(const AttentionProblem& problem) {
   }
 }
 
+// Whether the result depends on the offset: which keys are seen, or at which distance.
+bool depends_on_offset(const AttentionPlan& plan) {
+  const AttentionMask& mask = plan.mask;
+  if (mask.visibility != Visibility::bidirectional || mask.left || mask.right ||
+      plan.token_rotation)
+    return true;
+  const bool by_distance = !(std::holds_alternative<NoBias>(plan.bias) ||
+                             std::holds_alternative<DenseBias>(plan.bias)) ||
+                           !plan.relative.empty();
+  return by_distance && !plan.queries;
+}
+
 }  // namespace
+
+KnownMask known_mask(const AttentionPlan& plan, std::int64_t queries, std::int64_t keys) {
+  const AttentionMask& mask = plan.mask;
+  // The queries are all tokens: each has a key, or each `rate` of them a compressed key.
+  const bool is_whole =
+      queries == 0 || keys == 0 || (mask.rate < 2 ? queries : queries / mask.rate) == keys;
+  return {.visibility = mask.visibility,
+          .offset = mask.offset.value_or(0),
+          .left = mask.left,
+          .right = mask.right,
+          .rate = mask.rate,
+          .guessed = !mask.offset && !is_whole && depends_on_offset(plan)};
+}
 
 void check(const AttentionProblem& problem) {
   if (problem.size < 1) refuse(operation, "the head_dim of q must be at least 1", problem.size);

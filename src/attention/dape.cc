@@ -161,7 +161,7 @@ struct Setting {
     problem.batch = q.extent(0), problem.queries = q.extent(1), problem.heads = q.extent(2);
     problem.keys = k.extent(1), problem.key_heads = k.extent(2);
     problem.size = problem.head_dim = q.extent(3), problem.value_dim = v.extent(3);
-    problem.mask = plan.mask;
+    problem.mask = internal::known_mask(plan, problem.queries, problem.keys);
     problem.softmax.scale = plan.softmax.scale.value_or(
         problem.size < 1 ? 1 : plan.softmax.factor * softmax_scale(problem.size));
     problem.softmax.sinks = plan.softmax.sinks;
@@ -195,7 +195,7 @@ void for_blocks(const Setting& setting, const AttentionPlan& plan, DapeCall& cal
         plan.keys ? problem.keys : internal::visible_keys(problem, 0, query + count - 1).end;
     call.adapt(query, count, keys);
     AttentionPlan of_block{.mask = plan.mask, .softmax = plan.softmax};
-    of_block.mask.offset += query;
+    of_block.mask.offset = problem.mask.offset + query;
     of_block.softmax.scale = problem.softmax.scale;
     of_block.bias = DenseBias{call.adapted(count, keys)};
     if (plan.queries) {

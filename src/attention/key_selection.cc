@@ -92,7 +92,7 @@ void select_keys(const ConstTensor& q, const ConstTensor& weights, const ConstTe
     seen.batch = batch, seen.queries = tokens, seen.keys = entries.extent(1);
     seen.heads = queries.extent(2), seen.key_heads = 1;
     seen.size = seen.value_dim = queries.extent(3);
-    seen.mask = mask;
+    seen.mask = internal::known_mask({.mask = mask}, tokens, entries.extent(1));
     seen.position.bias = &none;
     seen.q = selection_operand("q", queries);
     seen.k = selection_operand("keys", entries);

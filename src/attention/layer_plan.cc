@@ -1,10 +1,12 @@
 #include "gnomon/attention/layer_plan.h"
 
+#include <algorithm>
 #include <string>
 #include <utility>
 
 #include "gnomon/attention/cosine.h"
 #include "gnomon/error.h"
+#include "src/attention/check.h"
 #include "src/core/tensor.h"
 
 namespace gnomon {
@@ -67,7 +69,34 @@ void rotate_by_terms(const LayerPlan& plan, const TokenTerms& terms, const Tenso
     rotate_by_angles(x, terms.angles, *plan.prepared_rotation);
 }
 
+// Whether a rotation of `prepare` turns elements that the table of attention turns, too.
+bool rotates_twice(const std::vector<HeadRotation>& prepared,
+                   const std::optional<RotaryTable>& table) {
+  if (!table) return false;
+  const auto end_of = [](const RotaryFrequencies& f) { return f.head_offset + f.rotary_dim(); };
+  const RotaryFrequencies& inside = table->frequencies();
+  return std::any_of(prepared.begin(), prepared.end(), [&](const HeadRotation& one) {
+    const auto* const before = std::get_if<RotaryTable>(&one);
+    if (!before) return true;
+    const RotaryFrequencies& of = before->frequencies();
+    return of.head_offset < end_of(inside) && inside.head_offset < end_of(of);
+  });
+}
+
 }  // namespace
+
+void internal::check_rotated_once(const LayerPlan& plan) {
+  const auto refuse_if = [](bool twice, const char* what) {
+    if (twice)
+      refuse("layer", std::string(what) + " must be rotated in prepare or in attention, not in",
+             "both");
+  };
+  if (!plan.polar) {  // its tables do not rotate
+    refuse_if(rotates_twice(plan.query_rotations, plan.query_rotary), "queries");
+    refuse_if(rotates_twice(plan.key_rotations, plan.key_rotary), "keys");
+  }
+  refuse_if(plan.prepared_rotation && plan.token_rotation, "queries and keys");
+}
 
 const HeadAngles* head_angles(const std::vector<HeadRotation>& rotations) noexcept {
   for (const HeadRotation& one : rotations)
@@ -109,6 +138,7 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x) {
 
 void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v,
              const TokenTerms& terms) {
+  internal::check_rotated_once(plan);
   if (plan.prepared_rotation.has_value() != terms.angles.has_data())
     refuse("layer", "angles must be given if, and only if, the plan has a prepared_rotation",
            terms.angles.has_data() ? "angles" : "no angles");
@@ -148,6 +178,7 @@ void finish_backward(const LayerPlan& plan, const Tensor& out_grad) {
 
 void rotate_in_prepare(LayerPlan& plan) {
   if (plan.polar) return;
+  internal::check_rotated_once(plan);
   if (plan.query_rotary) plan.query_rotations.push_back(*std::move(plan.query_rotary));
   if (plan.key_rotary) plan.key_rotations.push_back(*std::move(plan.key_rotary));
   if (plan.token_rotation) {

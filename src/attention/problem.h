@@ -81,13 +81,23 @@ struct Result {
   RowPlaces places = {};
 };
 
+// An AttentionMask with an offset, which is a guess of 0 if the mask has none, although results
+// depend on it: `check` refuses it.
+struct KnownMask {
+  Visibility visibility = {};
+  std::int64_t offset = 0;
+  std::optional<std::int64_t> left = {}, right = {};
+  std::int64_t rate = 1;
+  bool guessed = false;
+};
+
 struct AttentionProblem {
   // queries, keys: of the longest sequence of a ragged batch.
   std::int64_t batch = 0, queries = 0, keys = 0, heads = 0, key_heads = 0;
   std::int64_t size = 0, value_dim = 0;  // D (2 D of polar rows), Dv
   std::int64_t head_dim = 0;             // D, of the tensors q and k
   std::int64_t rows = 0;                 // T, of the tensors q and out
-  AttentionMask mask;
+  KnownMask mask;
   const RaggedBatch* ragged = nullptr;  // null: all sequences have the same lengths
   // The plan of the call, borrowed.
   struct {

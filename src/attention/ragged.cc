@@ -138,7 +138,7 @@ void check_ragged_plan(const AttentionPlan& plan, const RaggedBatch& ragged,
       std::holds_alternative<NoBias>(bias) || std::holds_alternative<SlopeBias>(bias) ||
       std::holds_alternative<StripBias>(bias) || std::holds_alternative<PiecewiseLogBias>(bias);
   const std::pair<bool, const char*> parts[] = {
-      {plan.mask.offset != 0, "an offset of the mask"},
+      {plan.mask.offset.value_or(0) != 0, "an offset of the mask"},
       {plan.mask.rate != 1, "a rate above 1"},
       {plan.product != PairProduct::dot || plan.polar, "another product"},
       {plan.key_rotary.has_value(), "key_rotary"},

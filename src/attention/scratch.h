@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "gnomon/parallel.h"
+#include "src/core/blocks.h"
 
 namespace gnomon::internal {
 
@@ -25,54 +26,35 @@ inline std::int64_t at_once(std::int64_t pieces, std::int64_t grain) {
   return std::min<std::int64_t>((pieces - 1) / grain + 1, threads());
 }
 
-// Uninitialised memory at the start of a cache line.
-struct Block {
-  struct Free {
-    void operator()(void* data) const noexcept;
-  };
-  std::unique_ptr<void, Free> data;
-  std::size_t bytes = 0;
-};
-
-// Returns a block that an earlier call gave back, or a new one. Throws std::bad_alloc.
-Block borrow(std::size_t bytes);
-void give_back(Block block) noexcept;
-
 template <typename A>
 class ScratchPool {
  public:
   // Allocates `blocks` blocks of `elements` elements each.
-  ScratchPool(std::int64_t blocks, std::int64_t elements) {
-    blocks_.reserve(static_cast<std::size_t>(blocks));
-    free_.reserve(static_cast<std::size_t>(blocks));
-    for (std::int64_t i = 0; i < blocks; ++i)
-      blocks_.push_back(borrow(static_cast<std::size_t>(elements) * sizeof(A)));
-    for (std::int64_t i = blocks; i-- > 0;) free_.push_back(at(i));  // fresh pages are last
+  ScratchPool(std::int64_t blocks, std::int64_t elements)
+      : blocks_(static_cast<std::size_t>(blocks),
+                static_cast<std::size_t>(elements) * sizeof(A)),
+        list_(1, static_cast<std::size_t>(blocks + 1) * sizeof(A*)),
+        free_(static_cast<A**>(list_[0])) {
+    for (std::int64_t i = blocks; i-- > 0;) free_[free_count_++] = at(i);  // fresh: last
   }
-  ~ScratchPool() {
-    for (Block& block : blocks_) give_back(std::move(block));
-  }
-  ScratchPool(const ScratchPool&) = delete;
-  ScratchPool& operator=(const ScratchPool&) = delete;
   // Returns the block with index `piece`, for a piece that keeps its block.
   A* at(std::int64_t piece) const noexcept {
-    return static_cast<A*>(blocks_[static_cast<std::size_t>(piece)].data.get());
+    return static_cast<A*>(blocks_[static_cast<std::size_t>(piece)]);
   }
   // take() returns a free block, give() makes it free again.
   A* take() noexcept {
     const std::lock_guard lock(mutex_);
-    A* block = free_.back();
-    free_.pop_back();
-    return block;
+    return free_[--free_count_];
   }
   void give(A* block) noexcept {
     const std::lock_guard lock(mutex_);
-    free_.push_back(block);  // never allocates: `block` came from free_
+    free_[free_count_++] = block;
   }
 
  private:
-  std::vector<Block> blocks_;
-  std::vector<A*> free_;
+  BlockList blocks_, list_;
+  A** free_;  // in list_[0]
+  std::int64_t free_count_ = 0;
   std::mutex mutex_;
 };
 

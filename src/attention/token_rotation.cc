@@ -5,6 +5,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/rotary/token_angles.h"
+#include "src/attention/check.h"
 #include "src/core/size.h"
 #include "src/core/tensor.h"
 
@@ -54,10 +55,10 @@ RotatedInput::RotatedInput(const AttentionInput& input, const AttentionPlan& pla
            angles.has_data() ? "angles" : "no angles");
   if (!plan.token_rotation) return;
   rotation_ = &*plan.token_rotation;
-  offset_ = plan.mask.offset;
   for (const auto& [name, tensor] :
        {std::pair("q", &input.q), {"k", &input.k}, {"angles", &angles}})
     check_tensor(attention_argument(name), *tensor, 4);
+  offset_ = known_mask(plan, input.q.extent(1), input.k.extent(1)).offset;
   if (input.k_scales.has_data())
     refuse("attention", "keys of int8 must be rotated before they are stored, got", "angles");
   if (angles.extent(1) != input.k.extent(1))

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/context.h"
 #include "src/core/thread_pool.h"
 
 #if defined(GNOMON_THREADS_OPENMP)
@@ -59,7 +60,12 @@ void build_run(std::int64_t count, Task task, void* data) noexcept {
 #endif
 #endif
 
-Executor current = {};
+Executor of_process = {};
+// The executor of the loops that this thread starts; its `run` may be null.
+const Executor& current() noexcept {
+  const internal::ContextState* const context = internal::bound_context();
+  return context && context->executor.run ? context->executor : of_process;
+}
 thread_local int limit = 0;        // set by set_threads for an executor; 0: no limit
 thread_local bool inside = false;  // true while a piece runs on this thread
 
@@ -68,6 +74,7 @@ struct Loop {
   Share share;
   internal::Piece piece;
   void* body;
+  internal::ContextState* context = internal::bound_context();
   std::atomic<std::int64_t> next{0};
   std::atomic<bool> failed{false};
   std::exception_ptr error = {};  // the first one
@@ -83,6 +90,7 @@ void run_share(void* data, std::int64_t runner) noexcept {
   auto& loop = *static_cast<Loop*>(data);
   const bool before = inside;
   inside = true;
+  internal::ContextState* const context_before = internal::bind_context(loop.context);
   try {
     if (loop.share == Share::contiguous) {
       const std::int64_t each = loop.pieces / loop.runners, more = loop.pieces % loop.runners;
@@ -95,6 +103,7 @@ void run_share(void* data, std::int64_t runner) noexcept {
     loop.next = loop.pieces;
     if (!loop.failed.exchange(true)) loop.error = std::current_exception();
   }
+  internal::bind_context(context_before);
   inside = before;
 }
 
@@ -103,10 +112,10 @@ void run_share(void* data, std::int64_t runner) noexcept {
 void set_executor(const Executor& executor) {
   if (executor.run && executor.threads < 1)
     refuse("threads", "an executor must have at least 1 thread", executor.threads);
-  current = executor.run ? executor : Executor{};
+  of_process = executor.run ? executor : Executor{};
 }
 
-Executor executor() noexcept { return current; }
+Executor executor() noexcept { return of_process; }
 
 Executor serial_executor() noexcept {
   return {.run =
@@ -119,14 +128,15 @@ Executor serial_executor() noexcept {
 Executor thread_pool_executor(int threads) {
   if (threads < 0 || threads > 4096)
     refuse("threads", "the threads of a pool must be 0 to 4096", threads);
-  return {.run = [](void*, std::int64_t count, Task task,
-                    void* data) { internal::run_on_pool(count, task, data); },
+  return {.run = [](void* pool, std::int64_t count, Task task,
+                    void* data) { internal::run_on_pool(count, task, data, pool); },
           .threads = threads ? threads : internal::default_threads()};
 }
 
 int threads() noexcept {
-  if (!current.run) return build_threads();
-  return limit ? std::min(limit, current.threads) : current.threads;
+  const Executor& executor = current();
+  if (!executor.run) return build_threads();
+  return limit ? std::min(limit, executor.threads) : executor.threads;
 }
 
 void set_threads(int count) {
@@ -142,7 +152,8 @@ void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece
   grain = std::max<std::int64_t>(grain, 1);
   if (count <= grain) return piece(body, 0, count);  // takes some ns, for a decoding step
   const std::int64_t pieces = (count - 1) / grain + 1;
-  const bool nested = inside || (!current.run && build_inside());
+  const Executor& executor = current();
+  const bool nested = inside || (!executor.run && build_inside());
   const std::int64_t runners = nested ? 1 : std::min<std::int64_t>(pieces, threads());
   Loop loop{.count = count,
             .grain = grain,
@@ -152,8 +163,8 @@ void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece
             .piece = piece,
             .body = body};
   if (runners == 1) return loop.run(0, pieces);
-  if (current.run)
-    current.run(current.context, runners, run_share, &loop);
+  if (executor.run)
+    executor.run(executor.context, runners, run_share, &loop);
   else
     build_run(runners, run_share, &loop);
   if (loop.error) std::rethrow_exception(std::move(loop.error));

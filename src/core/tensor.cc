@@ -69,8 +69,9 @@ std::string shape_text(const ConstTensor& tensor) {
 }
 
 void refuse_rank(Argument argument, const ConstTensor& tensor, std::string_view ranks) {
+  const std::string shape = shape_text(tensor), axes = std::to_string(tensor.rank) + " axes";
   refuse(argument.operation, subject(argument) + " must have " + std::string(ranks) + " axes",
-         shape_text(tensor));
+         shape == axes ? axes : axes + ", " + shape);
 }
 
 void refuse_type(Argument argument, std::string_view types, DataType got) {

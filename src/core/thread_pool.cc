@@ -4,9 +4,12 @@
 
 namespace gnomon::internal {
 
-void run_on_pool(std::int64_t count, Task task, void* data) noexcept {
+void run_on_pool(std::int64_t count, Task task, void* data, void*) noexcept {
   for (std::int64_t i = 0; i < count; ++i) task(data, i);
 }
+
+class Pool {};
+std::shared_ptr<Pool> make_pool() { return nullptr; }
 
 int default_threads() noexcept { return 1; }
 
@@ -24,6 +27,7 @@ int default_threads() noexcept { return 1; }
 #include <mutex>
 #include <new>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace gnomon::internal {
@@ -31,10 +35,30 @@ namespace {
 
 constexpr int spins = 2000;  // about 10 us before a thread sleeps: longer than between loops
 
+// Counts forks: a forked child has no threads of pools that were made before.
+std::atomic<int> forks{0};
+[[maybe_unused]] const int counted = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+
+}  // namespace
+
 class Pool {
  public:
+  ~Pool() {
+    if (forks.load() != forks_) {  // the threads do not exist here
+      new std::vector<std::thread>(std::move(threads_));
+      return;
+    }
+    {
+      const std::lock_guard lock(mutex_);
+      ending_ = true;
+      generation_.fetch_add(1, std::memory_order_release);
+    }
+    wake_.notify_all();
+    for (std::thread& thread : threads_) thread.join();
+  }
   // Returns false, without running the tasks, if the pool is in use or memory is exhausted.
   bool run(std::int64_t count, Task task, void* data) noexcept {
+    if (forks.load(std::memory_order_relaxed) != forks_) return false;
     const std::unique_lock owner(owner_, std::try_to_lock);
     if (!owner) return false;
     if (!reserve(count)) return false;
@@ -74,15 +98,12 @@ class Pool {
   // threads.
   std::int64_t grow(std::int64_t wanted) noexcept {
     try {
-      while (workers_ < wanted) {
-        std::thread([this, own = workers_ + 1, seen = generation_.load()] {
-          work(own, seen);
-        }).detach();
-        ++workers_;
-      }
+      while (std::ssize(threads_) < wanted)
+        threads_.emplace_back([this, own = std::ssize(threads_) + 1,
+                               seen = generation_.load()] { work(own, seen); });
     } catch (const std::exception&) {  // the caller runs the remaining tasks
     }
-    return workers_;
+    return std::ssize(threads_);
   }
 
   void try_task(std::int64_t i) noexcept {
@@ -91,13 +112,14 @@ class Pool {
     left_.fetch_sub(1, std::memory_order_release);
   }
 
-  [[noreturn]] void work(std::int64_t own, std::uint64_t seen) noexcept {
+  void work(std::int64_t own, std::uint64_t seen) noexcept {
     for (;;) {
       for (int spin = 0; spin < spins; ++spin)
         if (generation_.load(std::memory_order_acquire) != seen) break;
       {
         std::unique_lock lock(mutex_);
         wake_.wait(lock, [&] { return generation_.load() != seen; });
+        if (ending_) return;
         seen = generation_.load();
         if (own >= count_) continue;
         inside_.fetch_add(1, std::memory_order_acquire);
@@ -115,9 +137,14 @@ class Pool {
   void* data_ = nullptr;
   std::int64_t count_ = 0;
   std::unique_ptr<std::atomic<bool>[]> claimed_;
-  std::int64_t capacity_ = 0, workers_ = 0;
+  std::int64_t capacity_ = 0;
+  std::vector<std::thread> threads_;
+  bool ending_ = false;
+  const int forks_ = forks.load();
   std::atomic<std::int64_t> left_{0}, inside_{0};
 };
+
+namespace {
 
 // Never destroyed, because its threads run until the process ends. A forked child has no
 // threads, so it starts with a new pool.
@@ -138,9 +165,11 @@ Pool* the_pool() noexcept {
 
 }  // namespace
 
-void run_on_pool(std::int64_t count, Task task, void* data) noexcept {
-  Pool* const shared = the_pool();
-  if (count > 1 && shared && shared->run(count, task, data)) return;
+std::shared_ptr<Pool> make_pool() { return std::make_shared<Pool>(); }
+
+void run_on_pool(std::int64_t count, Task task, void* data, void* pool) noexcept {
+  Pool* const runs = pool ? static_cast<Pool*>(pool) : the_pool();
+  if (count > 1 && runs && runs->run(count, task, data)) return;
   for (std::int64_t i = 0; i < count; ++i) task(data, i);
 }
 

@@ -31,7 +31,7 @@ void Arguments::check(std::string_view name, const ConstTensor& tensor, std::int
     refuse(operation_,
            subject + " must have " + std::to_string(least) +
                (least == most ? "" : " to " + std::to_string(most)) + " axes",
-           shape_of(tensor));
+           std::to_string(tensor.rank) + " axes, " + shape_of(tensor));
   const Device device = tensor.device;
   if (device.type != DeviceType::cuda && device.type != DeviceType::cuda_managed)
     refuse(operation_, subject + " must be on a CUDA device", device_text(device));

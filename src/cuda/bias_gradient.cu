@@ -28,6 +28,7 @@ constexpr int64_t most_pieces = 256;
 
 struct Plan {
   int64_t batch, queries, keys, heads, key_heads, key_size, value_size;
+  int64_t offset = 0;               // of the mask
   int64_t lowest = 1, highest = 0;  // visible differences of rows; empty: no visible pair
   Bands bands = {};
   int64_t record = 0;         // floats of a segment
@@ -85,8 +86,8 @@ void check_mask(const AttentionMask& mask) {
     refuse(operation, "visibility must be causal or bidirectional",
            static_cast<int>(mask.visibility));
   constexpr int64_t most = 1 << 30;
-  if (mask.offset < 0 || mask.offset > most)
-    refuse(operation, "offset must be 0 to 2^30", mask.offset);
+  if (mask.offset && (*mask.offset < 0 || *mask.offset > most))
+    refuse(operation, "offset must be 0 to 2^30", *mask.offset);
   if (mask.left && *mask.left < 0) refuse(operation, "left must not be negative", *mask.left);
   if (mask.right && *mask.right < 0)
     refuse(operation, "right must not be negative", *mask.right);
@@ -94,7 +95,7 @@ void check_mask(const AttentionMask& mask) {
 
 // The bands of the tiles that have a visible pair. Depends on shapes and the mask only.
 void divide(Plan& plan, const AttentionMask& mask) {
-  const int64_t offset = mask.offset;
+  const int64_t offset = plan.offset;
   if (plan.batch == 0 || plan.queries == 0 || plan.keys == 0 || plan.heads == 0) return;
   int64_t lowest = 1 - plan.queries, highest = plan.keys - 1;
   if (mask.visibility == Visibility::causal) highest = std::min(highest, offset);
@@ -125,7 +126,7 @@ void divide(Plan& plan, const AttentionMask& mask) {
                                                std::max<int64_t>(1, tiles / least_tiles)));
 }
 
-void check_bias(Plan& plan, const BiasView& bias, const AttentionMask& mask) {
+void check_bias(Plan& plan, const BiasView& bias) {
   const int64_t heads = std::visit([](const auto& one) { return one.heads; }, bias);
   if (heads != plan.heads)
     refuse(operation, "the bias must have " + std::to_string(plan.heads) + " heads", heads);
@@ -134,7 +135,7 @@ void check_bias(Plan& plan, const BiasView& bias, const AttentionMask& mask) {
   plan.gradient_size = 1;
   if (const auto* const strip = std::get_if<StripView>(&bias)) {
     plan.gradient_size = strip->distances;
-    const int64_t nearest = plan.lowest - mask.offset, farthest = plan.highest - mask.offset;
+    const int64_t nearest = plan.lowest - plan.offset, farthest = plan.highest - plan.offset;
     const int64_t last = strip->min_distance + strip->distances - 1;
     if (visible && (nearest < strip->min_distance || farthest > last))
       refuse(operation,
@@ -145,7 +146,7 @@ void check_bias(Plan& plan, const BiasView& bias, const AttentionMask& mask) {
     plan.record = GridForm::record();
     plan.gradient_size = offsets(*grid);
     const int64_t positions = grid->leading + int64_t{grid->height} * grid->width;
-    const int64_t most = std::max(plan.keys, plan.queries + mask.offset);
+    const int64_t most = std::max(plan.keys, plan.queries + plan.offset);
     if (most > positions)
       refuse(operation, "positions on the grid must be fewer than " + std::to_string(positions),
              most - 1);
@@ -196,8 +197,12 @@ Plan checked(Arguments& arguments, const BiasGradientInput& input, const BiasVie
     refuse(operation,
            "the key heads must divide the " + std::to_string(plan.heads) + " query heads",
            plan.key_heads);
+  if (!options.mask.offset && plan.queries != plan.keys)
+    refuse(operation, "a mask without an offset requires T = S",
+           "T = " + std::to_string(plan.queries) + ", S = " + std::to_string(plan.keys));
+  plan.offset = options.mask.offset.value_or(0);
   divide(plan, options.mask);
-  check_bias(plan, bias, options.mask);
+  check_bias(plan, bias);
   if (plan.segments() > 0x7fffffff || plan.batch * plan.heads * plan.queries > int64_t{1} << 35)
     arguments.refuse_shape("q", "of fewer rows and heads", input.q);
   plan.device = arguments.device();
@@ -231,13 +236,13 @@ HeadRows<T> rows_of(const ConstTensor& tensor) {
   return {data<const T>(tensor), tensor.stride(0), tensor.stride(1), tensor.stride(2)};
 }
 
-Records records_of(const Plan& plan, const AttentionMask& mask, const float* data) {
+Records records_of(const Plan& plan, const float* data) {
   return {.data = data,
           .bands = plan.bands,
           .size = static_cast<int32_t>(plan.record),
           .lowest = static_cast<int32_t>(plan.lowest),
           .highest = static_cast<int32_t>(plan.highest),
-          .offset = static_cast<int32_t>(mask.offset)};
+          .offset = static_cast<int32_t>(plan.offset)};
 }
 
 template <typename T>
@@ -278,7 +283,7 @@ void launch_bands(const Plan& plan, const BiasGradientInput& input,
   kernel.group = static_cast<int32_t>(plan.heads / plan.key_heads);
   kernel.queries = static_cast<int32_t>(plan.queries);
   kernel.keys = static_cast<int32_t>(plan.keys);
-  kernel.offset = static_cast<int32_t>(options.mask.offset);
+  kernel.offset = static_cast<int32_t>(plan.offset);
   kernel.lowest = static_cast<int32_t>(plan.lowest);
   kernel.highest = static_cast<int32_t>(plan.highest);
   const double scale = options.softmax_scale.value_or(softmax_scale(plan.key_size));
@@ -332,7 +337,7 @@ void bias_gradient(const BiasGradientInput& input, const BiasView& bias,
       if (pieces) return go(PiecewiseLogForm{*pieces});
       go(DiagonalForm{slope ? slope->slopes : nullptr, strip ? *strip : StripView()});
     });
-  const Records all = records_of(plan, options.mask, records);
+  const Records all = records_of(plan, records);
   if (slope)
     return launch(LowerSlopeKernel{all, out}, {plan.heads, 256, 256 * sizeof(double)}, stream);
   LowerKernel kernel;

@@ -11,6 +11,7 @@
 #include "gnomon/error.h"
 #include "src/core/memory.h"
 #include "src/core/size.h"
+#include "src/position/check.h"
 #include "src/rotary/check.h"
 #include "src/rotary/growth.h"
 
@@ -82,11 +83,7 @@ void check(const Positions& positions) {
     refuse("rotary", "positions must not have a negative batch", positions.batch);
   if (positions.tokens < 0)
     refuse("rotary", "positions must not have negative tokens", positions.tokens);
-  if (!internal::holds(positions.ids.size(), positions.batch, positions.tokens))
-    refuse("rotary",
-           "positions must have batch x tokens = " + std::to_string(positions.batch) + " x " +
-               std::to_string(positions.tokens) + " ids",
-           std::ssize(positions.ids));
+  internal::check_ids("rotary", "positions", positions);
 }
 
 }  // namespace rotary_internal

@@ -19,6 +19,7 @@
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
 #include "src/core/tensor.h"
+#include "src/position/check.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace gnomon {
@@ -149,10 +150,7 @@ void check_queries(View<T, 4> q, const QueryTemperature& temperature,
     refuse("temperature",
            "q must have the number of positions, " + std::to_string(positions.batch) + " rows",
            rows);
-  if (!internal::holds(positions.ids.size(), positions.batch, positions.tokens) ||
-      positions.sequences.size() != positions.ids.size())
-    refuse("temperature", "positions must have batch x tokens ids and sequences",
-           static_cast<std::int64_t>(positions.ids.size()));
+  internal::check_ids_and_sequences("temperature", "positions", positions);
   if (q.stride(3) != 1)
     refuse("temperature", "the elements of a head must be contiguous: stride 1",
            std::int64_t{q.stride(3)});

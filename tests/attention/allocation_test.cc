@@ -4,9 +4,12 @@
 #include "allocations.h"
 #include "gnomon/attention/attention.h"
 #include "gnomon/attention/paged_kv_cache.h"
+#include "gnomon/bias/alibi.h"
+#include "gnomon/context.h"
 #include "gnomon/model/config.h"
 #include "gnomon/model/layer.h"
 #include "gnomon/parallel.h"
+#include "gnomon/rotary/decoding.h"
 #include "testing.h"
 
 namespace gnomon {
@@ -33,7 +36,7 @@ struct Step {
   Tensor<float, 4> out{{1, 1, heads, size}};
 
   void operator()(const AttentionPlan& plan) {
-    const auto seen = k.view().slice(1, 0, plan.mask.offset + 1);
+    const auto seen = k.view().slice(1, 0, plan.mask.offset.value_or(0) + 1);
     attention({q.view(), seen, seen}, plan, out.view());
   }
 };
@@ -83,6 +86,37 @@ TEST_F(Allocation, ARaggedBatchAllocatesLittle) {
   };
   call();  // allocates the scratch of the thread
   EXPECT_LT(bytes_of(call), 4096U);
+}
+
+// One token of 8 query heads on 2 key heads and 1500 cached keys, on two threads.
+TEST_F(Allocation, ADecodingStepInAContextAllocatesNothing) {
+  constexpr std::int64_t cached = 1499, dim = 64;
+  const auto q = random_tensor<float, 4>({1, 1, 8, dim}, 1);
+  const auto k = random_tensor<float, 4>({1, cached + 1, 2, dim}, 2);
+  const auto rotary = lower(Rotary{.rotary_dim = dim, .pairing = Pairing::halves});
+  const AttentionMask mask{.visibility = Visibility::causal, .offset = cached};
+  std::vector<AttentionPlan> plans(7, AttentionPlan{.mask = mask});
+  plans[1].bias = lower(Alibi{.heads = 8}, -cached, cached + 1);
+  plans[2].bias = SlopeBias{std::vector<double>(8, 0.01)};
+  plans[3].softmax.sinks = std::vector<double>(8, 0.5);
+  plans[4].mask.left = 200;
+  plans[5].query_rotary.emplace(rotary, std::vector<std::int64_t>{cached});
+  plans[6].softmax.cap = 30;
+  Context context = Context::with_threads(2);
+  const ContextScope scope(context);
+  set_threads(2);
+  Tensor<float, 4> out({1, 1, 8, dim}), rotated = q;
+  for (std::size_t n = 0; n < plans.size(); ++n) {
+    const auto step = [&] {
+      rotate_at(rotated.view(), View<const std::int64_t, 1>(&cached, {1}), rotary);
+      attention({q.view(), k.view(), k.view()}, plans[n], out.view());
+    };
+    step(), step();
+    const std::size_t kept = context.kept_bytes();
+    EXPECT_EQ(bytes_of(step), 0u) << n;
+    EXPECT_EQ(context.kept_bytes(), kept) << n;
+    EXPECT_GT(kept, 0u);
+  }
 }
 
 TEST_F(Allocation, AStepOfAPagedCacheAllocatesNothing) {

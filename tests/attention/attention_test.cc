@@ -323,6 +323,13 @@ TEST(AttentionErrors, AreSaidBeforeAnythingIsWritten) {
               rule("the last axis of q must have stride 1, got 2"));
   EXPECT_THAT(says(q.view(), k.view(), {}, {}),
               rule("visibility must be causal or bidirectional, got 0"));
+  EXPECT_THAT(says(q.view(), k.view(), {.visibility = Visibility::causal}, {}),
+              rule("a mask without an offset requires T = S; the offset is the number of keys "
+                   "before the key of the first query (a cache of n tokens: n), got T = 3, S = "
+                   "5"));
+  EXPECT_THAT(says(q.view(), k.view(), {.visibility = Visibility::bidirectional},
+                   {.bias = SlopeBias{std::vector<double>(4, 1)}}),
+              rule("a mask without an offset requires T = S"));
   EXPECT_THAT(says(q.view(), k.view(), {.visibility = Visibility::causal, .offset = -1}, {}),
               rule("offset must not be negative, got -1"));
   EXPECT_THAT(says(q.view(), k.view(), {.visibility = Visibility::causal, .left = -2}, {}),
@@ -379,9 +386,9 @@ TEST(AttentionErrors, CheckTypesRanksAndDevices) {
   EXPECT_EQ(says({{}, k.view(), k.view()}), "[attention] q must be given, got no tensor");
   EXPECT_EQ(says({q.view(), {}, k.view()}), "[attention] k must be given, got no tensor");
   EXPECT_EQ(says({rank_3.view(), k.view(), k.view()}),
-            "[attention] q must have 4 axes, got [3, 4, 8]");
+            "[attention] q must have 4 axes, got 3 axes, [3, 4, 8]");
   EXPECT_EQ(says({q.view(), k.view(), rank_3.view()}),
-            "[attention] v must have 4 axes, got [3, 4, 8]");
+            "[attention] v must have 4 axes, got 3 axes, [3, 4, 8]");
   EXPECT_EQ(
       says({q.view(), bytes.view(), bytes.view()}),
       "[attention] k_scales must be given if and only if k is int8 or E4M3, got no scales");

@@ -179,7 +179,7 @@ TEST(CompressedAttention, DecodesTheFullPass) {
       AttentionPlan plan = c.plan;
       plan.mask.offset = c.before + t;
       AttentionMask mask = c.mask;
-      mask.offset += t;
+      *mask.offset += t;
       const int64_t seen = std::min((t + c.position + 1) / rate, c.entries_of);
       const auto q = c.q.view().slice(1, t, 1), kv = c.kv.view().slice(1, 0, c.before + t + 1);
       const auto entries = c.entries.view().slice(1, 0, seen);

@@ -94,7 +94,8 @@ std::vector<Case> cases() {
   all.back().c.plan.bias = strip;
   all.back().c.plan.softmax.sinks = {0.5, -1, 2, 0};
   all.emplace_back(30, 20);
-  all.back().c.plan.mask = {.visibility = Visibility::bidirectional, .left = 15, .right = 3};
+  all.back().c.plan.mask = {
+      .visibility = Visibility::bidirectional, .offset = 0, .left = 15, .right = 3};
   all.back().c.plan.bias = PiecewiseLogBias{4,
                                             1,
                                             5.3,

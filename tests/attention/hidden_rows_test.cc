@@ -110,7 +110,7 @@ bool add_form(const std::string& form, const Mask& mask, Sample& s) {
   if (form == "dense" || mask.additive) {
     if (!std::holds_alternative<NoBias>(bias) && form != "gates") return false;
     s.dense = random_tensor<float, 4>({1, heads, c.queries, keys}, 4);
-    const int64_t offset = c.plan.mask.offset;
+    const int64_t offset = c.offset();
     for (int64_t h = 0; h < heads && mask.additive; ++h)
       for (int64_t i = 0; i < c.queries; ++i)
         for (int64_t j = 0; j < keys; ++j)
@@ -122,7 +122,7 @@ bool add_form(const std::string& form, const Mask& mask, Sample& s) {
   if (form == "sinks") c.plan.softmax.sinks = numbers(heads);
   if (form == "rotary") {
     const Rotary rotary{.rotary_dim = 8, .pairing = Pairing::halves, .base = 10'000};
-    c.plan.query_rotary.emplace(rotary, consecutive(c.queries, c.plan.mask.offset));
+    c.plan.query_rotary.emplace(rotary, consecutive(c.queries, c.offset()));
     c.plan.key_rotary.emplace(rotary, consecutive(keys));
   }
   if (form == "gates") {
@@ -169,8 +169,7 @@ void for_samples(const Body& body) {
         if (mask.sequence) {
           const Positions all = sequences(c.keys, mask.sequence);
           c.plan.keys = std::make_shared<Positions>(all);
-          c.plan.queries =
-              std::make_shared<Positions>(rows_of(all, c.plan.mask.offset, c.queries));
+          c.plan.queries = std::make_shared<Positions>(rows_of(all, c.offset(), c.queries));
         }
         if (!add_form(form, mask, s)) continue;
         s.x = {random_tensor<double, 4>({1, c.queries, c.heads, c.size}, 1),

@@ -86,7 +86,7 @@ ReflectedOracle exact(const ReflectedCase& made) {
           return row(*c.plan.keys, s) == row(*c.plan.queries, i);
         });
   };
-  const std::int64_t offset = c.plan.mask.offset;
+  const std::int64_t offset = c.offset();
   const auto matrix = [](const Tensor<double, 4>& x, std::int64_t b, std::int64_t h) {
     return head_matrix(x.view(), b, h);
   };

@@ -1,6 +1,7 @@
 // Compares the selection of keys with scores in double and a sort.
 #include "gnomon/attention/key_selection.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -15,6 +16,7 @@ namespace key_selection_test {
 
 using std::int64_t;
 using testing::as_double;
+using ::testing::HasSubstr;
 using testing::message_of;
 using testing::random_tensor;
 using testing::Tensor;
@@ -108,8 +110,10 @@ TEST(KeySelection, Errors) {
   const auto refused = [&](ConstTensor w, ConstTensor k, AttentionMask mask) {
     return message_of([&] { select_keys(q.view(), w, k, mask, selected.view()); });
   };
-  const AttentionMask causal{.visibility = Visibility::causal};
+  const AttentionMask causal{.visibility = Visibility::causal, .offset = 3};
   EXPECT_EQ(refused(weights.view(), keys.view(), causal), "");
+  EXPECT_THAT(refused(weights.view(), keys.view(), {.visibility = Visibility::causal}),
+              HasSubstr("a mask without an offset requires T = S"));
   const auto wrong = random_tensor<float, 3>({1, 2, 4});
   EXPECT_EQ(refused(wrong.view(), keys.view(), causal),
             "[key_selection] axis 2 of weights must be 3, got 4");
@@ -119,7 +123,7 @@ TEST(KeySelection, Errors) {
   EXPECT_EQ(refused(weights.view(), keys.view(), {.visibility = Visibility::causal, .rate = 0}),
             "[attention] rate must be at least 1, got 0");
   EXPECT_EQ(refused(weights.view(), keys.view(),
-                    {.visibility = Visibility::causal, .left = 3, .rate = 2}),
+                    {.visibility = Visibility::causal, .offset = 3, .left = 3, .rate = 2}),
             "[attention] a rate above 1 requires a causal mask without limits, got 2");
 }
 

@@ -352,7 +352,7 @@ TEST(LayerPlan, RefusesWhatDoesNotFit) {
             }),
             "[layer] x must have elements of f32, f16, bf16 or f64, got i32");
   EXPECT_EQ(message_of([&] { prepare_input(plan, 3, q.view()); }),
-            "[layer] x must have 3 axes, got [2, 5, 3, 8]");
+            "[layer] x must have 3 axes, got 4 axes, [2, 5, 3, 8]");
 }
 
 }  // namespace layer_plan_test

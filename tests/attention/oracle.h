@@ -25,6 +25,7 @@ struct AttentionCase {
   // Adds to the score of a pair (b, h, i, j).
   std::function<long double(std::int64_t, std::int64_t, std::int64_t, std::int64_t)> added = {};
 
+  std::int64_t offset() const { return plan.mask.offset.value_or(0); }
   TokenTerms terms() const {
     return {.gates = gates,
             .log_gates = log_gates,
@@ -38,7 +39,7 @@ struct AttentionCase {
 };
 
 inline bool sees(const AttentionCase& c, std::int64_t b, std::int64_t i, std::int64_t j) {
-  const std::int64_t own = i + c.plan.mask.offset;
+  const std::int64_t own = i + c.offset();
   if (c.plan.mask.rate > 1 && (j + 1) * c.plan.mask.rate > own + 1) return false;
   if (c.plan.mask.visibility == Visibility::causal && j > own) return false;
   if (c.plan.mask.left && own - j > *c.plan.mask.left) return false;
@@ -53,7 +54,7 @@ inline bool sees(const AttentionCase& c, std::int64_t b, std::int64_t i, std::in
 }
 
 inline std::int64_t query_position(const AttentionCase& c, std::int64_t b, std::int64_t i) {
-  if (!c.plan.queries) return i + c.plan.mask.offset;
+  if (!c.plan.queries) return i + c.offset();
   const Positions& q = *c.plan.queries;
   return q.ids[static_cast<std::size_t>(b % q.batch * q.tokens + i)];
 }
@@ -119,7 +120,7 @@ template <typename Visit>
 void gates_between(const AttentionCase& c, std::int64_t b, std::int64_t i, std::int64_t j,
                    Visit visit) {
   if (!c.log_gates.data()) return;
-  for (std::int64_t l = j + 1; l <= i + c.plan.mask.offset; ++l) {
+  for (std::int64_t l = j + 1; l <= i + c.offset(); ++l) {
     if (c.plan.keys) {
       const Positions& k = *c.plan.keys;
       const auto at = static_cast<std::size_t>(b % k.batch * k.tokens);

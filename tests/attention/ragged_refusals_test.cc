@@ -115,7 +115,9 @@ TEST(RaggedRefusals, BlocksMustBeOfTheCache) {
             "[attention] block_table[1][1] must be a block of the cache, 0 to 3, got 4");
   EXPECT_EQ(says([](Call& c) { c.blocks[0] = -1; }),
             "[attention] block_table[0][0] must be a block of the cache, 0 to 3, got -1");
-  EXPECT_EQ(says([](Call& c) { c.table = {c.blocks.data(), {1, 4}}; }),
+  EXPECT_EQ(says([](Call& c) {
+              c.plan.ragged.block_table = View<const std::int32_t, 2>(c.blocks.data(), {1, 4});
+            }),
             "[attention] axis 0 of block_table must be the sequences, 2, got 1");
   EXPECT_EQ(says([](Call& c) { c.plan.ragged.key_lengths = {}; }),
             "[attention] a block_table requires key_lengths, got none");
@@ -242,7 +244,7 @@ TEST(E4m3Refusals, ScalesAndTypes) {
   EXPECT_EQ(says_with(floats, View<const float, 1>(scales.data(), {4})),
             "[attention] the scales of k must have 1 element or 2, got 4");
   EXPECT_EQ(says_with(floats, View<const float, 3>(scales.data(), {1, 4, 2})),
-            "[attention] the scales of k must have 1 axes, got [1, 4, 2]");
+            "[attention] the scales of k must have 1 axes, got 3 axes, [1, 4, 2]");
   EXPECT_EQ(
       says_with(floats, {}),
       "[attention] k_scales must be given if and only if k is int8 or E4M3, got no scales");

@@ -44,7 +44,7 @@ Sample cancelling(std::int64_t queries) {
   Sample s;
   s.c.batch = 1, s.c.queries = queries, s.c.keys = 300, s.c.heads = s.c.key_heads = 1;
   s.c.size = s.c.values = 64;
-  s.c.plan.mask.visibility = Visibility::bidirectional;
+  s.c.plan.mask = {.visibility = Visibility::bidirectional, .offset = 0};
   s.c.plan.softmax.scale = 0.01;
   s.x.q = random_tensor<double, 4>({1, queries, 1, 64}, 1);
   s.x.k = random_tensor<double, 4>({1, 300, 1, 64}, 2);

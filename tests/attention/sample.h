@@ -64,7 +64,7 @@ class Sampler {
     c.plan.mask.offset = pick({0, 0, 3, 40, 128});
     window(c);
     c.keys = !cumulative_ && pick({0, 0, 1}) ? pick({0, 1, 7, 16, 65, 130, 257})
-                                             : c.queries + c.plan.mask.offset;
+                                             : c.queries + c.offset();
     describe(s);
     positions(s);
     rotary(s, c.size < 2 ? 0 : pick({0, 1, 1, 2}));
@@ -166,7 +166,7 @@ class Sampler {
              std::to_string(c.heads) + "/" + std::to_string(c.key_heads) + ", T " +
              std::to_string(c.queries) + ", S " + std::to_string(c.keys) + ", D " +
              std::to_string(c.size) + ", Dv " + std::to_string(c.values) + ", offset " +
-             std::to_string(c.plan.mask.offset) + ", before " +
+             std::to_string(c.offset()) + ", before " +
              std::to_string(c.plan.mask.left.value_or(-1)) + ", after " +
              std::to_string(c.plan.mask.right.value_or(-1)) +
              (c.plan.mask.visibility == Visibility::causal ? ", causal" : ", bidirectional");
@@ -202,8 +202,7 @@ class Sampler {
 
   void positions(Sample& s) {
     AttentionCase& c = s.c;
-    const std::int64_t kind =
-        c.keys == c.queries + c.plan.mask.offset ? pick({0, 0, 1, 2, 3}) : 0;
+    const std::int64_t kind = c.keys == c.queries + c.offset() ? pick({0, 0, 1, 2, 3}) : 0;
     if (!kind) return;
     Positions all;
     if (kind == 1) {  // packed, then padding
@@ -231,7 +230,7 @@ class Sampler {
     }
     if (unpadded_)
       std::replace(all.sequences.begin(), all.sequences.end(), Positions::padding, 9);
-    c.plan.queries = std::make_shared<Positions>(rows_of(all, c.plan.mask.offset, c.queries));
+    c.plan.queries = std::make_shared<Positions>(rows_of(all, c.offset(), c.queries));
     c.plan.keys = std::make_shared<Positions>(std::move(all));
   }
 
@@ -246,7 +245,7 @@ class Sampler {
                         .base = 10'000,
                         .head_offset = first};
     c.plan.query_rotary.emplace(
-        rotary, c.plan.queries ? *c.plan.queries : consecutive(c.queries, c.plan.mask.offset));
+        rotary, c.plan.queries ? *c.plan.queries : consecutive(c.queries, c.offset()));
     s.text += ", rotary";
     if (kind == 2) return;
     c.plan.key_rotary.emplace(rotary, c.plan.keys ? *c.plan.keys : consecutive(c.keys));

@@ -89,7 +89,7 @@ Exact exact_of(const AttentionCase& c, const AttentionTensors& x,
       const int64_t g = h / (c.heads / c.key_heads);
       for (int64_t i = 0; i < c.queries; ++i)
         for (int64_t j = 0; j < c.keys; ++j)
-          seen.view()(i, j) = sees(c, b, i, j) && (own || j != i + c.plan.mask.offset) ? 1 : 0;
+          seen.view()(i, j) = sees(c, b, i, j) && (own || j != i + c.offset()) ? 1 : 0;
       const NaiveInput input{head(q, b, h), head(k, b, g), head(x.v, b, g),
                              std::as_const(seen).view(), c.scale()};
       const NaiveGradients grad{head(exact.q, b, h), head(exact.k, b, g), head(exact.v, b, g)};

@@ -150,9 +150,10 @@ void Attack::model(int which) {
     case 40: {
       const std::vector<std::vector<int64_t>> shapes = {{3}, {2, 3}, {3, 1, 3}};
       const gnomon_tokens tokens{
-          tensor(Kind::i64, draw.of(shapes)), maybe(Kind::i32, {1, 3}),
-          maybe(Kind::i64, {1, 5}),           maybe(Kind::i32, {1, 5}),
-          draw.one_in(3) ? draw.size() : 0,   draw.one_in(3) ? draw.number() : 0};
+          draw.size_of<gnomon_tokens>(),     tensor(Kind::i64, draw.of(shapes)),
+          maybe(Kind::i32, {1, 3}),          maybe(Kind::i64, {1, 5}),
+          maybe(Kind::i32, {1, 5}),          draw.one_in(3) ? draw.size() : 0,
+          draw.one_in(3) ? draw.number() : 0};
       count("model_lower_layer",
             gnomon_model_lower_layer(models_.one(draw), draw.one_in(2) ? nullptr : "",
                                      draw.one_in(3) ? draw.number() : 0,

@@ -37,7 +37,8 @@ void Attack::make(int which) {
   const int64_t h = 1 + draw.below(2), d = draw.of<int64_t>({2, 4});
   switch (which) {
     case 0: {
-      const gnomon_rotary_spec one{.rotary_dim = d,
+      const gnomon_rotary_spec one{.size = sizeof one,
+                                   .rotary_dim = d,
                                    .pairing = static_cast<int32_t>(1 + draw.below(2)),
                                    .base = 0,
                                    .head_offset = 0};
@@ -51,6 +52,7 @@ void Attack::make(int which) {
       return tables_.add(draw, table);
     default: {
       gnomon_paged_kv_cache_spec spec{};
+      spec.size = draw.size_of<gnomon_paged_kv_cache_spec>();
       spec.blocks = draw.one_in(20) ? draw.size() : 1 + draw.below(6);
       spec.block_size = draw.one_in(20) ? draw.size() : draw.below(4);
       spec.heads = draw.one_in(20) ? draw.size() : h;
@@ -123,6 +125,7 @@ void Attack::use(int which) {
     default: {
       const int64_t p = 1 + draw.below(3), s = 1 + draw.below(3);
       gnomon_paged_cache pages{};
+      pages.size = draw.size_of<gnomon_paged_cache>();
       const Kind kind = draw.one_in(2) ? Kind::f32 : Kind::any;
       pages.keys = tensor(kind, {p, s, h, d});
       if (dv > 0) pages.values = tensor(kind, {p, s, h, dv});

@@ -22,7 +22,8 @@ class Attack : public drawn::Caller {
 
  private:
   gnomon_rotary_spec spec() {
-    return {.rotary_dim = draw.one_in(4) ? draw.size() : 2 * (1 + draw.below(2)),
+    return {.size = draw.size_of<gnomon_rotary_spec>(),
+            .rotary_dim = draw.one_in(4) ? draw.size() : 2 * (1 + draw.below(2)),
             .pairing = draw.code(),
             .base = draw.one_in(4) ? draw.real() : 0,
             .head_offset = draw.one_in(6) ? draw.number() : 0};
@@ -126,7 +127,8 @@ void Attack::layer(int which) {
                 dv = 1 + draw.below(4);
   gnomon_layer_plan* plan = nullptr;
   gnomon_plan_gradient* gradient = nullptr;
-  gnomon_attention_input input{tensor(Kind::f32, {b, t, h, d}),
+  gnomon_attention_input input{draw.size_of<gnomon_attention_input>(),
+                               tensor(Kind::f32, {b, t, h, d}),
                                tensor(draw.one_in(4) ? Kind::any : Kind::f32, {b, s, hk, d}),
                                tensor(draw.one_in(4) ? Kind::any : Kind::f32, {b, s, hk, dv}),
                                draw.one_in(6) ? tensor(Kind::f32, {b, s, hk}) : nullptr,
@@ -136,6 +138,11 @@ void Attack::layer(int which) {
   switch (which) {
     case 14:
       count("layer_plan_create", gnomon_layer_plan_create(out(plan)));
+      if (plan && !draw.one_in(8)) {
+        const auto offset = draw.of<int64_t>({-1, -1, 0, 2});
+        gnomon_layer_plan_set_mask(plan, draw.one_in(2) ? GNOMON_CAUSAL : GNOMON_BIDIRECTIONAL,
+                                   offset, -1, -1);
+      }
       return plans_.add(draw, plan);
     case 15:
       return count("layer_plan_set_mask",
@@ -204,9 +211,13 @@ void Attack::layer(int which) {
         const auto rarely = [&](Kind kind, const std::vector<int64_t>& shape) {
           return draw.one_in(5) ? tensor(kind, shape) : nullptr;
         };
-        const gnomon_ragged_batch batch{rarely(Kind::i64, {b + 1}), rarely(Kind::i64, {b}),
-                                        rarely(Kind::i64, {b + 1}), rarely(Kind::i64, {b}),
-                                        rarely(Kind::i64, {b}),     rarely(Kind::i32, {b, s})};
+        const gnomon_ragged_batch batch{draw.size_of<gnomon_ragged_batch>(),
+                                        rarely(Kind::i64, {b + 1}),
+                                        rarely(Kind::i64, {b}),
+                                        rarely(Kind::i64, {b + 1}),
+                                        rarely(Kind::i64, {b}),
+                                        rarely(Kind::i64, {b}),
+                                        rarely(Kind::i32, {b, s})};
         return count("attention_ragged",
                      gnomon_attention_ragged(draw.one_in(60) ? nullptr : &input,
                                              draw.one_in(60) ? nullptr : &batch,
@@ -245,6 +256,7 @@ void Attack::layer(int which) {
       return;
     default: {
       const gnomon_attention_gradient to{
+          draw.size_of<gnomon_attention_gradient>(),
           tensor(Kind::f32, {b, t, h, d}),
           tensor(Kind::f32, {b, s, hk, d}),
           tensor(Kind::f32, {b, s, hk, dv}),

@@ -1,4 +1,5 @@
 /* gnomon.h of the component core, compiled as C11. */
+#include <gnomon_context.h>
 #include <gnomon_ragged.h>
 
 #include "check.h"
@@ -6,7 +7,8 @@
 enum { batch = 2, tokens = 5, heads = 4, key_heads = 2, head_dim = 8 };
 
 static void test_rotation(void) {
-  gnomon_rotary_spec spec = {.rotary_dim = 6, .pairing = GNOMON_HALVES, .head_offset = 1};
+  gnomon_rotary_spec spec = {
+      .size = sizeof spec, .rotary_dim = 6, .pairing = GNOMON_HALVES, .head_offset = 1};
   gnomon_frequencies* frequencies = NULL;
   OK(gnomon_frequencies_create(&spec, &frequencies));
   gnomon_tensor inv_freq = make_tensor(2, 64, 1, 3, 0, 0, 0);
@@ -73,7 +75,7 @@ static void test_rotation(void) {
 
 /* Three axes of positions, each with a pair: M-RoPE. */
 static void test_axes(void) {
-  gnomon_rotary_spec spec = {.rotary_dim = 6, .pairing = GNOMON_ADJACENT};
+  gnomon_rotary_spec spec = {.size = sizeof spec, .rotary_dim = 6, .pairing = GNOMON_ADJACENT};
   gnomon_tensor inv_freq = make_tensor(2, 64, 1, 3, 0, 0, 0);
   gnomon_tensor axes = make_tensor(0, 32, 1, 3, 0, 0, 0);
   for (int i = 0; i < 3; ++i) doubles(&inv_freq)[i] = 1, ((int32_t*)axes.data)[i] = i;
@@ -97,7 +99,7 @@ static void test_axes(void) {
 
 /* cos and sin without a table, in each type, to columns of one tensor. */
 static void test_cos_sin(void) {
-  gnomon_rotary_spec spec = {.rotary_dim = 4, .pairing = GNOMON_HALVES};
+  gnomon_rotary_spec spec = {.size = sizeof spec, .rotary_dim = 4, .pairing = GNOMON_HALVES};
   gnomon_tensor inv_freq = make_tensor(2, 64, 1, 2, 0, 0, 0);
   doubles(&inv_freq)[0] = 1, doubles(&inv_freq)[1] = 0.25;
   gnomon_frequencies* frequencies = NULL;
@@ -196,6 +198,11 @@ static void test_attention(void) {
   OK(gnomon_layer_plan_set_strip(plan, &strip, -4));
   OK(gnomon_layer_plan_set_softmax(plan, NAN, 0, NULL));
   gnomon_attention_input input = {.q = &q, .k = &k, .v = &v};
+  REFUSED(gnomon_attention(&input, plan, &out, &lse), "the plan must have a mask");
+  OK(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, -1, -1, -1));
+  REFUSED(gnomon_attention(&input, plan, &out, &lse),
+          "the member size of gnomon_attention_input must be sizeof(gnomon_attention_input)");
+  input.size = sizeof input;
   OK(gnomon_attention(&input, plan, &out, &lse));
   for (int64_t i = 0; i < size_of_tensor(&out); ++i)
     CHECK(fabs(doubles(&out)[i] - expected[i]) < 1e-12);
@@ -209,7 +216,8 @@ static void test_attention(void) {
   v_grad.data = keep(8 * batch * tokens * key_heads * head_dim);
   gnomon_plan_gradient* of_plan = NULL;
   OK(gnomon_plan_gradient_create(&of_plan));
-  gnomon_attention_gradient gradient = {&q_grad, &k_grad, &v_grad, of_plan, NULL, NULL, NULL};
+  gnomon_attention_gradient gradient = {
+      .size = sizeof gradient, .q = &q_grad, .k = &k_grad, .v = &v_grad, .plan = of_plan};
   OK(gnomon_attention_backward(&input, plan, &out, &lse, &out_grad, &gradient));
   gnomon_tensor strip_grad = make_tensor(2, 64, 2, heads, tokens, 0, 0);
   OK(gnomon_plan_gradient_bias(of_plan, &strip_grad));
@@ -242,9 +250,32 @@ static void test_attention(void) {
   gnomon_tensor other = make_tensor(2, 32, 4, batch, tokens, key_heads, head_dim);
   input.k = &other;
   REFUSED(gnomon_attention(&input, plan, &out, NULL), "k must have elements of f64");
-  OK(gnomon_layer_plan_set_mask(plan, (gnomon_visibility)7, 0, -1, -1));
+  REFUSED(gnomon_layer_plan_set_mask(plan, (gnomon_visibility)7, 0, -1, -1), "visibility");
+  REFUSED(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, -2, -1, -1), "offset must be -1");
   input.k = &k;
-  REFUSED(gnomon_attention(&input, plan, &out, NULL), "visibility");
+  /* A struct of a later version: members that are 0 are accepted. */
+  struct {
+    gnomon_attention_input input;
+    const gnomon_tensor* later;
+  } longer = {.input = input};
+  longer.input.size = sizeof longer;
+  OK(gnomon_attention(&longer.input, plan, &out, NULL));
+  longer.later = &q;
+  REFUSED(gnomon_attention(&longer.input, plan, &out, NULL),
+          "unless the other members are 0, got");
+  gnomon_tensor one = q;
+  int64_t shape_of_one[] = {batch, 1, heads, head_dim};
+  one.shape = shape_of_one;
+  OK(gnomon_layer_plan_set_softmax(plan, NAN, 0, NULL));
+  gnomon_layer_plan* step = NULL;
+  OK(gnomon_layer_plan_create(&step));
+  OK(gnomon_layer_plan_set_mask(step, GNOMON_CAUSAL, -1, -1, -1));
+  gnomon_attention_input of_one = {.size = sizeof of_one, .q = &one, .k = &k, .v = &v};
+  gnomon_tensor out_of_one = out;
+  out_of_one.shape = shape_of_one;
+  REFUSED(gnomon_attention(&of_one, step, &out_of_one, NULL),
+          "a mask without an offset requires T = S");
+  gnomon_layer_plan_destroy(step);
   gnomon_layer_plan_destroy(plan);
   gnomon_plan_gradient_destroy(of_plan);
 }
@@ -294,8 +325,11 @@ static void test_ragged(void) {
     }
   gnomon_layer_plan* plan = NULL;
   OK(gnomon_layer_plan_create(&plan));
-  const gnomon_attention_input input = {.q = &q, .k = &k_pages, .v = &v_pages};
-  gnomon_ragged_batch batch = {.query_starts = &starts,
+  OK(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, -1, -1, -1));
+  const gnomon_attention_input input = {
+      .size = sizeof input, .q = &q, .k = &k_pages, .v = &v_pages};
+  gnomon_ragged_batch batch = {.size = sizeof batch,
+                               .query_starts = &starts,
                                .key_lengths = &lengths,
                                .offsets = &offsets,
                                .block_table = &blocks};
@@ -310,7 +344,8 @@ static void test_ragged(void) {
     gnomon_tensor alone = q_n;
     alone.byte_offset = 0, alone.data = keep(sizeof(float) * rows * heads * size);
     OK(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, of_offsets[n], -1, -1));
-    const gnomon_attention_input input_n = {.q = &q_n, .k = &k_n, .v = &v_n};
+    const gnomon_attention_input input_n = {
+        .size = sizeof input_n, .q = &q_n, .k = &k_n, .v = &v_n};
     OK(gnomon_attention(&input_n, plan, &alone, NULL));
     CHECK(!memcmp(alone.data, floats(&out) + of_starts[n] * heads * size,
                   sizeof(float) * (size_t)(q_shape[1] * heads * size)));
@@ -347,10 +382,11 @@ static void test_weights(void) {
   OK(gnomon_layer_plan_create(&plan));
   gnomon_tensor slopes = make_tensor(2, 64, 1, 1, 0, 0, 0);
   doubles(&slopes)[0] = 0.25;
+  OK(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, -1, -1, -1));
   OK(gnomon_layer_plan_set_slopes(plan, &slopes));
   gnomon_tensor weights = make_tensor(2, 64, 4, 1, 1, count, count), scores = weights;
   scores.data = keep(sizeof(double) * count * count);
-  const gnomon_attention_input input = {.q = &q, .k = &k};
+  const gnomon_attention_input input = {.size = sizeof input, .q = &q, .k = &k};
   OK(gnomon_attention_weights(&input, plan, &weights, &scores));
   double expected[count];
   for (int j = 0; j < count; ++j) {
@@ -364,7 +400,7 @@ static void test_weights(void) {
   CHECK(fabs(doubles(&weights)[2] - 1 / (1 + exp(expected[1] - expected[0]))) < 1e-13);
   CHECK(fabs(doubles(&weights)[2] + doubles(&weights)[3] - 1) < 1e-13);
 
-  gnomon_rotary_spec spec = {.rotary_dim = size, .pairing = GNOMON_HALVES};
+  gnomon_rotary_spec spec = {.size = sizeof spec, .rotary_dim = size, .pairing = GNOMON_HALVES};
   gnomon_frequencies* frequencies = NULL;
   gnomon_rotary_table* table = NULL;
   OK(gnomon_frequencies_create(&spec, &frequencies));
@@ -381,6 +417,10 @@ static void test_weights(void) {
   OK(gnomon_layer_plan_rotate_in_prepare(plan));
   OK(gnomon_prepare(&q, NULL, NULL, plan));
   CHECK(memcmp(q.data, rotated.data, sizeof(float) * count * size) == 0);
+  OK(gnomon_layer_plan_set_rotary(plan, table, NULL));
+  REFUSED(gnomon_prepare(&q, NULL, NULL, plan),
+          "[layer] queries must be rotated in prepare or in attention, not in, got both");
+  OK(gnomon_layer_plan_set_rotary(plan, NULL, NULL));
   gnomon_rotary_table_destroy(table);
   gnomon_frequencies_destroy(frequencies);
 
@@ -413,8 +453,53 @@ static void test_executor(void) {
   REFUSED(gnomon_set_threads(0), "at least 1");
 }
 
+/* Calls of a thread use the context that it has chosen, and its memory again. */
+static void test_context(void) {
+  gnomon_tensor positions = make_positions(4096);
+  gnomon_tensor table = make_tensor(2, 32, 2, 4096, 256, 0, 0), same = table;
+  same.data = keep((4096 * 256) * sizeof(float));
+  OK(gnomon_sinusoidal(&positions, GNOMON_HALF_SPLIT, 10000, &table));
+  gnomon_context *of_engine = NULL, *own = NULL;
+  OK(gnomon_context_create_on(serially, &loops, 8, &of_engine));
+  OK(gnomon_context_create(3, &own));
+  CHECK(gnomon_context_use(of_engine) == NULL);
+  loops = 0;
+  OK(gnomon_sinusoidal(&positions, GNOMON_HALF_SPLIT, 10000, &same));
+  const int64_t counted = loops;
+  CHECK(counted > 0 && !memcmp(table.data, same.data, 4096 * 256 * sizeof(float)));
+  CHECK(gnomon_context_use(own) == of_engine);
+  memset(same.data, 0, 4096 * 256 * sizeof(float));
+  OK(gnomon_sinusoidal(&positions, GNOMON_HALF_SPLIT, 10000, &same));
+  CHECK(loops == counted && !memcmp(table.data, same.data, 4096 * 256 * sizeof(float)));
+
+  gnomon_tensor x = make_tensor(2, 32, 4, 1, 300, 2, 32), out = x;
+  out.data = keep(sizeof(float) * 300 * 2 * 32);
+  draw(&x, 1);
+  gnomon_layer_plan* plan = NULL;
+  OK(gnomon_layer_plan_create(&plan));
+  OK(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, -1, -1, -1));
+  const gnomon_attention_input input = {.size = sizeof input, .q = &x, .k = &x, .v = &x};
+  OK(gnomon_attention(&input, plan, &out, NULL));
+  const size_t kept = gnomon_context_kept_bytes(own);
+  CHECK(kept > 0 && gnomon_context_kept_bytes(of_engine) == 0);
+  OK(gnomon_attention(&input, plan, &out, NULL));
+  CHECK(gnomon_context_kept_bytes(own) == kept);
+  gnomon_context_release(own);
+  CHECK(gnomon_context_kept_bytes(own) == 0 && gnomon_context_kept_bytes(NULL) == 0);
+  gnomon_layer_plan_destroy(plan);
+  gnomon_context_destroy(own); /* the thread uses none now */
+  CHECK(gnomon_context_use(NULL) == NULL);
+  gnomon_context_destroy(of_engine);
+  gnomon_context_destroy(NULL);
+  REFUSED(gnomon_context_create(-1, &own), "0 to 4096");
+  REFUSED(gnomon_context_create_on(NULL, NULL, 1, &own), "run must be given");
+  REFUSED(gnomon_context_create_on(serially, NULL, 0, &own), "at least 1 thread");
+  REFUSED(gnomon_context_create(1, NULL), "out must be given");
+}
+
 int main(void) {
   CHECK(strcmp(gnomon_error_message(), "") == 0);
+  CHECK(gnomon_version_number() == GNOMON_VERSION_NUMBER);
   CHECK(strlen(gnomon_version()) >= 5 && strlen(gnomon_isa()) >= 4);
   test_rotation();
   test_axes();
@@ -425,6 +510,7 @@ int main(void) {
   test_weights();
   test_ragged();
   test_executor();
+  test_context();
   free_kept();
   printf("%d failures\n", failures);
   return failures != 0;

@@ -72,6 +72,12 @@ class Draws {
     return one_in(2) ? 1.0 + static_cast<double>(below(9))
                      : of<double>({0, -1, 1e300, -1e-300, INFINITY, -INFINITY, NAN, 10000});
   }
+  // The member `size` of a struct.
+  template <typename Struct>
+  std::size_t size_of() {
+    return fault(100) ? of<std::size_t>({0, 1, sizeof(Struct) - 1, 4097, SIZE_MAX})
+                      : sizeof(Struct);
+  }
   bool fault(int64_t n) { return !sound && one_in(n); }
   bool sound = false;  // whether no argument that asks for a fault has one
 

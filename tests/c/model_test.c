@@ -84,6 +84,7 @@ static void test_trained(void) {
   const DLTensor *values[] = {&buckets}, *to[] = {&grads};
   gnomon_layer_plan* plan = NULL;
   OK(gnomon_encoding_lower(t5, values, 1, 4, 4, &plan));
+  OK(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, -1, -1, -1));
   DLTensor bias = make_tensor(kDLFloat, 64, 3, 2, 4, 4, 0);
   OK(gnomon_layer_plan_bias(plan, 0, &bias));
   CHECK(doubles(&bias)[16 + 0] == (double)floats(&buckets)[1]); /* head 1, distance 0 */
@@ -93,13 +94,14 @@ static void test_trained(void) {
   for (int i = 0; i < 4; ++i) all[i]->data = keep((4 * 2 * 16) * sizeof(float));
   draw(&q, 1), draw(&k, 2), draw(&v, 3), draw(&out_grad, 4);
   DLTensor lse = make_tensor(kDLFloat, 32, 3, 1, 2, 4, 0);
-  gnomon_attention_input input = {.q = &q, .k = &k, .v = &v};
+  gnomon_attention_input input = {.size = sizeof input, .q = &q, .k = &k, .v = &v};
   OK(gnomon_attention(&input, plan, &out, &lse));
   DLTensor q_grad = make_tensor(kDLFloat, 32, 4, 1, 4, 2, 16), k_grad = q_grad, v_grad = q_grad;
   k_grad.data = keep((128) * sizeof(float)), v_grad.data = keep((128) * sizeof(float));
   gnomon_plan_gradient* gradient = NULL;
   OK(gnomon_plan_gradient_create(&gradient));
-  gnomon_attention_gradient wanted = {&q_grad, &k_grad, &v_grad, gradient, NULL, NULL, NULL};
+  gnomon_attention_gradient wanted = {
+      .size = sizeof wanted, .q = &q_grad, .k = &k_grad, .v = &v_grad, .plan = gradient};
   OK(gnomon_attention_backward(&input, plan, &out, &lse, &out_grad, &wanted));
   OK(gnomon_encoding_lower_backward(t5, values, 1, 4, 4, gradient, NULL, to));
   double sum = 0, size = 0; /* a constant added to all keys does not change the softmax */
@@ -127,11 +129,12 @@ static void test_terms(void) {
   const DLTensor* values[] = {&weight, &bias};
   gnomon_layer_plan* plan = NULL;
   OK(gnomon_encoding_lower(fox, values, 2, length, length, &plan));
+  OK(gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, -1, -1, -1));
   DLTensor x = make_tensor(kDLFloat, 32, 3, 1, length, width, 0);
   DLTensor q = make_tensor(kDLFloat, 32, 4, 1, length, heads, size), k = q;
   k.data = keep(length * width * sizeof(float));
   draw(&x, 1), draw(&q, 2), draw(&k, 3);
-  gnomon_attention_input input = {.q = &q, .k = &k};
+  gnomon_attention_input input = {.size = sizeof input, .q = &q, .k = &k};
   DLTensor weights = make_tensor(kDLFloat, 64, 4, 1, heads, length, length);
   REFUSED(gnomon_attention_weights(&input, plan, &weights, NULL), "log_gates must be given");
 
@@ -189,7 +192,7 @@ static void test_model(void) {
   enum { length = 6, head_dim = 8, heads = 8, key_heads = 2 };
   DLTensor ids = make_tensor(kDLInt, 64, 2, 1, length, 0, 0);
   for (int t = 0; t < length; ++t) ((int64_t*)ids.data)[t] = t;
-  gnomon_tokens tokens = {.query_ids = &ids};
+  gnomon_tokens tokens = {.size = sizeof tokens, .query_ids = &ids};
   gnomon_layer_plan* plan = NULL;
   OK(gnomon_model_lower_layer(model, "", 1, &tokens, NULL, 0, &plan));
   DLTensor q = make_tensor(kDLFloat, 64, 4, 1, length, heads, head_dim), out = q, last = q;
@@ -202,19 +205,19 @@ static void test_model(void) {
   memcpy(one.data, doubles(&q) + 5 * heads * head_dim, 8 * heads * head_dim);
   memcpy(new_key.data, doubles(&k) + 5 * key_heads * head_dim, 8 * key_heads * head_dim);
   OK(gnomon_prepare(&q, &k, &v, plan));
-  gnomon_attention_input input = {.q = &q, .k = &k, .v = &v};
+  gnomon_attention_input input = {.size = sizeof input, .q = &q, .k = &k, .v = &v};
   OK(gnomon_attention(&input, plan, &out, NULL));
   gnomon_layer_plan_destroy(plan);
 
   DLTensor id = make_tensor(kDLInt, 64, 2, 1, 1, 0, 0);
   ((int64_t*)id.data)[0] = 5;
-  gnomon_tokens step = {.query_ids = &id, .cached = 5};
+  gnomon_tokens step = {.size = sizeof step, .query_ids = &id, .cached = 5};
   OK(gnomon_model_lower_layer(model, NULL, 1, &step, NULL, 0, &plan));
   OK(gnomon_prepare(&one, &new_key, NULL, plan));
   CHECK(memcmp(new_key.data, doubles(&k) + 5 * key_heads * head_dim,
                8 * key_heads * head_dim) == 0);
   last = make_tensor(kDLFloat, 64, 4, 1, 1, heads, head_dim);
-  gnomon_attention_input decode = {.q = &one, .k = &k, .v = &v};
+  gnomon_attention_input decode = {.size = sizeof decode, .q = &one, .k = &k, .v = &v};
   OK(gnomon_attention(&decode, plan, &last, NULL));
   for (int i = 0; i < heads * head_dim; ++i)
     CHECK(fabs(doubles(&last)[i] - doubles(&out)[5 * heads * head_dim + i]) < 1e-12);

@@ -12,7 +12,7 @@ static gnomon_tensor integers(const int64_t* values, int64_t count) {
 }
 
 static gnomon_frequencies* make_frequencies(void) {
-  gnomon_rotary_spec spec = {.rotary_dim = 8, .pairing = GNOMON_HALVES};
+  gnomon_rotary_spec spec = {.size = sizeof spec, .rotary_dim = 8, .pairing = GNOMON_HALVES};
   gnomon_frequencies* frequencies = NULL;
   OK(gnomon_frequencies_create(&spec, &frequencies));
   return frequencies;
@@ -36,7 +36,7 @@ static void test_append(void) {
   for (int by_table = 0; by_table < 2; ++by_table) {
     gnomon_tensor keys = make_tensor(2, 32, 4, blocks, block_size, heads, head_dim);
     gnomon_tensor values = make_tensor(2, 32, 4, blocks, block_size, heads, head_dim);
-    gnomon_paged_cache cache = {.keys = &keys, .values = &values};
+    gnomon_paged_cache cache = {.size = sizeof cache, .keys = &keys, .values = &values};
     if (by_table)
       cache.block_table = &block_table, cache.entries = &entries, cache.sequences = &sequences;
     else
@@ -53,12 +53,14 @@ static void test_append(void) {
   /* int8, and E4M3, without rotation. */
   gnomon_tensor bytes = make_tensor(0, 8, 4, blocks, block_size, heads, head_dim);
   gnomon_tensor of_heads = make_tensor(2, 32, 3, blocks, block_size, heads, 0);
-  gnomon_paged_cache int8 = {.keys = &bytes, .slots = &slots, .key_scales = &of_heads};
+  gnomon_paged_cache int8 = {
+      .size = sizeof int8, .keys = &bytes, .slots = &slots, .key_scales = &of_heads};
   OK(gnomon_paged_append(&k, NULL, NULL, &int8));
   gnomon_tensor narrow = make_tensor(10, 8, 4, blocks, block_size, heads, head_dim);
   gnomon_tensor one = make_tensor(2, 32, 1, 1, 0, 0, 0);
   floats(&one)[0] = 0.5f;
-  gnomon_paged_cache e4m3 = {.keys = &narrow, .slots = &slots, .key_scales = &one};
+  gnomon_paged_cache e4m3 = {
+      .size = sizeof e4m3, .keys = &narrow, .slots = &slots, .key_scales = &one};
   floats(&k)[0] = 1.0f;
   OK(gnomon_paged_append(&k, NULL, NULL, &e4m3));
   CHECK(((uint8_t*)narrow.data)[12 * heads * head_dim] == 0x40); /* 2 */
@@ -72,7 +74,8 @@ static void test_append(void) {
 
 static void test_cache(void) {
   gnomon_frequencies* frequencies = make_frequencies();
-  gnomon_paged_kv_cache_spec spec = {.blocks = blocks,
+  gnomon_paged_kv_cache_spec spec = {.size = sizeof spec,
+                                     .blocks = blocks,
                                      .block_size = block_size,
                                      .heads = heads,
                                      .head_dim = head_dim,
@@ -114,7 +117,8 @@ static void test_cache(void) {
   OK(gnomon_paged_kv_cache_end(cache, c));
   OK(gnomon_paged_kv_cache_end(cache, a));
   CHECK(gnomon_paged_kv_cache_free_blocks(cache) == blocks - 1);
-  gnomon_rotary_spec other = {.rotary_dim = 8, .pairing = GNOMON_HALVES, .base = 5e5};
+  gnomon_rotary_spec other = {
+      .size = sizeof other, .rotary_dim = 8, .pairing = GNOMON_HALVES, .base = 5e5};
   gnomon_frequencies* to = NULL;
   OK(gnomon_frequencies_create(&other, &to));
   OK(gnomon_paged_kv_cache_change_frequencies(cache, to));

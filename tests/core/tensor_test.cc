@@ -13,14 +13,14 @@
 namespace gnomon {
 namespace tensor_test {
 
-static_assert(sizeof(Tensor) == sizeof(DLTensor));
-static_assert(offsetof(ConstTensor, data) == offsetof(DLTensor, data));
-static_assert(offsetof(ConstTensor, device) == offsetof(DLTensor, device));
-static_assert(offsetof(ConstTensor, rank) == offsetof(DLTensor, ndim));
-static_assert(offsetof(ConstTensor, dtype) == offsetof(DLTensor, dtype));
-static_assert(offsetof(ConstTensor, shape) == offsetof(DLTensor, shape));
-static_assert(offsetof(ConstTensor, strides) == offsetof(DLTensor, strides));
-static_assert(offsetof(ConstTensor, byte_offset) == offsetof(DLTensor, byte_offset));
+static_assert(sizeof(DlTensor) == sizeof(DLTensor));
+static_assert(offsetof(DlTensor, data) == offsetof(DLTensor, data));
+static_assert(offsetof(DlTensor, device) == offsetof(DLTensor, device));
+static_assert(offsetof(DlTensor, rank) == offsetof(DLTensor, ndim));
+static_assert(offsetof(DlTensor, dtype) == offsetof(DLTensor, dtype));
+static_assert(offsetof(DlTensor, shape) == offsetof(DLTensor, shape));
+static_assert(offsetof(DlTensor, strides) == offsetof(DLTensor, strides));
+static_assert(offsetof(DlTensor, byte_offset) == offsetof(DLTensor, byte_offset));
 static_assert(sizeof(DataType) == sizeof(DLDataType) && sizeof(Device) == sizeof(DLDevice));
 static_assert(static_cast<int>(DeviceType::cuda) == kDLCUDA);
 static_assert(static_cast<int>(DeviceType::cuda_host) == kDLCUDAHost);
@@ -53,7 +53,7 @@ TEST(Tensor, IsADlTensorWithoutACopy) {
   from.shape = shape.data();
   from.strides = strides.data();
   from.byte_offset = sizeof(float);
-  const auto tensor = std::bit_cast<Tensor>(from);
+  const Tensor tensor(std::bit_cast<DlTensor>(from));
   ASSERT_TRUE(tensor.holds<float>());
   const auto matrix = view<float, 2>(tensor);
   EXPECT_EQ(matrix(0, 0), 1);
@@ -84,6 +84,37 @@ TEST(Tensor, ComesFromAViewWithItsTypeShapeAndStrides) {
   EXPECT_FALSE((ConstTensor(View<float, 2>()).has_data()));
 }
 
+ConstTensor stored_in(std::vector<ConstTensor>& all, float* data) {
+  all.emplace_back(View<float, 2>(data, {2, 3}, {4, 1}));  // the view ends here
+  all.emplace_back(all.front());
+  return all.back();
+}
+
+TEST(Tensor, CanBeStoredAfterItsViewIsGone) {
+  std::vector<float> values(8);
+  std::vector<ConstTensor> all;
+  ConstTensor other = View<const double, 1>(nullptr, {7});
+  other = stored_in(all, values.data());
+  all.clear();
+  all.shrink_to_fit();
+  EXPECT_EQ(internal::shape_text(other), "[2, 3]");
+  EXPECT_EQ(other.stride(0), 4);
+  const ConstTensor copy = std::move(other);
+  EXPECT_EQ(copy.extent(1), 3);
+  EXPECT_NE(copy.shape, other.shape);
+}
+
+// A tensor of a DLTensor borrows its shape; its copies do, too.
+TEST(Tensor, OfADlTensorBorrowsItsShape) {
+  std::vector<float> values(6);
+  std::int64_t shape[] = {2, 3};
+  DlTensor from = ConstTensor(View<float, 2>(values.data(), {2, 3}));
+  from.shape = shape, from.strides = nullptr;
+  const ConstTensor tensor(from), copy = tensor;
+  EXPECT_EQ(copy.shape, shape);
+  EXPECT_EQ(copy.stride(0), 3);
+}
+
 TEST(DataType, HasAName) {
   EXPECT_EQ(name(data_type_of<float>), "f32");
   EXPECT_EQ(name(data_type_of<Half>), "f16");
@@ -99,7 +130,7 @@ TEST(CheckTensor, NamesTheRuleAndWhatItGot) {
   const View<float, 2> matrix(values.data(), {2, 3});
   Tensor tensor = matrix;
   EXPECT_EQ(message(tensor, 2), "");
-  EXPECT_EQ(message(tensor, 3), "[rotary] x must have 3 axes, got [2, 3]");
+  EXPECT_EQ(message(tensor, 3), "[rotary] x must have 3 axes, got 2 axes, [2, 3]");
   tensor.device = {DeviceType::cuda, 1};
   EXPECT_EQ(message(tensor, 2), "[rotary] x must be on the device cpu, got cuda:1");
   tensor = matrix;

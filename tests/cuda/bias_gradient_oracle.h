@@ -24,7 +24,7 @@ struct Case {
 };
 
 inline bool visible(const AttentionMask& mask, std::int64_t i, std::int64_t j) {
-  const std::int64_t row = i + mask.offset;
+  const std::int64_t row = i + mask.offset.value_or(0);
   if (mask.visibility == Visibility::causal && j > row) return false;
   if (mask.left && j < row - *mask.left) return false;
   return !(mask.right && j > row + *mask.right);
@@ -76,11 +76,12 @@ void for_rows(const Case& one, const Vectors4<T>& q, const Vectors4<T>& k, const
             product += q.at(b, i, h, d) * k.at(b, j, h / (one.heads / one.key_heads), d);
           product *= scale;
           if (one.cap) product = *one.cap * std::tanh(product / *one.cap);
-          score = product + std::visit(
-                                [&](const auto& bias) {
-                                  return naive_bias(bias, h, i + one.mask.offset, j);
-                                },
-                                form);
+          score =
+              product + std::visit(
+                            [&](const auto& bias) {
+                              return naive_bias(bias, h, i + one.mask.offset.value_or(0), j);
+                            },
+                            form);
         }
         body(b, h, i, scores);
       }
@@ -234,7 +235,8 @@ Exact exact_gradient(const Case& one, const Tensors<T>& x, const BiasForm& form)
           if (p == 0) continue;
           std::visit(
               [&](const auto& bias) {
-                derivatives(bias, h, i + one.mask.offset, static_cast<std::int64_t>(j),
+                derivatives(bias, h, i + one.mask.offset.value_or(0),
+                            static_cast<std::int64_t>(j),
                             [&](std::int64_t n, double derivative, double magnitude) {
                               const auto at = static_cast<std::size_t>(h * size + n);
                               exact.values[at] += p * (grads[j] - mean) * derivative;

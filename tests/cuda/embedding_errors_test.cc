@@ -39,7 +39,7 @@ TEST(CudaEmbeddingErrors, NameTheRule) {
             "[embedding] table must be on the device cuda:0, got cuda:1");
   EXPECT_EQ(adds(on(x), on(more)), "[embedding] table must be [T, C] = [3, 4], got [7, 4]");
   EXPECT_EQ(adds(on(View<float, 1>(floats.data(), {4})), on(table)),
-            "[embedding] x must have 2 to 3 axes, got [4]");
+            "[embedding] x must have 2 to 3 axes, got 1 axes, [4]");
   EXPECT_EQ(adds(on(View<float, 3>(floats.data(), {2, 3, 4}, {24, 8, 2})), on(table)),
             "[embedding] the last axis of x must be contiguous: stride 1, got 2");
   EXPECT_EQ(
@@ -78,7 +78,7 @@ TEST(CudaEmbeddingErrors, NameTheRule) {
             "[embedding] the address of workspace must be a multiple of 8 bytes, got a "
             "remainder of 4");
   EXPECT_EQ(backward(on(table), on(table)),
-            "[embedding] workspace must have 1 axes, got [3, 4]");
+            "[embedding] workspace must have 1 axes, got 2 axes, [3, 4]");
 }
 
 }  // namespace cuda_embedding_errors_test

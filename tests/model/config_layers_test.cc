@@ -80,8 +80,9 @@ TEST(ConfigSizes, ShareOfTheHead) {
     refused(partial(value), "the rotated share of a head must be at most 1, got ", value);
   for (const char* value : {"0.2", "0.01", "0.0625"})
     refused(partial(value), "the number of rotated elements must be ", value);
-  refused(partial("0.2"), "must be even, got 3", "0.2");
-  refused(partial("0.01"), "must be 2 to the head dimension 16, got 0", "0.01");
+  refused(partial("0.2"), "must be even, got 3 (0.2 of 16 elements is 3.2, rounded down)",
+          "0.2");
+  refused(partial("0.01"), "must be 2 to the head dimension 16, got 0 (0.01 of 16", "0.01");
   refused(partial("\"0.5\""), "partial_rotary_factor must be a number", "\"0.5\"");
   EXPECT_THAT(notes(llama({{"model_type", "\"aquila\""},
                            {"partial_rotary_factor", "0.5"},

@@ -40,7 +40,7 @@ PolarCase make(AttentionCase c, unsigned seed) {
     return RotaryTable(frequencies(spec(c)), of ? *of : consecutive(tokens, first));
   };
   AttentionPlan& plan = made.c.plan;
-  plan.query_rotary.emplace(table(plan.queries, c.queries, plan.mask.offset));
+  plan.query_rotary.emplace(table(plan.queries, c.queries, plan.mask.offset.value_or(0)));
   plan.key_rotary.emplace(table(plan.keys, c.keys, 0));
   plan.polar = lower(spec(c), made.b.view());
   return made;

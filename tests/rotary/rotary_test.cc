@@ -331,7 +331,7 @@ TEST(Rotary, RefusesWhatBreaksItsBounds) {
                         .ids = {},
                         .sequences = {}};
   EXPECT_EQ(message_of([&] { RotaryTable(rotary, lying); }),
-            "[rotary] positions must have batch x tokens = 4294967296 x 4294967296 ids, got 0");
+            "[rotary] positions must hold batch x tokens = 4294967296 x 4294967296 ids, got 0");
 
   const RotaryTable table(rotary, consecutive(3, 0, 2));
   Tensor<float, 4> tokens({2, 4, 1, 8}), rows({3, 3, 1, 8}), narrow({2, 3, 1, 6}),

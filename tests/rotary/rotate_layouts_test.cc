@@ -229,7 +229,7 @@ TEST(RotateErrors, CheckTypesRanksAndDevices) {
   EXPECT_EQ(says(whole.view(), table),
             "[rotary] x must have elements of f32, f16, bf16 or f64, got i32");
   EXPECT_EQ(says(View<float, 2>(q.values.data(), {6, 4}), table),
-            "[rotary] x must have 3 or 4 axes, got [6, 4]");
+            "[rotary] x must have 3 or 4 axes, got 2 axes, [6, 4]");
   EXPECT_EQ(says(q.view(), other.view(), table),
             "[rotary] k must have elements of f32, got f64");
   EXPECT_EQ(says(q.view(), table, Direction::forward, other.view()),

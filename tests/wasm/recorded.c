@@ -93,7 +93,8 @@ static void put_tables(void) {
     put("sinusoidal", layouts[layout - 1], gnomon_sinusoidal(&at, layout, 10000, &table),
         &table);
 
-  gnomon_rotary_spec spec = {.rotary_dim = 64, .pairing = GNOMON_HALVES, .base = 500000};
+  gnomon_rotary_spec spec = {
+      .size = sizeof spec, .rotary_dim = 64, .pairing = GNOMON_HALVES, .base = 500000};
   gnomon_frequencies* frequencies = NULL;
   if (gnomon_frequencies_create(&spec, &frequencies)) abort();
   gnomon_tensor inv_freq = tensor(2, 64, 1, 32, 0, 0, 0);
@@ -115,7 +116,8 @@ static void put_rotations(void) {
   static const char* const directions[] = {"forward", "inverse"};
   for (int32_t pairing = 1; pairing <= 2; ++pairing)
     for (int32_t direction = 1; direction <= 2; ++direction) {
-      gnomon_rotary_spec spec = {.rotary_dim = 48, .pairing = pairing, .head_offset = 8};
+      gnomon_rotary_spec spec = {
+          .size = sizeof spec, .rotary_dim = 48, .pairing = pairing, .head_offset = 8};
       gnomon_frequencies* frequencies = NULL;
       gnomon_rotary_table* table = NULL;
       gnomon_tensor at = range(128), x = normal(5, 128 * 2 * 64);
@@ -161,7 +163,8 @@ static void put_attention(const char* key, const gnomon_layer_plan* plan) {
   gnomon_tensor result = floats(4, 1, tokens, heads, head_dim);
   gnomon_tensor weights = floats(4, 1, heads, tokens, tokens),
                 scores = floats(4, 1, heads, tokens, tokens);
-  const gnomon_attention_input input = {.q = &x[0], .k = &x[1], .v = &x[2]};
+  const gnomon_attention_input input = {
+      .size = sizeof input, .q = &x[0], .k = &x[1], .v = &x[2]};
   put(key, "attention", status ? status : gnomon_attention(&input, plan, &result, NULL),
       &result);
   put(key, "weights", status ? status : gnomon_attention_weights(&input, plan, &weights, NULL),
@@ -182,6 +185,7 @@ static void put_encoding(const char* name) {
   gnomon_layer_plan* plan = NULL;
   gnomon_status status = gnomon_encoding_lower(encoding, all, count, tokens, tokens, &plan);
   if (!status) status = gnomon_layer_plan_rotate_in_prepare(plan);
+  if (!status) status = gnomon_layer_plan_set_mask(plan, GNOMON_CAUSAL, 0, -1, -1);
   gnomon_tensor x = floats(3, 1, tokens, width, 0), bias = floats(3, heads, tokens, tokens, 0);
   put(name, "plan", status, &x);
   if (!status) {

@@ -14,7 +14,7 @@ foreach(component IN LISTS gnomon_built)
     if(module STREQUAL "core")
       file(GLOB headers CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/include/gnomon/*.h")
       install(FILES ${headers} DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/gnomon")
-      install(FILES include/gnomon.h include/gnomon_paged_cache.h include/gnomon_ragged.h
+      install(FILES include/gnomon.h include/gnomon_context.h include/gnomon_paged_cache.h include/gnomon_ragged.h
               DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
     else()
       install(DIRECTORY include/gnomon/${module}

@@ -110,8 +110,8 @@ function(gnomon_core_library)
     target_compile_options(gnomon_core PRIVATE -march=armv8-a+crypto)
   endif()
   if(GNOMON_C)
-    target_sources(gnomon_core PRIVATE bindings/c/core.cc bindings/c/layer.cc bindings/c/paged_cache.cc
-                                       bindings/c/ragged.cc)
+    target_sources(gnomon_core PRIVATE bindings/c/context.cc bindings/c/core.cc bindings/c/layer.cc
+                                       bindings/c/paged_cache.cc bindings/c/ragged.cc)
   endif()
 endfunction()
 

@@ -15,6 +15,7 @@ from arrays import Inputs, from_storage
 from attention import BUCKETS, CHECKED_HEADS, MAX_DISTANCE
 from c_api import (
     ADJACENT,
+    CAUSAL,
     FORWARD,
     HALVES,
     INTERLEAVED,
@@ -139,6 +140,7 @@ class Gnomon(Contender):
         slopes = Tensor(np.empty(ATTENTION_HEADS))
         library.call("alibi_slopes", ATTENTION_HEADS, 0, byref(slopes))
         plan = library.make("layer_plan", "layer_plan_create")
+        library.call("layer_plan_set_mask", plan, CAUSAL, 0, -1, -1)
         library.call("layer_plan_set_slopes", plan, byref(slopes))
         given = AttentionInput(q=q, k=k, v=v)
         arguments = (byref(given), plan, byref(out), None)
@@ -160,6 +162,7 @@ class Gnomon(Contender):
 
         def train() -> None:
             plan = library.make("layer_plan", "encoding_lower", *of_table)
+            library.call("layer_plan_set_mask", plan, CAUSAL, 0, -1, -1)
             passes = (byref(given), plan, byref(out), byref(lse))
             library.call("layer_plan_set_softmax", plan, math.nan, 0, None)
             library.call("attention", *passes)

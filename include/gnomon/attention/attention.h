@@ -45,7 +45,9 @@ enum class Visibility {
 // corresponds to key row i + offset. After a KV cache of n tokens, offset is n. A plain value.
 struct AttentionMask {
   Visibility visibility = {};  // required
-  std::int64_t offset = 0;     // not negative
+  // Not negative. nullopt: 0, accepted only if T = S, or nothing depends on it; otherwise the
+  // offset is required, because a guess would hide keys. A ragged batch has its own offsets.
+  std::optional<std::int64_t> offset = {};
   // Window limits: the largest number of rows to the left (right) of the row of the query,
   // without that row. `sliding_window` w of Mistral is left = w - 1. nullopt: no limit.
   std::optional<std::int64_t> left = {}, right = {};

@@ -121,8 +121,8 @@ void prepare_input(const LayerPlan& plan, std::int64_t heads, const Tensor& x);
 // is skipped. terms: `angles`, if the plan has a prepared_rotation; others are not read.
 // Element types: float, Half, BFloat16, double.
 //
-// Throws std::invalid_argument if shapes do not fit the plan, or angles and prepared_rotation
-// are not given together.
+// Throws std::invalid_argument if shapes do not fit the plan, angles and prepared_rotation are
+// not given together, or the plan rotates q or k here and in attention.
 void prepare(const LayerPlan& plan, const Tensor& q, const Tensor& k, const Tensor& v = {},
              const TokenTerms& terms = {});
 
@@ -135,7 +135,8 @@ void finish_backward(const LayerPlan& plan, const Tensor& out_grad);
 
 // Moves the rotation from attention() to `prepare`: for keys that are rotated once, before they
 // are appended to a cache. A rotation by increments becomes one by angles. A plan with a polar
-// form is not changed: attention() rotates its keys in every call.
+// form is not changed: attention() rotates its keys in every call. Throws std::invalid_argument
+// if the plan rotates in both places already.
 void rotate_in_prepare(LayerPlan& plan);
 
 }  // namespace gnomon

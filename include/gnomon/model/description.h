@@ -241,8 +241,10 @@ struct ResolvedRotary {
   RotaryFrequencies frequencies;
   double softmax_scale = 1;  // scale of q.k, including all factors
 };
-// Resolves the first rotary encoding of the group at `length`, as `lower_layer` does. Throws
-// std::invalid_argument if the group has no rotary encoding, or as scaled_frequencies does.
+// Resolves the first rotary encoding of the group at `length`, as `lower_layer` does. length:
+// in tokens, at least 1; the training length is ModelDescription::length. Throws
+// std::invalid_argument if the length is less, if the group has no rotary encoding, or as
+// scaled_frequencies does.
 ResolvedRotary resolve(const LayerGroup& group, std::int64_t length);
 
 // Returns the group of a layer. Throws std::invalid_argument if the model has no such part or

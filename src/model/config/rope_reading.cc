@@ -48,12 +48,13 @@ std::vector<std::int32_t> read_axes(Reading& r, Dictionary* d, std::int64_t pair
 struct RotatedPart {
   std::int64_t dim;
   std::optional<Json> source = {};
+  double share = 0;  // of the head, from which dim follows; 0: dim was given
 };
 RotatedPart read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   const auto read = [&](Keys& keys, Keys::Names names) -> std::optional<RotatedPart> {
     const auto share = keys.share(names);
     if (!share) return std::nullopt;
-    return RotatedPart{of_head(head_dim, *share), keys.find(names)};
+    return RotatedPart{of_head(head_dim, *share), keys.find(names), *share};
   };
   constexpr std::string_view factor = "partial_rotary_factor";
   const auto inside = d ? read(d->keys(), {factor}) : std::nullopt;
@@ -99,7 +100,7 @@ RotatedPart read_dim(Reading& r, Dictionary* d, std::int64_t head_dim) {
   if (r.family.share != 1)
     r.note("partial_rotary_factor is not given: " + shown(r.family.share) +
            ", the default of " + r.out.model_type);
-  return {of_head(head_dim, r.family.share)};
+  return {of_head(head_dim, r.family.share), {}, r.family.share};
 }
 
 // Throws FormatError if scaled_frequencies throws, if a frequency is not finite, or if a scale
@@ -144,6 +145,7 @@ Rope read_rope(Reading& r, std::optional<Json> dictionary, double base, const st
   RotatedPart rotated = read_dim(r, d ? &*d : nullptr, head_dim);
   const bool odd =
       rotated.dim % 2 != 0 && rotated.dim + 1 <= head_dim - r.head_offset && r.family.odd_share;
+  const std::int64_t found = rotated.dim;
   if (odd) ++rotated.dim;
   Rope rope{.rotary = {.rotary_dim = rotated.dim,
                        .pairing = r.family.pairing,
@@ -158,8 +160,12 @@ Rope read_rope(Reading& r, std::optional<Json> dictionary, double base, const st
            "), so the base is " + shown(rope.rotary.base));
   }
   const auto refuse_dim = [&](const std::string& rule) {
-    const std::string reason = "the number of rotated elements must be " + rule + ", got " +
-                               std::to_string(rotated.dim);
+    std::string reason =
+        "the number of rotated elements must be " + rule + ", got " + std::to_string(found);
+    const double exact = rotated.share * static_cast<double>(head_dim);
+    if (exact != 0 && exact != static_cast<double>(found))
+      reason += " (" + shown(rotated.share) + " of " + std::to_string(head_dim) +
+                " elements is " + shown(exact) + ", rounded down)";
     if (rotated.source) rotated.source->fail(reason);
     r.fail(reason);
   };

@@ -11,6 +11,7 @@
 #include "src/core/size.h"
 #include "src/model/encodings/all.h"
 #include "src/model/encodings/lowering.h"
+#include "src/position/check.h"
 
 namespace gnomon::model {
 namespace {
@@ -190,11 +191,7 @@ void check_rows(const std::string& who, const Positions& positions, std::int64_t
            positions.tokens);
   if (positions.batch < 1)
     refuse("encoding", "positions of " + who + " must have at least 1 row", positions.batch);
-  if (!gnomon::internal::holds(positions.ids.size(), positions.batch, positions.tokens) ||
-      positions.sequences.size() != positions.ids.size())
-    refuse(
-        "encoding", "positions of " + who + " must hold batch x tokens ids and sequences",
-        static_cast<std::int64_t>(std::min(positions.ids.size(), positions.sequences.size())));
+  gnomon::internal::check_ids_and_sequences("encoding", "positions of " + who, positions);
   for (const std::int64_t id : positions.ids)
     if (id <= -position_limit || id >= position_limit)
       refuse("encoding", "the magnitude of positions must be below 2^31", id);

@@ -146,9 +146,12 @@ bool join(OrderedJson& to, const OrderedJson& from) {
 ResolvedRotary resolve(const LayerGroup& group, std::int64_t length) {
   std::optional<RotaryFrequencies> frequencies;
   double scale = group.attention.softmax_scale;
+  if (length < 1)
+    refuse("model",
+           "length must be at least 1 (ModelDescription::length is the training length)",
+           length);
   for (const Encoding& one : group.position) {
-    if (!frequencies && (frequencies = rotary_frequencies(one, length)) && length < 1)
-      refuse("model", "length must be at least 1", length);
+    if (!frequencies) frequencies = rotary_frequencies(one, length);
     scale *= softmax_factor(one, length);
   }
   if (!frequencies)

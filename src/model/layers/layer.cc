@@ -157,8 +157,9 @@ void put_compression(const LayerGroup& group, const TokensOfLayer& tokens,
   compression.index_entries =
       reuse ? known->compression->index_entries
             : compression_plan(rule.keys, rule.index_dim, frequencies, values, "index");
-  compression.index_rotary.emplace(*compression.index_entries->frequencies,
-                                   consecutive(table->tokens(), compression.mask.offset));
+  compression.index_rotary.emplace(
+      *compression.index_entries->frequencies,
+      consecutive(table->tokens(), compression.mask.offset.value_or(0)));
 }
 
 }  // namespace

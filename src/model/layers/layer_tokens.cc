@@ -4,6 +4,7 @@
 
 #include "gnomon/error.h"
 #include "src/core/size.h"
+#include "src/position/check.h"
 
 namespace gnomon::model::internal {
 namespace {
@@ -36,10 +37,7 @@ Positions chunked(Positions positions, std::int64_t chunk, std::int64_t chunks) 
 constexpr std::int64_t position_limit = std::int64_t{1} << 31;
 
 void check_axis(const Positions& axis) {
-  if (!gnomon::internal::holds(axis.ids.size(), axis.batch, axis.tokens) ||
-      axis.sequences.size() != axis.ids.size())
-    refuse("model", "positions must hold batch x tokens ids and sequences",
-           static_cast<std::int64_t>(axis.ids.size()));
+  gnomon::internal::check_ids_and_sequences("model", "positions", axis);
   for (const std::int64_t id : axis.ids)
     if (id < -position_limit || id > position_limit)
       refuse("model", "positions must be at most 2^31 in magnitude", id);
@@ -160,18 +158,19 @@ std::int64_t TokensOfLayer::keys() const {
 void TokensOfLayer::put_mask(const LayerAttention& attention, LayerPlan& lowered) const {
   const Positions& queries = query_axes_.front();
   const std::int64_t keys = this->keys();
+  const std::int64_t offset = keys - queries.tokens;
   lowered.mask = {.visibility = attention.visibility,
-                  .offset = keys - queries.tokens,
+                  .offset = offset,
                   .left = attention.left,
                   .right = attention.right};
   if (!image_.empty()) return;
   const bool by_rows = key_axes_.empty() ? is_consecutive(queries, tokens_.cached)
                                          : is_consecutive(key_axes_.front(), 0) &&
-                                               is_consecutive(queries, lowered.mask.offset);
+                                               is_consecutive(queries, offset);
   if (attention.query_scale)
     lowered.scale_positions =
         attention.query_scale_index == ScaleIndex::row
-            ? std::make_shared<Positions>(consecutive(queries.tokens, lowered.mask.offset))
+            ? std::make_shared<Positions>(consecutive(queries.tokens, offset))
             : borrowed(queries);
   std::optional<std::int64_t> chunk = attention.chunk;
   if (chunk && by_rows && queries.tokens == 1) {
