@@ -26,7 +26,7 @@ gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-wasm setup-long configure-release build lab test build-tests build-asan \
         build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-neon test-torch2 test-long bench instructions peers \
-        gpu gpu-bundle wasm test-wasm site test-site format check-format install clean
+        gpu gpu-bundle wasm test-wasm test-rust site test-site format check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -49,6 +49,7 @@ help:
 	@echo 'make gpu-bundle    build for `make gpu` on a machine without a GPU: build/gpu/bundle.tar.gz'
 	@echo 'make wasm          build the JavaScript package for pages and Node: build/wasm (downloads 0.12 GB)'
 	@echo 'make test-wasm     build it, compare its numbers with those of the native library'
+	@echo 'make test-rust     test the Rust crate with the compiler of Debian, offline'
 	@echo 'make site          build the site in build/site: the book, guides, encodings, references, playground'
 	@echo 'make test-site     build it, test its pages in Chromium, its figures, its code and its numbers'
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
@@ -145,7 +146,7 @@ test-neon: build-neon
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
-test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-site
+test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-site
 	@tools/test.sh $(asan) -j$(JOBS)
 	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
 	@tools/test.sh $(release) -C long \
@@ -174,6 +175,9 @@ wasm: setup-wasm
 test-wasm: configure-release wasm
 	@cmake --build $(release) -j$(JOBS) --target gnomon-recorded
 	@GNOMON_RECORDED=$(CURDIR)/$(release)/tests/wasm/gnomon-recorded node --expose-gc --test tests/wasm/*.test.mjs
+
+test-rust:
+	@JOBS=$(JOBS) tests/rust/check.sh
 
 site: configure-release wasm
 	@tools/setup.sh site

@@ -7,6 +7,7 @@
 #   tools/setup.sh test    also those for tests and formatting
 #   tools/setup.sh neon    as test, and a compiler, an emulator and libraries for 64-bit ARM
 #   tools/setup.sh wasm    packages for the JavaScript package and its tests (Node, TypeScript)
+#   tools/setup.sh rust    packages for the library and the Rust crate (rustc, cargo, clippy, rustfmt)
 #   tools/setup.sh site    as lab, and Doxygen, esbuild, Node, Chromium and a Chinese font
 #   tools/setup.sh long    all of these, and those for fuzzing and tools/clean_root.sh
 #
@@ -70,6 +71,10 @@ missing_packages() {
   if [[ $1 == wasm ]]; then
     need=(nlohmann-json3-dev)
     tools=([cmake]=cmake [ninja]=ninja-build [node]=nodejs [tsc]=node-typescript)
+  elif [[ $1 == rust ]]; then
+    need=(libhwy-dev nlohmann-json3-dev)
+    tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build [pkg-config]=pkg-config [/usr/bin/rustc]=rustc
+      [/usr/bin/cargo]=cargo [/usr/bin/cargo-clippy]=rust-clippy [/usr/bin/rustfmt]=rustfmt)
   elif [[ $1 != lab && $1 != pypi && $1 != site ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind
@@ -86,10 +91,10 @@ missing_packages() {
   for tool in "${!tools[@]}"; do
     command -v "$tool" >/dev/null || printf '%s\n' "${tools[$tool]}"
   done
-  if [[ $1 != pypi && $1 != wasm ]] && blas_is_unfit; then  # the wheel contains a BLAS
+  if [[ $1 != pypi && $1 != wasm && $1 != rust ]] && blas_is_unfit; then  # the wheel contains a BLAS
     not_installed libopenblas0-pthread
   fi
-  if [[ ! -s $vega || $1 == pypi || $1 == wasm ]] && ! find_python >/dev/null; then
+  if [[ ! -s $vega || $1 == pypi || $1 == wasm ]] && [[ $1 != rust ]] && ! find_python >/dev/null; then
     printf 'python3\npython3-venv\n'
   fi
 }
@@ -153,19 +158,19 @@ fetch_arm64() {
 }
 
 case ${1-} in
-  lab | pypi | test | neon | wasm | site | long) ;;
-  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|site|long" ;;
+  lab | pypi | test | neon | wasm | rust | site | long) ;;
+  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|rust|site|long" ;;
 esac
 
 if command -v dpkg-query >/dev/null; then
   mapfile -t missing < <(missing_packages "$1")
   ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
-  [[ $1 == pypi || $1 == wasm ]] || ! blas_is_unfit ||
+  [[ $1 == pypi || $1 == wasm || $1 == rust ]] || ! blas_is_unfit ||
     say "the selected BLAS is slow or not safe with threads (change: update-alternatives --config libblas.so.3-\$(uname -m)-linux-gnu)"
 else
   say "not a Debian system: no packages are installed"
 fi
-[[ $1 == wasm || -s $vega ]] || write_vega
+[[ $1 == wasm || $1 == rust || -s $vega ]] || write_vega
 if [[ $1 == neon || $1 == long ]] && [[ ! -d $arm64/root/usr/include/Spectra ]]; then
   fetch_arm64
 fi
