@@ -176,7 +176,7 @@ test-wasm: configure-release wasm
 	@cmake --build $(release) -j$(JOBS) --target gnomon-recorded
 	@GNOMON_RECORDED=$(CURDIR)/$(release)/tests/wasm/gnomon-recorded node --expose-gc --test tests/wasm/*.test.mjs
 
-test-rust:
+test-rust: wasm
 	@JOBS=$(JOBS) tests/rust/check.sh
 
 site: configure-release wasm

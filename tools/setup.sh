@@ -6,7 +6,7 @@
 #   tools/setup.sh pypi    as lab, for the LibTorch of PyPI's torch instead of Debian's
 #   tools/setup.sh test    also those for tests and formatting
 #   tools/setup.sh neon    as test, and a compiler, an emulator and libraries for 64-bit ARM
-#   tools/setup.sh wasm    packages for the JavaScript package and its tests (Node, TypeScript)
+#   tools/setup.sh wasm    packages for the JavaScript package and its tests (Node, TypeScript, Chromium)
 #   tools/setup.sh rust    packages for the library and the Rust crate (rustc, cargo, clippy, rustfmt)
 #   tools/setup.sh site    as lab, and Doxygen, esbuild, Node, Chromium and a Chinese font
 #   tools/setup.sh long    all of these, and those for fuzzing and tools/clean_root.sh
@@ -70,7 +70,7 @@ missing_packages() {
   fi
   if [[ $1 == wasm ]]; then
     need=(nlohmann-json3-dev)
-    tools=([cmake]=cmake [ninja]=ninja-build [node]=nodejs [tsc]=node-typescript)
+    tools=([cmake]=cmake [ninja]=ninja-build [node]=nodejs [tsc]=node-typescript [chromium]=chromium)
   elif [[ $1 == rust ]]; then
     need=(libhwy-dev nlohmann-json3-dev)
     tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build [pkg-config]=pkg-config [/usr/bin/rustc]=rustc

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Builds the JavaScript package, build/wasm: gnomon.wasm, index.js, index.d.ts, package.json, README.md (docs/wasm.md).
+# Builds the JavaScript package, build/wasm: gnomon.wasm, index.js, index.d.ts, package.json, README.md, examples (docs/wasm.md).
 #
 #   tools/wasm.sh          builds what has changed
 #   JOBS=N tools/wasm.sh   with N jobs
@@ -121,5 +121,6 @@ mkdir -p "$out"
   die "cannot configure (see $tools/configure.txt)"
 cmake --build "$objects" -j"${JOBS:-$(nproc)}" --target gnomon-wasm
 cp "$objects/bindings/wasm/gnomon.wasm" bindings/wasm/{index.d.ts,package.json,README.md} "$out/"
+rm -rf "$out/examples" && cp -r bindings/wasm/examples "$out/"
 write_script
 say "gnomon.wasm has $(wc -c <"$out/gnomon.wasm") bytes, $(gzip -9 -c "$out/gnomon.wasm" | wc -c) after gzip -9"

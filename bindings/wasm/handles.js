@@ -1,5 +1,5 @@
 // Encodings, plans and models: owners of handles of the C API.
-import {divided, integer, refuse} from './memory.js';
+import {Constant, divided, integer, refuse} from './memory.js';
 
 // What a handle of the C API and its owner have in common.
 class Handle {
@@ -125,6 +125,40 @@ function termsOf({terms}) {
   return terms ? terms.handle : 0;
 }
 
+/** Keys and values of past tokens, [1, capacity, Hk, D] and [1, capacity, Hk, Dv]. */
+export class Cache {
+  #arrays;
+
+  constructor(memory, {capacity, keyHeads, headDim, valueDim = headDim}) {
+    const sizes = {capacity, keyHeads, headDim, valueDim};
+    for (const [name, value] of Object.entries(sizes)) integer('cache', name, value, 1);
+    Object.assign(this, sizes);
+    const numbers = dim => new Float32Array(capacity * keyHeads * dim);
+    this.#arrays = [new Constant(memory, numbers(headDim)), new Constant(memory, numbers(valueDim))];
+    this.length = 0;
+  }
+
+  // Appends tensors of `count` tokens. Returns tensors of all tokens.
+  append(memory, count, k, v) {
+    if (this.#arrays.some(array => !array.pointer))
+      refuse('js', 'an object must not be freed', 'a freed one');
+    const all = this.length + count;
+    if (all > this.capacity)
+      refuse('cache', `tokens must be at most the capacity, ${this.capacity}`, String(all));
+    const tensors = [k, v].map(({data, length}, i) => {
+      const {pointer} = this.#arrays[i], row = 4 * length / count;
+      memory.u8.copyWithin(pointer + row * this.length, data, data + 4 * length);
+      return memory.describe(pointer, 2, 32,
+                             [1, all, this.keyHeads, i ? this.valueDim : this.headDim]);
+    });
+    this.length = all;
+    return tensors;
+  }
+
+  clear() { this.length = 0; }
+  free() { for (const array of this.#arrays) array.free(); }
+}
+
 export class Plan extends Handle {
   #sizes;
   #ofKeys;  // the plan that prepares keys, if another one than this
@@ -227,6 +261,30 @@ export class Plan extends Handle {
     });
   }
 
+  decode(q, k, v, cache, {heads}) {
+    const {memory, handle} = this;
+    if (!(cache instanceof Cache)) refuse('decode', 'cache must be one of cache()', typeof cache);
+    if (!this.#sizes.ofModel) refuse('decode', 'plan must be that of a layer of a model', 'another');
+    integer('decode', 'heads', heads, 1);
+    const {queries, keys} = this.#sizes, {keyHeads, headDim, valueDim} = cache;
+    if (keys - queries !== cache.length)
+      refuse('decode', `the plan must have ${cache.length} keys before the queries`,
+             String(keys - queries));
+    return memory.scope(() => {
+      const of = {
+        q: memory.inPlace('q', q, [1, queries, heads, headDim]),
+        k: memory.inPlace('k', k, [1, queries, keyHeads, headDim]),
+        v: memory.inPlace('v', v, [1, queries, keyHeads, valueDim]),
+      };
+      memory.call('gnomon_prepare', of.q.tensor, of.k.tensor, of.v.tensor, handle);
+      const out = memory.output([1, queries, heads, valueDim]);
+      const all = cache.append(memory, queries, of.k, of.v);
+      memory.call('gnomon_attention', memory.list([of.q.tensor, ...all, 0, 0, 0, 0]), handle,
+                  out.tensor, 0);
+      return memory.floatsOf(out);
+    });
+  }
+
   #matrix(q, k, options, scores) {
     const {memory, handle} = this;
     return memory.scope(() => {
@@ -287,6 +345,6 @@ export class Model extends Handle {
       return plan;
     });
     const ofKeys = queries < keys ? new Plan(memory, lower(keys), {}) : 0;
-    return new Plan(memory, lower(queries), {queries, keys}, ofKeys);
+    return new Plan(memory, lower(queries), {queries, keys, ofModel: true}, ofKeys);
   }
 }

@@ -94,6 +94,8 @@ export interface Gnomon {
          sizes: {inputs: number, outputs: number}): Float32Array;
   /** Copies values to the memory of the library, where they stay until free(): for weights. */
   constant(values: Float32Array): Constant;
+  /** An empty cache of keys and values, float32, for Plan.decode(). */
+  cache(sizes: {capacity: number, keyHeads: number, headDim: number, valueDim?: number}): Cache;
   /**
    * Terms of tokens that the caller computes (docs/attention/token_terms.md):
    * {log_gates: {values, shape: [1, heads, tokens]}}.
@@ -138,6 +140,17 @@ export interface Heads {
   terms?: Terms;                           // required if the plan depends on what tokens hold
 }
 
+/** Keys and values of past tokens, in the memory of the library. */
+export interface Cache {
+  readonly capacity: number;               // tokens
+  readonly keyHeads: number;               // Hk
+  readonly headDim: number;                // D
+  readonly valueDim: number;               // Dv; default: headDim
+  readonly length: number;                 // tokens that it holds
+  clear(): void;
+  free(): void;
+}
+
 export interface Plan {
   /** The rows that are added to the embeddings, [T, width]; zeros without a table. */
   table(tokens: number, width: number): Float32Array;
@@ -147,6 +160,12 @@ export interface Plan {
   prepare(q: Values, k: Values, options: Heads): {q: Float32Array, k: Float32Array};
   /** Attention of q [T, H, D], k [S, Hk, D], v [S, Hk, Dv], with the rotation of the plan. */
   attention(q: Values, k: Values, v: Values, options: Heads): Float32Array;
+  /**
+   * A step of decoding with the plan of a layer of a model: prepares q [T, H, D], k [T, Hk, D]
+   * and v [T, Hk, Dv] of new tokens, appends k and v to the cache, and computes attention of q
+   * with all tokens of the cache. The plan has queries: T, keys: cache.length + T.
+   */
+  decode(q: Values, k: Values, v: Values, cache: Cache, options: {heads: number}): Float32Array;
   /** The weights [H, T, S] of the same call, computed in double. */
   weights(q: Values, k: Values, options: Heads): Float32Array;
   /**

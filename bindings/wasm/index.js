@@ -1,5 +1,5 @@
 // Gnomon in JavaScript. index.d.ts describes the interface, docs/wasm.md the use.
-import {Encoding, Model, Plan, Terms, sizesOf} from './handles.js';
+import {Cache, Encoding, Model, Plan, Terms, sizesOf} from './handles.js';
 import {Constant, GnomonError, Memory, choice, divided, integer, refuse} from './memory.js';
 
 export {GnomonError};
@@ -147,6 +147,10 @@ class Gnomon {
     if (!(values instanceof Float32Array))
       refuse('constant', 'values must be a Float32Array', typeof values);
     return new Constant(this.#memory, values);
+  }
+
+  cache(sizes) {
+    return new Cache(this.#memory, sizes);
   }
 
   linear(x, weight, bias, {inputs, outputs}) {

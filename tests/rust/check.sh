@@ -1,12 +1,17 @@
 #!/usr/bin/env bash
 # Tests the Rust crate (bindings/rust) with Debian's rustc, without a network: its declarations beside the headers, its build, lints
-# and format, its tests and examples, its documentation and its package, with the static and with the shared library.
+# and format, its tests and examples, its documentation and its package, with the static and with the shared library. Its examples
+# must print the numbers of the examples in JavaScript, of the package that `make wasm` builds.
 #
 #   tests/rust/check.sh           everything
 #   tests/rust/check.sh time      only the times beside plain loops
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
+[[ -e build/wasm/gnomon.wasm ]] || {
+  echo 'rust: requires build/wasm; run make wasm' >&2
+  exit 1
+}
 readonly build=$PWD/build/rust crate=$PWD/bindings/rust jobs=${JOBS:-$(nproc)}
 # Debian's compiler, also if another one precedes it.
 export PATH=/usr/bin:$PATH CARGO_NET_OFFLINE=true RUSTFLAGS='-D warnings' RUSTDOCFLAGS='-D warnings'
@@ -32,7 +37,7 @@ library() {
 with() {
   local name=$1
   shift
-  GNOMON_PREFIX=$build/$name CARGO_TARGET_DIR=$build/target-$name cargo "$@" --manifest-path "$crate/Cargo.toml"
+  GNOMON_PREFIX=$build/$name CARGO_TARGET_DIR=$build/target-$name cargo "$1" --manifest-path "$crate/Cargo.toml" "${@:2}"
 }
 
 tools/setup.sh rust
@@ -54,9 +59,13 @@ for example in rotate llama; do
   with prefix run --quiet --release --example "$example" >"$build/$example.txt"
   with shared run --quiet --release --example "$example" | diff "$build/$example.txt" - ||
     die "example $example prints other numbers with the shared library"
-  cat "$build/$example.txt"
 done
-with prefix run --quiet --release --example llama tests/rust/config.json
+with prefix run --quiet --release --example llama "$PWD/tests/rust/config.json" >"$build/windows.txt"
+for example in rotate llama; do
+  node build/wasm/examples/$example.mjs | diff "$build/$example.txt" - || die "example $example prints other numbers in JavaScript"
+done
+node build/wasm/examples/llama.mjs tests/rust/config.json | diff "$build/windows.txt" - ||
+  die 'example llama prints other numbers of sliding windows in JavaScript'
 
 # The declarations test the headers only if it can fail.
 changed=$build/changed
@@ -70,5 +79,6 @@ grep -q 'conflicting types for .gnomon_set_threads' "$build/changed.log" || die 
 
 with prefix package --quiet --no-verify --allow-dirty
 [[ ! -e $crate/target ]] || die "$crate/target exists"
+cat "$build"/{rotate,llama}.txt
 printf 'rust: %s tests passed with rustc %s\n' "$(grep -rhc '#\[test\]' "$crate/src" "$crate/tests" | paste -sd+ | bc)" \
   "$(rustc --version | cut -d' ' -f2)"

@@ -1,6 +1,6 @@
 // Uses of the package that the types must allow, and below, those that they must refuse.
 import {load, GnomonError} from '../../build/wasm/index.js';
-import type {Constant, Encoding, EncodingInfo, Gnomon, Plan, Values, Verdict}
+import type {Cache, Constant, Encoding, EncodingInfo, Gnomon, Plan, Values, Verdict}
   from '../../build/wasm/index.js';
 
 export async function use(bytes: ArrayBuffer): Promise<Float32Array> {
@@ -18,6 +18,8 @@ export async function use(bytes: ArrayBuffer): Promise<Float32Array> {
   } catch (error) {
     if (error instanceof GnomonError && error.status === 2) return cos;
   }
+  const cache: Cache = gnomon.cache({capacity: 8, keyHeads: 1, headDim: 64});
+  gnomon.model('{}').plan(0, {keys: cache.length + 1}).decode(q, k, k, cache, {heads: 1});
   plan.scores(both[0]!, k, {heads: 1, keyHeads: 1});
   gnomon.plan({causal: false}).weights(q, q, {heads: 1, headDim: 64});
   gnomon.linear(q, k, null, {inputs: 64, outputs: verdicts.length});
