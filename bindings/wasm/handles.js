@@ -279,7 +279,7 @@ export class Plan extends Handle {
       memory.call('gnomon_prepare', of.q.tensor, of.k.tensor, of.v.tensor, handle);
       const out = memory.output([1, queries, heads, valueDim]);
       const all = cache.append(memory, queries, of.k, of.v);
-      memory.call('gnomon_attention', memory.list([of.q.tensor, ...all, 0, 0, 0, 0]), handle,
+      memory.call('gnomon_attention', memory.struct([of.q.tensor, ...all, 0, 0, 0, 0]), handle,
                   out.tensor, 0);
       return memory.floatsOf(out);
     });

@@ -13,7 +13,7 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-HEADERS = ["gnomon.h", "gnomon_ragged.h", "gnomon_paged_cache.h"]
+HEADERS = ["gnomon.h", "gnomon_context.h", "gnomon_ragged.h", "gnomon_paged_cache.h"]
 TARGET = ROOT / "bindings/rust/src/sys.rs"
 SCALARS = {
     "void": "c_void", "char": "c_char", "float": "f32", "double": "f64", "size_t": "usize",
@@ -21,7 +21,8 @@ SCALARS = {
     "uint64_t": "u64",
 }
 PREAMBLE = """\
-//! The declarations of `gnomon.h`, `gnomon_ragged.h` and `gnomon_paged_cache.h`.
+//! The declarations of `gnomon.h`, `gnomon_context.h`, `gnomon_ragged.h` and
+//! `gnomon_paged_cache.h`.
 //!
 //! `tools/rust/write_sys.py` writes this file. The headers describe the functions.
 #![allow(missing_docs, non_camel_case_types)]

@@ -106,7 +106,7 @@ fn attention_of(tokens: usize, heads: usize, dim: usize) -> Result<()> {
     let shape = [1, tokens, heads, dim];
     let [q, k, v] = [1, 2, 3].map(|seed| normals(seed, tokens * heads * dim));
     let (mut ours, mut plain) = (vec![0f32; q.len()], vec![0f32; q.len()]);
-    let plan = LayerPlan::new(Mask::causal(0))?;
+    let plan = LayerPlan::new(Mask::causal())?;
     let view = |x| Tensor::new(x, &shape);
     let input = AttentionInput::new(view(&q)?, view(&k)?, view(&v)?);
     let mut out = TensorMut::new(&mut ours, &shape)?;

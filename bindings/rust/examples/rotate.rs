@@ -73,7 +73,7 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         let mut q = TensorMut::new(&mut q, &queries)?;
         let mut k = TensorMut::new(&mut k, &keys)?;
         rotate(&mut q, Some(&mut k), &table, Direction::Forward)?;
-        let plan = LayerPlan::new(Mask::causal(0))?;
+        let plan = LayerPlan::new(Mask::causal())?;
         let input = AttentionInput::new(q.as_tensor(), k.as_tensor(), Tensor::new(&v, &keys)?);
         attention(&input, &plan, &mut TensorMut::new(&mut out, &queries)?, None)?;
     }

@@ -20,7 +20,7 @@
 //! let mut k = TensorMut::new(&mut k, &keys)?;
 //! rotate(&mut q, Some(&mut k), &table, Direction::Forward)?;
 //!
-//! let plan = LayerPlan::new(Mask::causal(0))?;
+//! let plan = LayerPlan::new(Mask::causal())?;
 //! let input = AttentionInput::new(q.as_tensor(), k.as_tensor(), Tensor::new(&v, &keys)?);
 //! attention(&input, &plan, &mut TensorMut::new(&mut out, &queries)?, None)?;
 //! # Ok::<(), gnomon::Error>(())
@@ -37,6 +37,7 @@
 #![warn(missing_docs)]
 
 mod attention;
+mod context;
 mod element;
 mod embedding;
 mod error;
@@ -52,6 +53,7 @@ pub mod sys;
 mod tensor;
 
 pub use attention::*;
+pub use context::Context;
 pub use element::{Bf16, E4m3, Element, Float, F16};
 pub use embedding::*;
 pub use error::{Error, Result, Status};

@@ -194,7 +194,7 @@ impl<C: Cached> PagedKvCache<C> {
 
     /// Computes attention of the queries of some sequences, q [N, T, H, D], the last T entries
     /// of each, over all entries of the sequence. out: [N, T, H, Dv]. The mask of the plan must
-    /// have the offset 0.
+    /// have the offset 0 or none.
     pub fn attention<T: Float>(
         &mut self,
         q: &Tensor<'_, T>,

@@ -23,8 +23,9 @@ pub enum Visibility {
 pub struct Mask {
     /// The keys that a query sees.
     pub visibility: Visibility,
-    /// The number of keys before the key of the first query.
-    pub offset: usize,
+    /// The number of keys before the key of the first query, n after a cache of n tokens. `None`
+    /// is refused unless there are as many keys as queries.
+    pub offset: Option<usize>,
     /// The largest number of keys that a query sees before its own position; `None`: no limit.
     /// `sliding_window` w of a config is w - 1.
     pub left: Option<usize>,
@@ -33,15 +34,19 @@ pub struct Mask {
 }
 
 impl Mask {
-    /// Keys at the position of the query and before. `offset`: the number of keys before the key
-    /// of the first query.
-    pub fn causal(offset: usize) -> Self {
-        Mask { visibility: Visibility::Causal, offset, left: None, right: None }
+    /// Keys at the position of the query and before, of as many keys as queries.
+    pub fn causal() -> Self {
+        Mask { visibility: Visibility::Causal, offset: None, left: None, right: None }
+    }
+
+    /// The same with `cached` keys before the key of the first query.
+    pub fn causal_after(cached: usize) -> Self {
+        Mask { offset: Some(cached), ..Mask::causal() }
     }
 
     /// All keys.
     pub fn bidirectional() -> Self {
-        Mask { visibility: Visibility::Bidirectional, ..Mask::causal(0) }
+        Mask { visibility: Visibility::Bidirectional, ..Mask::causal() }
     }
 }
 
@@ -94,7 +99,7 @@ impl<'a> LayerPlan<'a> {
 
     /// Sets the mask.
     pub fn set_mask(&mut self, mask: Mask) -> Result<()> {
-        let (offset, left) = (size("offset", mask.offset)?, limit("left", mask.left)?);
+        let (offset, left) = (limit("offset", mask.offset)?, limit("left", mask.left)?);
         let right = limit("right", mask.right)?;
         let plan = self.handle.get_mut();
         // SAFETY: the handle is valid and borrowed mutably, here and below.

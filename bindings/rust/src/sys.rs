@@ -1,4 +1,5 @@
-//! The declarations of `gnomon.h`, `gnomon_ragged.h` and `gnomon_paged_cache.h`.
+//! The declarations of `gnomon.h`, `gnomon_context.h`, `gnomon_ragged.h` and
+//! `gnomon_paged_cache.h`.
 //!
 //! `tools/rust/write_sys.py` writes this file. The headers describe the functions.
 #![allow(missing_docs, non_camel_case_types)]
@@ -59,6 +60,7 @@ pub const GNOMON_INVERSE: gnomon_direction = 2;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct gnomon_rotary_spec {
+    pub size: usize,
     pub rotary_dim: i64,
     pub pairing: i32,
     pub base: f64,
@@ -67,7 +69,9 @@ pub struct gnomon_rotary_spec {
 impl Default for gnomon_rotary_spec {
     fn default() -> Self {
         // SAFETY: numbers may be 0, and pointers NULL.
-        unsafe { std::mem::zeroed() }
+        let mut zero: Self = unsafe { std::mem::zeroed() };
+        zero.size = std::mem::size_of::<Self>();
+        zero
     }
 }
 #[repr(C)]
@@ -96,6 +100,7 @@ pub struct gnomon_terms {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct gnomon_attention_input {
+    pub size: usize,
     pub q: *const gnomon_tensor,
     pub k: *const gnomon_tensor,
     pub v: *const gnomon_tensor,
@@ -107,7 +112,9 @@ pub struct gnomon_attention_input {
 impl Default for gnomon_attention_input {
     fn default() -> Self {
         // SAFETY: numbers may be 0, and pointers NULL.
-        unsafe { std::mem::zeroed() }
+        let mut zero: Self = unsafe { std::mem::zeroed() };
+        zero.size = std::mem::size_of::<Self>();
+        zero
     }
 }
 #[repr(C)]
@@ -117,6 +124,7 @@ pub struct gnomon_plan_gradient {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct gnomon_attention_gradient {
+    pub size: usize,
     pub q: *const gnomon_tensor,
     pub k: *const gnomon_tensor,
     pub v: *const gnomon_tensor,
@@ -128,7 +136,9 @@ pub struct gnomon_attention_gradient {
 impl Default for gnomon_attention_gradient {
     fn default() -> Self {
         // SAFETY: numbers may be 0, and pointers NULL.
-        unsafe { std::mem::zeroed() }
+        let mut zero: Self = unsafe { std::mem::zeroed() };
+        zero.size = std::mem::size_of::<Self>();
+        zero
     }
 }
 #[cfg(feature = "model")]
@@ -145,6 +155,7 @@ pub struct gnomon_model {
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct gnomon_tokens {
+    pub size: usize,
     pub query_ids: *const gnomon_tensor,
     pub query_sequences: *const gnomon_tensor,
     pub key_ids: *const gnomon_tensor,
@@ -155,12 +166,19 @@ pub struct gnomon_tokens {
 impl Default for gnomon_tokens {
     fn default() -> Self {
         // SAFETY: numbers may be 0, and pointers NULL.
-        unsafe { std::mem::zeroed() }
+        let mut zero: Self = unsafe { std::mem::zeroed() };
+        zero.size = std::mem::size_of::<Self>();
+        zero
     }
+}
+#[repr(C)]
+pub struct gnomon_context {
+    opaque: [u8; 0],
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct gnomon_ragged_batch {
+    pub size: usize,
     pub query_starts: *const gnomon_tensor,
     pub query_lengths: *const gnomon_tensor,
     pub key_starts: *const gnomon_tensor,
@@ -171,12 +189,15 @@ pub struct gnomon_ragged_batch {
 impl Default for gnomon_ragged_batch {
     fn default() -> Self {
         // SAFETY: numbers may be 0, and pointers NULL.
-        unsafe { std::mem::zeroed() }
+        let mut zero: Self = unsafe { std::mem::zeroed() };
+        zero.size = std::mem::size_of::<Self>();
+        zero
     }
 }
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct gnomon_paged_cache {
+    pub size: usize,
     pub keys: *const gnomon_tensor,
     pub values: *const gnomon_tensor,
     pub slots: *const gnomon_tensor,
@@ -189,7 +210,9 @@ pub struct gnomon_paged_cache {
 impl Default for gnomon_paged_cache {
     fn default() -> Self {
         // SAFETY: numbers may be 0, and pointers NULL.
-        unsafe { std::mem::zeroed() }
+        let mut zero: Self = unsafe { std::mem::zeroed() };
+        zero.size = std::mem::size_of::<Self>();
+        zero
     }
 }
 pub type gnomon_cache_type = c_uint;
@@ -201,6 +224,7 @@ pub const GNOMON_CACHE_E4M3: gnomon_cache_type = 5;
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct gnomon_paged_kv_cache_spec {
+    pub size: usize,
     pub blocks: i64,
     pub block_size: i64,
     pub heads: i64,
@@ -214,7 +238,9 @@ pub struct gnomon_paged_kv_cache_spec {
 impl Default for gnomon_paged_kv_cache_spec {
     fn default() -> Self {
         // SAFETY: numbers may be 0, and pointers NULL.
-        unsafe { std::mem::zeroed() }
+        let mut zero: Self = unsafe { std::mem::zeroed() };
+        zero.size = std::mem::size_of::<Self>();
+        zero
     }
 }
 #[repr(C)]
@@ -223,6 +249,7 @@ pub struct gnomon_paged_kv_cache {
 }
 extern "C" {
     pub fn gnomon_error_message() -> *const c_char;
+    pub fn gnomon_version_number() -> i32;
     pub fn gnomon_version() -> *const c_char;
     pub fn gnomon_isa() -> *const c_char;
     pub fn gnomon_free(text: *mut c_char);
@@ -427,6 +454,17 @@ extern "C" {
         out_grad: *const gnomon_tensor,
         gradient: *const gnomon_attention_gradient,
     ) -> gnomon_status;
+    pub fn gnomon_context_create(threads: i32, out: *mut *mut gnomon_context) -> gnomon_status;
+    pub fn gnomon_context_create_on(
+        run: gnomon_run,
+        context: *mut c_void,
+        threads: i32,
+        out: *mut *mut gnomon_context,
+    ) -> gnomon_status;
+    pub fn gnomon_context_destroy(context: *mut gnomon_context);
+    pub fn gnomon_context_use(context: *mut gnomon_context) -> *mut gnomon_context;
+    pub fn gnomon_context_kept_bytes(context: *const gnomon_context) -> usize;
+    pub fn gnomon_context_release(context: *mut gnomon_context);
     pub fn gnomon_attention_ragged(
         input: *const gnomon_attention_input,
         batch: *const gnomon_ragged_batch,

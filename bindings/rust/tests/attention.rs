@@ -3,7 +3,9 @@ mod oracle;
 
 use gnomon::{add_position, prepare, prepare_input, prepare_with, Terms};
 use gnomon::{append, attention, attention_backward, attention_ragged, attention_weights};
-use gnomon::{rotate, AttentionGradient, AttentionInput, Bf16, Direction, Frequencies, F16};
+use gnomon::{
+    rotate, AttentionGradient, AttentionInput, Bf16, Context, Direction, Frequencies, F16,
+};
 use gnomon::{LayerPlan, Mask, PagedKvCache, PagedKvCacheSpec, Pairing, PlanGradient};
 use gnomon::{RaggedBatch, RotarySpec, RotaryTable, Softmax, Tensor, TensorMut};
 use oracle::{difference, doubles, drawn, floats, rotated, Sizes};
@@ -57,16 +59,16 @@ fn check(plan: &LayerPlan<'_>, bias: impl Fn(usize, usize, usize) -> Option<f64>
 fn masks_and_biases_have_the_values_of_the_formula() {
     let distance = |t: usize, s: usize| (t + OFFSET) as f64 - s as f64;
     let causal = |t: usize, s: usize| (s <= t + OFFSET).then_some(0.0);
-    let mut plan = LayerPlan::new(Mask::causal(OFFSET)).unwrap();
+    let mut plan = LayerPlan::new(Mask::causal_after(OFFSET)).unwrap();
     check(&plan, |_, t, s| causal(t, s));
 
-    plan.set_mask(Mask { left: Some(2), ..Mask::causal(OFFSET) }).unwrap();
+    plan.set_mask(Mask { left: Some(2), ..Mask::causal_after(OFFSET) }).unwrap();
     check(&plan, |_, t, s| causal(t, s).filter(|_| distance(t, s) <= 2.0));
 
     plan.set_mask(Mask::bidirectional()).unwrap();
     check(&plan, |_, _, _| Some(0.0));
 
-    plan.set_mask(Mask::causal(OFFSET)).unwrap();
+    plan.set_mask(Mask::causal_after(OFFSET)).unwrap();
     let slopes = [0.5, 0.25, 0.125, 0.0625];
     plan.set_slopes(&slopes).unwrap();
     check(&plan, |h, t, s| Some(causal(t, s)? - slopes[h] * distance(t, s).abs()));
@@ -122,7 +124,7 @@ fn check_close(got: &[f64], wanted: &[f64], bound: f64) {
 #[test]
 fn other_types_are_within_their_precision() {
     let ([q, k, v], [q_shape, k_shape, v_shape, out_shape]) = (inputs(OF), shapes(OF));
-    let plan = LayerPlan::new(Mask::causal(OFFSET)).unwrap();
+    let plan = LayerPlan::new(Mask::causal_after(OFFSET)).unwrap();
     let wanted = wanted(|_, t, s| (s <= t + OFFSET).then_some(0.0)).0;
     let count = out_shape.iter().product();
 
@@ -187,7 +189,7 @@ fn other_types_are_within_their_precision() {
 #[test]
 fn weights_multiply_the_values() {
     let ([q, k, v], [q_shape, k_shape, v_shape, _]) = (inputs(OF), shapes(OF));
-    let plan = LayerPlan::new(Mask::causal(OFFSET)).unwrap();
+    let plan = LayerPlan::new(Mask::causal_after(OFFSET)).unwrap();
     let input = AttentionInput::new(
         Tensor::new(&q, &q_shape).unwrap(),
         Tensor::new(&k, &k_shape).unwrap(),
@@ -212,12 +214,47 @@ fn weights_multiply_the_values() {
     }
 }
 
+/// The context that this thread uses.
+fn used_context() -> *mut sys::gnomon_context {
+    // SAFETY: the context of the thread is put back at once.
+    unsafe {
+        let used = sys::gnomon_context_use(std::ptr::null_mut());
+        sys::gnomon_context_use(used);
+        used
+    }
+}
+
+#[test]
+fn contexts_keep_their_memory_and_are_restored() {
+    let plan = LayerPlan::new(Mask::causal_after(OFFSET)).unwrap();
+    let wanted = attended(&plan);
+    let (outer, inner) = (Context::new(0).unwrap(), Context::new(2).unwrap());
+    assert_eq!(outer.kept_bytes(), 0);
+    outer.enter(|| {
+        let used = used_context();
+        inner.enter(|| {
+            assert_ne!(used_context(), used);
+            assert_eq!(attended(&plan), wanted);
+        });
+        let panic =
+            std::panic::catch_unwind(|| inner.enter(|| std::panic::resume_unwind(Box::new(1))));
+        assert!(panic.is_err());
+        assert_eq!(used_context(), used);
+        assert_eq!(attended(&plan), wanted);
+    });
+    assert!(used_context().is_null());
+    assert!(outer.kept_bytes() > 0 && inner.kept_bytes() > 0);
+    outer.release();
+    assert_eq!(outer.kept_bytes(), 0);
+    assert!(Context::new(-1).is_err());
+}
+
 /// The derivative of sum(out_grad * out), by differences of the oracle.
 #[test]
 fn gradients_are_those_of_the_oracle() {
     let ([q, k, v], [q_shape, k_shape, v_shape, out_shape]) = (inputs(OF), shapes(OF));
     let slopes = [0.5, 0.25, 0.125, 0.0625];
-    let mut plan = LayerPlan::new(Mask::causal(OFFSET)).unwrap();
+    let mut plan = LayerPlan::new(Mask::causal_after(OFFSET)).unwrap();
     plan.set_slopes(&slopes).unwrap();
     let (out, lse) = attended(&plan);
     let out_grad = drawn(7, out.len());
@@ -296,7 +333,7 @@ fn plans_rotate_before_and_in_attention() {
     let causal = |_, t, s| (s <= t).then_some(0.0);
     let wanted = oracle::attention(&q_wanted, &k_wanted, &v, of, causal).0;
 
-    let mut plan = LayerPlan::new(Mask::causal(0)).unwrap();
+    let mut plan = LayerPlan::new(Mask::causal()).unwrap();
     plan.set_rotary(Some(&table), Some(&table)).unwrap();
     drop(table); // the plan shares it
     let attend = |plan: &LayerPlan<'_>, q: &[f64], k: &[f64]| {
@@ -323,7 +360,7 @@ fn plans_rotate_before_and_in_attention() {
     // A plan without a table and without terms changes nothing.
     let before = q.clone();
     let terms = Terms::new().unwrap();
-    let empty = LayerPlan::new(Mask::causal(0)).unwrap();
+    let empty = LayerPlan::new(Mask::causal()).unwrap();
     prepare_with(&mut TensorMut::new(&mut q, &q_shape).unwrap(), None, None, &empty, &terms)
         .unwrap();
     let mut rows = TensorMut::new(&mut q, &[1, 6, 32]).unwrap();
@@ -340,7 +377,7 @@ fn packed_sequences_do_not_see_each_other() {
     let sequences = [0i32, 0, 0, 1, 1, 1];
     let (ids, sequences) =
         (Tensor::new(&ids, &[1, 6]).unwrap(), Tensor::new(&sequences, &[1, 6]).unwrap());
-    let mut plan = LayerPlan::new(Mask::causal(0)).unwrap();
+    let mut plan = LayerPlan::new(Mask::causal()).unwrap();
     plan.set_positions(&ids, Some(&sequences), &ids, Some(&sequences)).unwrap();
     let mut out = vec![0.0; out_shape.iter().product()];
     let input = AttentionInput::new(
@@ -361,14 +398,8 @@ fn packed_sequences_do_not_see_each_other() {
     };
     let mut ragged = vec![0.0; out.len()];
     let mut view = TensorMut::new(&mut ragged, &out_shape).unwrap();
-    attention_ragged(
-        &input,
-        &batch,
-        &LayerPlan::new(Mask::causal(0)).unwrap(),
-        &mut view,
-        None,
-    )
-    .unwrap();
+    attention_ragged(&input, &batch, &LayerPlan::new(Mask::causal()).unwrap(), &mut view, None)
+        .unwrap();
     check_close(&ragged, &out, 1e-12);
 }
 
@@ -419,7 +450,7 @@ fn steps_over_caches_equal_one_pass() {
             value_cache.as_tensor().narrow(1, 0..now.end).unwrap(),
         );
         let mut view = TensorMut::new(&mut out, &[1, count, 4, 8]).unwrap();
-        attention(&input, &LayerPlan::new(Mask::causal(past)).unwrap(), &mut view, None)
+        attention(&input, &LayerPlan::new(Mask::causal_after(past)).unwrap(), &mut view, None)
             .unwrap();
         check_close(&doubles(&out), &wanted[past * 32..now.end * 32], 1e-6);
 
@@ -430,7 +461,7 @@ fn steps_over_caches_equal_one_pass() {
         let new_values = Tensor::new(rows, &[count, 2, 8]).unwrap();
         let starts = [0, count as i64];
         paged.append(&new_keys, Some(&new_values), &[first], Some(&starts), None).unwrap();
-        let plan = LayerPlan::new(Mask::causal(0)).unwrap();
+        let plan = LayerPlan::new(Mask::causal()).unwrap();
         let mut out = vec![0f32; count * 32];
         let mut view = TensorMut::new(&mut out, &[1, count, 4, 8]).unwrap();
         paged.attention(&input.q, &[first], &plan, &mut view).unwrap();
@@ -457,7 +488,7 @@ use k_rows as v_rows;
 
 #[test]
 fn threads_share_a_plan() {
-    let plan = LayerPlan::new(Mask::causal(OFFSET)).unwrap();
+    let plan = LayerPlan::new(Mask::causal_after(OFFSET)).unwrap();
     let wanted = attended(&plan);
     std::thread::scope(|scope| {
         let runs: Vec<_> = (0..4).map(|_| scope.spawn(|| attended(&plan))).collect();

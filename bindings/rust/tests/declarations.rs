@@ -30,12 +30,13 @@ fn layouts() -> Layouts {
     layout!(all, gnomon_device, device_type, device_id);
     layout!(all, gnomon_data_type, code, bits, lanes);
     layout!(all, gnomon_tensor, data, device, ndim, dtype, shape, strides, byte_offset);
-    layout!(all, gnomon_rotary_spec, rotary_dim, pairing, base, head_offset);
-    layout!(all, gnomon_attention_input, q, k, v, k_scales, v_scales, gates, terms);
-    layout!(all, gnomon_attention_gradient, q, k, v, plan, dense, gates, sinks);
+    layout!(all, gnomon_rotary_spec, size, rotary_dim, pairing, base, head_offset);
+    layout!(all, gnomon_attention_input, size, q, k, v, k_scales, v_scales, gates, terms);
+    layout!(all, gnomon_attention_gradient, size, q, k, v, plan, dense, gates, sinks);
     layout!(
         all,
         gnomon_ragged_batch,
+        size,
         query_starts,
         query_lengths,
         key_starts,
@@ -46,6 +47,7 @@ fn layouts() -> Layouts {
     layout!(
         all,
         gnomon_paged_cache,
+        size,
         keys,
         values,
         slots,
@@ -58,6 +60,7 @@ fn layouts() -> Layouts {
     layout!(
         all,
         gnomon_paged_kv_cache_spec,
+        size,
         blocks,
         block_size,
         heads,
@@ -72,6 +75,7 @@ fn layouts() -> Layouts {
     layout!(
         all,
         gnomon_tokens,
+        size,
         query_ids,
         query_sequences,
         key_ids,
@@ -172,7 +176,7 @@ fn the_list_of_layouts_is_complete() {
 #[test]
 fn the_c_compiler_accepts_the_declarations_with_the_headers() {
     let mut source = String::from(
-        "#include <gnomon.h>\n#include <gnomon_ragged.h>\n#include <gnomon_paged_cache.h>\n\
+        "#include <gnomon.h>\n#include <gnomon_context.h>\n#include <gnomon_ragged.h>\n#include <gnomon_paged_cache.h>\n\
          #include <stddef.h>\n",
     );
     for (_, declaration) in functions() {
@@ -208,7 +212,7 @@ fn the_c_compiler_accepts_the_declarations_with_the_headers() {
 fn every_function_of_the_headers_is_declared() {
     let declared: Vec<String> = functions().into_iter().map(|(name, _)| name).collect();
     let mut count = 0;
-    for header in ["gnomon.h", "gnomon_ragged.h", "gnomon_paged_cache.h"] {
+    for header in ["gnomon.h", "gnomon_context.h", "gnomon_ragged.h", "gnomon_paged_cache.h"] {
         let path: PathBuf = [env!("GNOMON_INCLUDE"), header].iter().collect();
         let text = std::fs::read_to_string(path).unwrap();
         // A declaration begins at the start of a line, and a comment with a space or a star.

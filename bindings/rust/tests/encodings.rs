@@ -65,7 +65,7 @@ fn every_encoding_is_lowered_and_attends() {
         let values = values_of(&encoding);
         let values: Vec<_> =
             values.iter().map(|(x, shape)| Tensor::new(x, shape).unwrap()).collect();
-        let mut plan = encoding.lower(&values, TOKENS, TOKENS, Mask::causal(0)).unwrap();
+        let mut plan = encoding.lower(&values, TOKENS, TOKENS, Mask::causal()).unwrap();
         plan.rotate_in_prepare().unwrap();
         let [mut q, mut k, v] = inputs();
         let mut x = v.clone();
@@ -105,7 +105,7 @@ fn a_trained_bias_has_a_gradient() {
     let buckets = drawn(9, 32 * HEADS);
     let kept = floats(&buckets);
     let values = [Tensor::new(&kept, &[32, HEADS]).unwrap()];
-    let plan = encoding.lower(&values, TOKENS, TOKENS, Mask::causal(0)).unwrap();
+    let plan = encoding.lower(&values, TOKENS, TOKENS, Mask::causal()).unwrap();
     let mut bias = vec![0f64; HEADS * TOKENS * TOKENS];
     plan.bias(0, &mut TensorMut::new(&mut bias, &[HEADS, TOKENS, TOKENS]).unwrap()).unwrap();
     // The first 16 buckets of a causal T5 are the distances 0 to 15.
@@ -218,7 +218,7 @@ fn texts_of_other_formats_are_refused() {
     assert!(Model::from_config_assuming(&unknown, Pairing::Halves).is_ok());
     let t5 = usual("t5");
     assert!(t5
-        .lower(&[], 4, 4, Mask::causal(0))
+        .lower(&[], 4, 4, Mask::causal())
         .unwrap_err()
         .message()
         .contains("1 parameters"));

@@ -84,8 +84,16 @@ fn errors_have_the_message_of_the_library() {
     assert!(error.message().starts_with("[rotary] "), "{}", error);
     assert!(gnomon::set_threads(0).is_err());
 
-    // A range of a tensor without elements is still a tensor of the call.
-    let plan = LayerPlan::new(Mask::causal(0)).unwrap();
+    let step = LayerPlan::new(Mask::causal()).unwrap();
+    let k = [0f32; 16];
+    let k = Tensor::new(&k, &[1, 2, 1, 8]).unwrap();
+    let input = AttentionInput::new(k.narrow(1, 0..1).unwrap(), k, k);
+    let mut out = [0f32; 8];
+    let mut out = TensorMut::new(&mut out, &[1, 1, 1, 8]).unwrap();
+    let error = attention(&input, &step, &mut out, None).unwrap_err();
+    assert!(error.message().contains("offset"), "{}", error);
+
+    let plan = LayerPlan::new(Mask::causal()).unwrap();
     let (q, k) = ([0f32; 8], [0f32; 12]);
     let input = AttentionInput::new(
         Tensor::new(&q, &[1, 1, 1, 8]).unwrap(),
@@ -107,6 +115,7 @@ fn handles_are_send_and_sync() {
     check::<LayerPlan<'_>>();
     check::<gnomon::PlanGradient>();
     check::<gnomon::Terms>();
+    check::<gnomon::Context>();
     check::<gnomon::PagedKvCache<f32>>();
     check::<Tensor<'_, f32>>();
     check::<TensorMut<'_, f32>>();

@@ -50,9 +50,9 @@ class Llama {
     };
     /** @type {any[]} */
     this.groups = /** @type {any} */ (this.model.describe()).groups;
-    this.layers = this.groups.flatMap(({heads, key_heads: keyHeads, head_dim: headDim, layers}) =>
+    this.layers = this.groups.flatMap(({heads, key_heads: keyHeads, head_dim: headDim, layers}, group) =>
       layers.map((/** @type {number} */ index) => ({
-        index, heads, first: layers[0],
+        index, heads, group,
         query: linear(WIDTH, heads * headDim, 10 * index + 10),
         key: linear(WIDTH, keyHeads * headDim, 10 * index + 11),
         value: linear(WIDTH, keyHeads * headDim, 10 * index + 12),
@@ -68,18 +68,17 @@ class Llama {
    * @param {number[]} ids
    */
   forward(ids) {
-    const keys = (this.layers[0]?.cache.length ?? 0) + ids.length;
-    const plans = new Map(this.groups.map(
-      ({layers}) => [layers[0], this.model.plan(layers[0], {keys, queries: ids.length})]));
+    const keys = this.layers[0].cache.length + ids.length;
+    const plans = this.groups.map(
+      ({layers}) => this.model.plan(layers[0], {keys, queries: ids.length}));
     const x = new Float32Array(ids.length * WIDTH);
     ids.forEach((id, t) => x.set(this.embedding.subarray(id * WIDTH, (id + 1) * WIDTH), t * WIDTH));
-    for (const {query, key, value, output, cache, heads, first} of this.layers) {
+    for (const {query, key, value, output, cache, heads, group} of this.layers) {
       const normed = norm(x);
-      const out = plans.get(first)
-        .decode(query(normed), key(normed), value(normed), cache, {heads});
+      const out = plans[group].decode(query(normed), key(normed), value(normed), cache, {heads});
       output(out).forEach((/** @type {number} */ y, /** @type {number} */ i) => { x[i] += y; });
     }
-    for (const plan of plans.values()) plan.free();
+    for (const plan of plans) plan.free();
     return this.head(norm(x));
   }
 }
