@@ -147,7 +147,7 @@ def written():
             of_model = section.startswith("Model")
             if what == "item":
                 feature = '#[cfg(feature = "model")]\n' if of_model else ""
-                items.append(feature + rust)
+                items.append(feature + rust.replace("\nimpl ", f"\n{feature}impl "))
             else:
                 (model if of_model else core).append(rust)
     parts = [PREAMBLE, *items, 'extern "C" {\n' + "\n".join(core) + "\n}",

@@ -15,17 +15,17 @@ use std::ptr::{null, null_mut};
 /// [`E4m3`]: crate::E4m3
 #[derive(Clone, Copy, Debug)]
 pub struct AttentionInput<'a, T: Float, K: Element = T> {
-    /// Queries, [B, T, H, D].
+    /// Queries, `[B, T, H, D]`.
     pub q: Tensor<'a, T>,
-    /// Keys, [B, S, Hk, D].
+    /// Keys, `[B, S, Hk, D]`.
     pub k: Tensor<'a, K>,
-    /// Values, [B, S, Hk, Dv].
+    /// Values, `[B, S, Hk, Dv]`.
     pub v: Tensor<'a, K>,
-    /// Scales [B, S, Hk] of `i8` keys, [1] or [Hk] of `E4m3` keys.
+    /// Scales `[B, S, Hk]` of `i8` keys, `[1]` or `[Hk]` of `E4m3` keys.
     pub k_scales: Option<Tensor<'a, f32>>,
     /// Scales of values.
     pub v_scales: Option<Tensor<'a, f32>>,
-    /// A factor on the bias, [B or 1, H, T].
+    /// A factor on the bias, `[B or 1, H, T]`.
     pub gates: Option<Tensor<'a, f32>>,
     /// Terms of the tokens, if the plan depends on what tokens hold.
     pub terms: Option<&'a Terms>,
@@ -59,8 +59,8 @@ impl<'a, T: Float, K: Element> AttentionInput<'a, T, K> {
     }
 }
 
-/// Computes softmax attention. out: [B, T, H, Dv]. lse: the log-sum-exp of the scores,
-/// [B, H, T], which [`attention_backward`] requires. Fails if shapes do not fit each other or
+/// Computes softmax attention. out: `[B, T, H, Dv]`. lse: the log-sum-exp of the scores,
+/// `[B, H, T]`, which [`attention_backward`] requires. Fails if shapes do not fit each other or
 /// the plan. A row that sees no key is 0.
 pub fn attention<T: Float, K: Element>(
     input: &AttentionInput<'_, T, K>,
@@ -76,7 +76,7 @@ pub fn attention<T: Float, K: Element>(
     }))
 }
 
-/// Computes the weights and the scores of [`attention`] as matrices [B, H, T, S]. Each is
+/// Computes the weights and the scores of [`attention`] as matrices `[B, H, T, S]`. Each is
 /// computed in `f64` and rounded once. A score includes scale and bias, and is -infinity for a
 /// key that the query does not see.
 pub fn attention_weights<T: Float, K: Element, M: Float>(
@@ -110,7 +110,7 @@ impl PlanGradient {
         Handle::make(|out| unsafe { sys::gnomon_plan_gradient_create(out) }).map(PlanGradient)
     }
 
-    /// Copies the gradient of the bias: [H] for slopes, [H, N] for a strip.
+    /// Copies the gradient of the bias: `[H]` for slopes, `[H, N]` for a strip.
     pub fn bias(&self, out: &mut TensorMut<'_, f64>) -> Result<()> {
         // SAFETY: the tensor describes a slice that is borrowed mutably.
         check(unsafe { sys::gnomon_plan_gradient_bias(self.0.get(), &out.raw()) })
@@ -120,19 +120,19 @@ impl PlanGradient {
 /// The outputs of [`attention_backward`].
 #[derive(Debug)]
 pub struct AttentionGradient<'a, T: Float> {
-    /// The gradient of the queries, [B, T, H, D]; overwritten.
+    /// The gradient of the queries, `[B, T, H, D]`; overwritten.
     pub q: TensorMut<'a, T>,
-    /// The gradient of the keys, [B, S, Hk, D]; overwritten.
+    /// The gradient of the keys, `[B, S, Hk, D]`; overwritten.
     pub k: TensorMut<'a, T>,
-    /// The gradient of the values, [B, S, Hk, Dv]; overwritten.
+    /// The gradient of the values, `[B, S, Hk, Dv]`; overwritten.
     pub v: TensorMut<'a, T>,
     /// The gradient of the parameters of the plan.
     pub plan: Option<&'a mut PlanGradient>,
-    /// The gradient of a dense bias, [B, H, T, S].
+    /// The gradient of a dense bias, `[B, H, T, S]`.
     pub dense: Option<TensorMut<'a, f32>>,
-    /// The gradient of the gates, [B, H, T].
+    /// The gradient of the gates, `[B, H, T]`.
     pub gates: Option<TensorMut<'a, f32>>,
-    /// The gradient of the sinks, [H], contiguous.
+    /// The gradient of the sinks, `[H]`, contiguous.
     pub sinks: Option<TensorMut<'a, f64>>,
 }
 

@@ -15,7 +15,7 @@ pub enum SinusoidalLayout {
     Tensor2Tensor = 3,
 }
 
-/// Computes the sinusoidal table [T, C] at positions [T]. Fails if C is odd or the base is not
+/// Computes the sinusoidal table `[T, C]` at positions `[T]`. Fails if C is odd or the base is not
 /// positive.
 pub fn sinusoidal<T: Float>(
     positions: &Tensor<'_, i64>,
@@ -27,7 +27,7 @@ pub fn sinusoidal<T: Float>(
     check(unsafe { sys::gnomon_sinusoidal(&positions.raw(), layout as i32, base, &out.raw()) })
 }
 
-/// x\[b, t\] += scale table\[t\]. x: [B, T, C]; table: [T, C].
+/// x\[b, t\] += scale table\[t\]. x: `[B, T, C]`; table: `[T, C]`.
 pub fn add_table<T: Float>(
     x: &mut TensorMut<'_, T>,
     table: &Tensor<'_, f32>,
@@ -37,7 +37,7 @@ pub fn add_table<T: Float>(
     check(unsafe { sys::gnomon_add_table(&x.raw(), &table.raw(), scale) })
 }
 
-/// x\[b, t\] += table\[rows\[b, t\]\]. x: [B, T, C]; table: [N, C]; rows: [B, T]. Fails if a row
+/// x\[b, t\] += table\[rows\[b, t\]\]. x: `[B, T, C]`; table: `[N, C]`; rows: `[B, T]`. Fails if a row
 /// is outside the table.
 pub fn add_rows<T: Float>(
     x: &mut TensorMut<'_, T>,

@@ -237,7 +237,10 @@ impl Reader<'_> {
                 let high = self.hex()?;
                 if (0xd800..0xdc00).contains(&high) && self.accept("\\u") {
                     let low = self.hex()?;
-                    let code = 0x10000 + ((high - 0xd800) << 10) + low.wrapping_sub(0xdc00);
+                    if !(0xdc00..0xe000).contains(&low) {
+                        return Ok(char::REPLACEMENT_CHARACTER);
+                    }
+                    let code = 0x10000 + ((high - 0xd800) << 10) + (low - 0xdc00);
                     return Ok(char::from_u32(code).unwrap_or(char::REPLACEMENT_CHARACTER));
                 }
                 return Ok(char::from_u32(high).unwrap_or(char::REPLACEMENT_CHARACTER));

@@ -25,7 +25,7 @@ pub struct Model(Handle<sys::gnomon_model>);
 
 opaque!(Encoding, Model);
 
-/// A trained matrix, [rows, columns].
+/// A trained matrix, `[rows, columns]`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Parameter {
     /// Its name, for example "buckets".
@@ -41,13 +41,13 @@ pub struct Parameter {
 /// Positions and sequences of the tokens of a forward pass.
 #[derive(Clone, Copy, Debug)]
 pub struct Tokens<'a> {
-    /// [B or 1, T], or [A, B or 1, T] for M-RoPE.
+    /// `[B or 1, T]`, or `[A, B or 1, T]` for M-RoPE.
     pub query_ids: Tensor<'a, i64>,
-    /// [B or 1, T]; -1: padding; `None`: one sequence.
+    /// `[B or 1, T]`; -1: padding; `None`: one sequence.
     pub query_sequences: Option<Tensor<'a, i32>>,
     /// As `query_ids`, for all S keys; `None`: see `cached`.
     pub key_ids: Option<Tensor<'a, i64>>,
-    /// [B or 1, S]; `None`: one sequence.
+    /// `[B or 1, S]`; `None`: one sequence.
     pub key_sequences: Option<Tensor<'a, i32>>,
     /// Without `key_ids`, the keys are `cached` tokens at consecutive positions that precede the
     /// queries, then the queries.
@@ -147,8 +147,8 @@ pub fn encoding_check(
 
 impl Encoding {
     /// Makes an encoding from JSON:
-    /// `{"kind": "rotary", "rotary_dim": 64, "pairing": "halves", "base": 10000.0}`. Fails with
-    /// [`Status::FormatError`](crate::Status) for a text that is not JSON or not an encoding.
+    /// `{"kind": "rotary", "rotary_dim": 64, "pairing": "halves", "base": 10000.0}`. Fails for
+    /// a text that is not JSON or not an encoding.
     pub fn from_json(json: &str) -> Result<Self> {
         let json = text("json", json)?;
         // SAFETY: the text ends with 0.
@@ -197,7 +197,7 @@ impl Encoding {
     }
 
     /// Fills parameter `index` with the values that `gnomon check` and `gnomon plot` use: random,
-    /// or those with which training begins. values: [rows, columns].
+    /// or those with which training begins. values: `[rows, columns]`.
     pub fn random_parameter(
         &self,
         index: usize,
@@ -220,7 +220,7 @@ impl Encoding {
     }
 
     /// Lowers the encoding to a plan. The `queries` tokens are the last of `keys` tokens at
-    /// positions 0 to keys - 1. values: one tensor [rows, columns] for each parameter; copied.
+    /// positions 0 to keys - 1. values: one tensor `[rows, columns]` for each parameter; copied.
     pub fn lower(
         &self,
         values: &[Tensor<'_, f32>],
@@ -240,7 +240,7 @@ impl Encoding {
     }
 
     /// Computes the terms of an encoding that depends on what the tokens hold, from the input of
-    /// the layer, x [B, T, C]. Fails if the encoding has no terms.
+    /// the layer, x `[B, T, C]`. Fails if the encoding has no terms.
     pub fn terms(&self, values: &[Tensor<'_, f32>], x: &Tensor<'_, f32>) -> Result<Terms> {
         let values = Values::new(values.iter().map(Tensor::raw));
         Handle::make(|out| unsafe {
@@ -251,7 +251,7 @@ impl Encoding {
     }
 
     /// Adds the gradient of the parameters to `grads`, which have the shapes of `values`.
-    /// `gradient`: that of the plan. `table_grad`: [queries, C], the gradient of a table that is
+    /// `gradient`: that of the plan. `table_grad`: `[queries, C]`, the gradient of a table that is
     /// added to the embeddings.
     pub fn lower_backward(
         &self,

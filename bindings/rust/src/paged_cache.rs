@@ -163,8 +163,8 @@ impl<C: Cached> PagedKvCache<C> {
         unsafe { sys::gnomon_paged_kv_cache_free_blocks(self.handle.get()) as usize }
     }
 
-    /// Rotates new keys k [rows, Hk, D] and writes them after the last entry of each sequence;
-    /// copies the values v [rows, Hk, Dv]. sequences: [N], each number once. starts: [N + 1],
+    /// Rotates new keys k `[rows, Hk, D]` and writes them after the last entry of each sequence;
+    /// copies the values v `[rows, Hk, Dv]`. sequences: `[N]`, each number once. starts: `[N + 1]`,
     /// sequence n gets rows starts\[n\] to starts\[n + 1\] - 1; `None`: row n. `table`: the rows of
     /// the entries, shared between layers; `None`: computed here. If it fails with
     /// [`Status::InvalidArgument`](crate::Status), nothing has changed.
@@ -192,8 +192,8 @@ impl<C: Cached> PagedKvCache<C> {
         })
     }
 
-    /// Computes attention of the queries of some sequences, q [N, T, H, D], the last T entries
-    /// of each, over all entries of the sequence. out: [N, T, H, Dv]. The mask of the plan must
+    /// Computes attention of the queries of some sequences, q `[N, T, H, D]`, the last T entries
+    /// of each, over all entries of the sequence. out: `[N, T, H, Dv]`. The mask of the plan must
     /// have the offset 0 or none.
     pub fn attention<T: Float>(
         &mut self,
@@ -246,24 +246,24 @@ impl<C: Cached> PagedKvCache<C> {
 }
 
 /// The rows of the sequences of one call. At most one of the query tensors, and of the key
-/// tensors, is given; without one, all sequences have all rows of [N, T, H, D].
+/// tensors, is given; without one, all sequences have all rows of `[N, T, H, D]`.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct RaggedBatch<'a> {
-    /// [N + 1]: q is [1, rows, H, D].
+    /// `[N + 1]`: q is `[1, rows, H, D]`.
     pub query_starts: Option<Tensor<'a, i64>>,
-    /// [N]: q is [N, T, H, D].
+    /// `[N]`: q is `[N, T, H, D]`.
     pub query_lengths: Option<Tensor<'a, i64>>,
-    /// [N + 1]: k and v are [1, rows, Hk, D].
+    /// `[N + 1]`: k and v are `[1, rows, Hk, D]`.
     pub key_starts: Option<Tensor<'a, i64>>,
-    /// [N]: k and v are [N, S, Hk, D], or pages.
+    /// `[N]`: k and v are `[N, S, Hk, D]`, or pages.
     pub key_lengths: Option<Tensor<'a, i64>>,
-    /// [N], the keys before the first query; `None`: the number of keys less that of queries.
+    /// `[N]`, the keys before the first query; `None`: the number of keys less that of queries.
     pub offsets: Option<Tensor<'a, i64>>,
-    /// [N, M]: k and v are [P, page, Hk, D].
+    /// `[N, M]`: k and v are `[P, page, Hk, D]`.
     pub block_table: Option<Tensor<'a, i32>>,
 }
 
-/// Like [`attention`](crate::attention), for sequences of different lengths. Rows of q outside
+/// Like [`attention`](crate::attention()), for sequences of different lengths. Rows of q outside
 /// the sequences get 0. Fails for plans with parts other than a window, slopes or a strip, a cap,
 /// sinks and a table that rotates queries.
 pub fn attention_ragged<T: Float, K: Element>(

@@ -57,7 +57,7 @@ pub struct Softmax<'a> {
     pub scale: Option<f64>,
     /// The soft cap of the scores (Gemma 2).
     pub cap: Option<f64>,
-    /// One attention sink for each head, [H] (gpt-oss). Copied.
+    /// One attention sink for each head, `[H]` (gpt-oss). Copied.
     pub sinks: Option<&'a [f64]>,
 }
 
@@ -131,7 +131,7 @@ impl<'a> LayerPlan<'a> {
         check(unsafe { sys::gnomon_layer_plan_round_weights(self.handle.get_mut(), allowed) })
     }
 
-    /// Sets the tables that rotate q and k inside [`attention`](crate::attention); `None`: no
+    /// Sets the tables that rotate q and k inside [`attention`](crate::attention()); `None`: no
     /// rotation there. The plan shares the tables and does not copy them.
     pub fn set_rotary(
         &mut self,
@@ -156,14 +156,14 @@ impl<'a> LayerPlan<'a> {
         })
     }
 
-    /// Sets the bias strip\[h, position(key) - position(query) - min_distance\]. strip: [H, N],
+    /// Sets the bias strip\[h, position(key) - position(query) - min_distance\]. strip: `[H, N]`,
     /// copied.
     pub fn set_strip(&mut self, strip: &Tensor<'_, f64>, min_distance: i64) -> Result<()> {
         let plan = self.handle.get_mut();
         check(unsafe { sys::gnomon_layer_plan_set_strip(plan, &strip.raw(), min_distance) })
     }
 
-    /// Sets a dense bias [B, H, T, S], any strides. The plan borrows it:
+    /// Sets a dense bias `[B, H, T, S]`, any strides. The plan borrows it:
     ///
     /// ```compile_fail,E0505
     /// # use gnomon::{LayerPlan, Mask, Tensor};
@@ -178,7 +178,7 @@ impl<'a> LayerPlan<'a> {
         check(unsafe { sys::gnomon_layer_plan_set_dense(self.handle.get_mut(), &bias.raw()) })
     }
 
-    /// Sets positions, [B or 1, T] and [B or 1, S], and sequences (for packing; -1: padding), of
+    /// Sets positions, `[B or 1, T]` and `[B or 1, S]`, and sequences (for packing; -1: padding), of
     /// the same shapes; `None`: all tokens are in one sequence. Copied.
     pub fn set_positions(
         &mut self,
@@ -199,14 +199,14 @@ impl<'a> LayerPlan<'a> {
         })
     }
 
-    /// Moves the rotation of q and k from [`attention`](crate::attention) to
+    /// Moves the rotation of q and k from [`attention`](crate::attention()) to
     /// [`prepare`](crate::prepare), so that rotated keys can be kept in a cache. A plan of PoPE
     /// is not changed.
     pub fn rotate_in_prepare(&mut self) -> Result<()> {
         check(unsafe { sys::gnomon_layer_plan_rotate_in_prepare(self.handle.get_mut()) })
     }
 
-    /// Computes the dense bias of the plan, [H, T, S], for queries at positions offset + t and
+    /// Computes the dense bias of the plan, `[H, T, S]`, for queries at positions offset + t and
     /// keys at positions s.
     pub fn bias<T: Float>(&self, offset: usize, out: &mut TensorMut<'_, T>) -> Result<()> {
         let offset = size("offset", offset)?;
@@ -225,14 +225,14 @@ pub fn alibi_slopes(heads: usize, first_head: usize, count: usize) -> Result<Vec
     Ok(slopes)
 }
 
-/// Adds the table of the plan to the embeddings x [B, T, C], if the plan has one.
+/// Adds the table of the plan to the embeddings x `[B, T, C]`, if the plan has one.
 pub fn add_position<T: Float>(x: &mut TensorMut<'_, T>, plan: &LayerPlan<'_>) -> Result<()> {
     // SAFETY: the tensors of this function and of those below describe slices that are borrowed
     // mutably.
     check(unsafe { sys::gnomon_add_position(&x.raw(), plan.handle.get()) })
 }
 
-/// Changes, in place, the input x [B, T, C] of the projections to q and k, if the plan does so.
+/// Changes, in place, the input x `[B, T, C]` of the projections to q and k, if the plan does so.
 pub fn prepare_input<T: Float>(
     x: &mut TensorMut<'_, T>,
     plan: &LayerPlan<'_>,
@@ -242,8 +242,8 @@ pub fn prepare_input<T: Float>(
     check(unsafe { sys::gnomon_prepare_input(&x.raw(), plan.handle.get(), heads) })
 }
 
-/// Applies the norms, rotations and scales of the plan to projected q [B, T, H, D], k
-/// [B, T, Hk, D] and v [B, T, Hk, Dv], in place. Fails if a shape does not fit the plan.
+/// Applies the norms, rotations and scales of the plan to projected q `[B, T, H, D]`, k
+/// `[B, T, Hk, D]` and v `[B, T, Hk, Dv]`, in place. Fails if a shape does not fit the plan.
 pub fn prepare<T: Float>(
     q: &mut TensorMut<'_, T>,
     k: Option<&mut TensorMut<'_, T>>,

@@ -80,7 +80,7 @@ impl Frequencies {
             .map(Frequencies)
     }
 
-    /// Frequencies from given values, [R/2]. `axes`: the position axis of each pair, [R/2];
+    /// Frequencies from given values, `[R/2]`. `axes`: the position axis of each pair, `[R/2]`;
     /// `None`: axis 0. `table_scale`: a factor on cos and sin, 1 if the model has none. The base
     /// of the spec is not used. Fails if a length is not R/2, or a value is not finite.
     pub fn from_values(
@@ -106,7 +106,7 @@ impl Frequencies {
         unsafe { sys::gnomon_frequencies_count(self.0.get()) as usize }
     }
 
-    /// The frequencies, [R/2].
+    /// The frequencies, `[R/2]`.
     pub fn values(&self) -> Result<Vec<f64>> {
         let mut values = vec![0.0; self.count()];
         let mut out = TensorMut::from(&mut values[..]);
@@ -117,7 +117,7 @@ impl Frequencies {
 }
 
 impl RotaryTable {
-    /// The table at positions [T] (shared by the batch), [B, T] or [A, B, T]. Fails for other
+    /// The table at positions `[T]` (shared by the batch), `[B, T]` or `[A, B, T]`. Fails for other
     /// shapes, and if the frequencies have more axes than the positions.
     pub fn new(frequencies: &Frequencies, positions: &Tensor<'_, i64>) -> Result<Self> {
         let positions = positions.raw();
@@ -128,7 +128,7 @@ impl RotaryTable {
         .map(RotaryTable)
     }
 
-    /// Copies the table to `cos` and `sin`, both [B or 1, T, R/2]. Fails for other shapes.
+    /// Copies the table to `cos` and `sin`, both `[B or 1, T, R/2]`. Fails for other shapes.
     pub fn get(
         &self,
         cos: &mut TensorMut<'_, f32>,
@@ -139,7 +139,7 @@ impl RotaryTable {
     }
 }
 
-/// Computes cos and sin [T, R/2] at positions [T], without a table, for kernels of the caller.
+/// Computes cos and sin `[T, R/2]` at positions `[T]`, without a table, for kernels of the caller.
 /// Each entry is rounded once. Fails for other shapes, and if the frequencies have several axes.
 pub fn cos_sin<T: Float>(
     positions: &Tensor<'_, i64>,
@@ -153,7 +153,7 @@ pub fn cos_sin<T: Float>(
     })
 }
 
-/// Rotates q and k in place. Shapes: [B, T, H, D] or [T, H, D], any strides, D contiguous. Fails
+/// Rotates q and k in place. Shapes: `[B, T, H, D]` or `[T, H, D]`, any strides, D contiguous. Fails
 /// if a shape does not fit the table.
 pub fn rotate<T: Float>(
     q: &mut TensorMut<'_, T>,
@@ -181,7 +181,7 @@ pub fn rotate_to<T: Float>(
     })
 }
 
-/// Rotates q and k in place at positions, [T] or [A, 1 or B, T], without a table: for a decoding
+/// Rotates q and k in place at positions, `[T]` or `[A, 1 or B, T]`, without a table: for a decoding
 /// step. Shapes and errors as for [`rotate`].
 pub fn rotate_at<T: Float>(
     q: &mut TensorMut<'_, T>,
@@ -197,7 +197,7 @@ pub fn rotate_at<T: Float>(
 }
 
 /// Rotates new keys and writes them to `slot`, a part of a KV cache. `slot` has the shape of k,
-/// and elements of its type; or 16-bit elements for `f32` keys; or `i8` with scales [B, T, Hk].
+/// and elements of its type; or 16-bit elements for `f32` keys; or `i8` with scales `[B, T, Hk]`.
 /// Without a table, k is copied without rotation: use this for values.
 pub fn append<T: Float, Slot: Element>(
     k: &Tensor<'_, T>,
@@ -211,7 +211,7 @@ pub fn append<T: Float, Slot: Element>(
     check(unsafe { sys::gnomon_append(&k.raw(), table, &slot.raw(), pointer_if(&scales)) })
 }
 
-/// Moves cached keys [B, S, Hk, D] by `delta` positions, in place.
+/// Moves cached keys `[B, S, Hk, D]` by `delta` positions, in place.
 pub fn shift_keys<T: Float>(
     cached: &mut TensorMut<'_, T>,
     frequencies: &Frequencies,

@@ -163,6 +163,7 @@ pub struct gnomon_tokens {
     pub cached: i64,
     pub length: i64,
 }
+#[cfg(feature = "model")]
 impl Default for gnomon_tokens {
     fn default() -> Self {
         // SAFETY: numbers may be 0, and pointers NULL.

@@ -1,6 +1,7 @@
 //! Attention, its gradient and caches, beside loops in f64.
 mod oracle;
 
+use gnomon::sys;
 use gnomon::{add_position, prepare, prepare_input, prepare_with, Terms};
 use gnomon::{append, attention, attention_backward, attention_ragged, attention_weights};
 use gnomon::{

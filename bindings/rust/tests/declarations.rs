@@ -158,6 +158,10 @@ fn members() -> BTreeMap<String, Vec<String>> {
     found
 }
 
+fn static_assert(expression: &str, value: &str) -> String {
+    format!("_Static_assert({} == {}, \"{}\");\n", expression, value, expression)
+}
+
 #[test]
 fn the_list_of_layouts_is_complete() {
     let listed: BTreeMap<String, Vec<String>> = layouts()
@@ -184,17 +188,13 @@ fn the_c_compiler_accepts_the_declarations_with_the_headers() {
         source += "\n";
     }
     for (name, value) in constants() {
-        source += &format!("_Static_assert({} == {}, \"{}\");\n", name, value, name);
+        source += &static_assert(&name, &value);
     }
     for (name, (size, members)) in layouts() {
-        source += &format!("_Static_assert(sizeof({}) == {}, \"{}\");\n", name, size, name);
+        source += &static_assert(&format!("sizeof({})", name), &size.to_string());
         for (member, offset) in members {
-            let member = member.trim_start_matches("r#");
-            let text = format!("{}.{}", name, member);
-            source += &format!(
-                "_Static_assert(offsetof({}, {}) == {}, \"{}\");\n",
-                name, member, offset, text
-            );
+            let place = format!("offsetof({}, {})", name, member.trim_start_matches("r#"));
+            source += &static_assert(&place, &offset.to_string());
         }
     }
     let file: PathBuf = [env!("CARGO_TARGET_TMPDIR"), "declarations.c"].iter().collect();

@@ -179,19 +179,25 @@ fn models_are_read_and_their_layers_lowered() {
 
     // The norms of queries and keys: weights of 1 with and without a tensor.
     let parameters = model.layer_parameters("", 0).unwrap();
-    assert_eq!(parameters.iter().map(|one| one.rows).collect::<Vec<_>>(), [16, 16]);
+    let names: Vec<&str> = parameters.iter().map(|one| &one.name[..]).collect();
+    let wanted = ["query_norm.weight", "query_norm.bias", "key_norm.weight", "key_norm.bias"];
+    assert_eq!(names, wanted);
+    assert!(parameters.iter().all(|one| (one.rows, one.columns) == (1, 16)));
     let ids = [0i64, 1, 2, 3];
     let tokens = Tokens::new(Tensor::from(&ids[..]), 2);
     let ones = [1f32; 16];
-    let one = Some(Tensor::new(&ones, &[16, 1]).unwrap());
+    let one = Some(Tensor::new(&ones, &[1, 16]).unwrap());
     let prepared = |plan: LayerPlan<'_>| {
         let mut q = floats(&drawn(4, 4 * 4 * 16));
         let mut view = TensorMut::new(&mut q, &[1, 4, 4, 16]).unwrap();
         gnomon::prepare(&mut view, None, None, &plan).unwrap();
         q
     };
-    let without = prepared(model.lower_layer("", 0, &tokens, &[None, None]).unwrap());
-    assert_eq!(prepared(model.lower_layer("", 0, &tokens, &[one, one]).unwrap()), without);
+    let without = prepared(model.lower_layer("", 0, &tokens, &[None; 4]).unwrap());
+    assert_eq!(
+        prepared(model.lower_layer("", 0, &tokens, &[one, None, one, None]).unwrap()),
+        without
+    );
     let norm: f64 = doubles(&without[..16]).iter().map(|x| x * x).sum();
     assert!((norm - 16.0).abs() < 1e-3); // RMS 1
 
@@ -207,7 +213,7 @@ fn models_are_read_and_their_layers_lowered() {
 fn texts_of_other_formats_are_refused() {
     let status = |error: gnomon::Error| error.status();
     assert_eq!(status(Model::from_config("{").unwrap_err()), Status::FormatError);
-    assert_eq!(status(Encoding::from_json("{").unwrap_err()), Status::FormatError);
+    assert_eq!(status(Encoding::from_json("{").unwrap_err()), Status::InvalidArgument);
     let error = Encoding::from_name("none such", 8, 1, 8, Visibility::Causal).unwrap_err();
     assert_eq!(error.status(), Status::InvalidArgument);
     assert!(error.message().contains("none such"));

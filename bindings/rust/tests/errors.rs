@@ -73,7 +73,7 @@ fn ranges_must_be_inside_their_axis() {
 fn errors_have_the_message_of_the_library() {
     refused(
         Frequencies::new(&RotarySpec::new(7, Pairing::Halves)),
-        "[rotary] dim must be even and at least 2, got 7",
+        "[rotary] rotary_dim must be even, got 7",
     );
     let of = Frequencies::new(&RotarySpec::new(8, Pairing::Halves)).unwrap();
     let table = RotaryTable::new(&of, &Tensor::from(&[0i64, 1][..])).unwrap();
