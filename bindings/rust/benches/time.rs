@@ -73,8 +73,38 @@ fn difference(a: &[f32], b: &[f32]) -> f32 {
     a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
 }
 
-fn rotation() -> Result<()> {
-    let (tokens, heads, head_dim) = (4096, 32, 128);
+/// The table of cos and sin that a Rust program computes, of positions 0 to tokens - 1.
+fn table_plainly(frequencies: &[f64], tokens: usize) -> [Vec<f32>; 2] {
+    let (mut cos, mut sin) = (Vec::new(), Vec::new());
+    for t in 0..tokens {
+        for frequency in frequencies {
+            let (s, c) = (t as f64 * frequency).sin_cos();
+            cos.push(c as f32);
+            sin.push(s as f32);
+        }
+    }
+    [cos, sin]
+}
+
+fn table(tokens: usize, head_dim: usize) -> Result<()> {
+    let spec = RotarySpec { base: 500000.0, ..RotarySpec::new(head_dim, Pairing::Halves) };
+    let of = Frequencies::new(&spec)?;
+    let ids: Vec<i64> = (0..tokens as i64).collect();
+    let library = least(20, || {
+        RotaryTable::new(&of, &Tensor::from(&ids[..])).expect("these positions are right");
+    });
+    let values = of.values()?;
+    let loops = least(5, || drop(table_plainly(&values, tokens)));
+    println!(
+        "table [{tokens}, {}], ms: gnomon {:.2}, loop {:.2}",
+        head_dim / 2,
+        library * 1e3,
+        loops * 1e3
+    );
+    Ok(())
+}
+
+fn rotation(tokens: usize, heads: usize, head_dim: usize) -> Result<()> {
     let spec = RotarySpec { base: 500000.0, ..RotarySpec::new(head_dim, Pairing::Halves) };
     let ids: Vec<i64> = (0..tokens as i64).collect();
     let table = RotaryTable::new(&Frequencies::new(&spec)?, &Tensor::from(&ids[..]))?;
@@ -170,7 +200,9 @@ fn overhead() -> Result<()> {
 fn main() -> Result<()> {
     set_threads(1)?;
     println!("gnomon {}, {}", gnomon::version(), gnomon::isa());
-    rotation()?;
+    table(4096, 128)?;
+    rotation(4096, 32, 128)?;
+    rotation(128, 32, 128)?;
     attention_of(1024, 8, 64)?;
     overhead()
 }
