@@ -96,7 +96,7 @@ fn table(tokens: usize, head_dim: usize) -> Result<()> {
     let values = of.values()?;
     let loops = least(5, || drop(table_plainly(&values, tokens)));
     println!(
-        "table [{tokens}, {}], ms: gnomon {:.2}, loop {:.2}",
+        "table [{tokens}, {}], ms: gnomon {:.3}, loop {:.3}",
         head_dim / 2,
         library * 1e3,
         loops * 1e3
@@ -124,7 +124,7 @@ fn rotation(tokens: usize, heads: usize, head_dim: usize) -> Result<()> {
     });
     let loops = least(20, || rotate_plainly(&mut plain, &parts[0], &parts[1], heads, head_dim));
     println!(
-        "rotation [{tokens}, {heads}, {head_dim}], f32, ms: gnomon {:.2}, loop {:.2}, \
+        "rotation [{tokens}, {heads}, {head_dim}], f32, ms: gnomon {:.3}, loop {:.3}, \
               difference {off:.1e}",
         library * 1e3,
         loops * 1e3

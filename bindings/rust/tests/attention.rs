@@ -93,6 +93,17 @@ fn masks_and_biases_have_the_values_of_the_formula() {
     });
 }
 
+/// The output of attention with a sink for each head.
+fn with_sinks((mut out, lse): (Vec<f64>, Vec<f64>), sinks: &[f64]) -> Vec<f64> {
+    for (i, x) in out.iter_mut().enumerate() {
+        let (row, h) = (i / OF.value_dim, i / OF.value_dim % OF.heads);
+        let (b, t) = (row / OF.heads / OF.queries, row / OF.heads % OF.queries);
+        let sum = lse[(b * OF.heads + h) * OF.queries + t].exp();
+        *x *= sum / (sum + f64::exp(sinks[h]));
+    }
+    out
+}
+
 #[test]
 fn softmax_has_a_scale_a_cap_and_sinks() {
     let [mut q, k, v] = inputs(OF);
@@ -104,13 +115,7 @@ fn softmax_has_a_scale_a_cap_and_sinks() {
 
     let sinks = [0.5, -1.0, 2.0, 0.0];
     plan.set_softmax(Softmax { sinks: Some(&sinks), ..Softmax::default() }).unwrap();
-    let (mut out, lse) = wanted(|_, _, _| Some(0.0));
-    for (i, x) in out.iter_mut().enumerate() {
-        let (row, h) = (i / OF.value_dim, i / OF.value_dim % OF.heads);
-        let (b, t) = (row / OF.heads / OF.queries, row / OF.heads % OF.queries);
-        let sum = lse[(b * OF.heads + h) * OF.queries + t].exp();
-        *x *= sum / (sum + f64::exp(sinks[h]));
-    }
+    let out = with_sinks(wanted(|_, _, _| Some(0.0)), &sinks);
     assert!(difference(&attended(&plan).0, &out) < 1e-12);
 
     plan.set_softmax(Softmax { cap: Some(1e9), ..Softmax::default() }).unwrap();
@@ -317,6 +322,77 @@ fn gradients_are_those_of_the_oracle() {
     for (h, got) in slopes_grad.iter().enumerate() {
         let of_slope = derivative(&slopes, h, &|slopes| loss(&q, &k, &v, slopes));
         assert!((got - of_slope).abs() < 1e-8);
+    }
+}
+
+#[test]
+fn sinks_and_a_dense_bias_have_gradients() {
+    let ([q, k, v], [q_shape, k_shape, v_shape, out_shape]) = (inputs(OF), shapes(OF));
+    let (sinks, shape) = ([0.5, -1.0, 2.0, 0.0], [OF.batch, OF.heads, OF.queries, OF.keys]);
+    let dense = floats(&drawn(6, shape.iter().product()));
+    let mut plan = LayerPlan::new(Mask::bidirectional()).unwrap();
+    plan.set_softmax(Softmax { sinks: Some(&sinks), ..Softmax::default() }).unwrap();
+    plan.set_dense(&Tensor::new(&dense, &shape).unwrap()).unwrap();
+    let (out, lse) = attended(&plan);
+    let out_grad = drawn(7, out.len());
+
+    let mut grads = [vec![0.0; q.len()], vec![0.0; k.len()], vec![0.0; v.len()]];
+    let (mut sinks_grad, mut dense_grad) = ([0.0; 4], vec![0f32; dense.len()]);
+    {
+        let input = AttentionInput::new(
+            Tensor::new(&q, &q_shape).unwrap(),
+            Tensor::new(&k, &k_shape).unwrap(),
+            Tensor::new(&v, &v_shape).unwrap(),
+        );
+        let [q, k, v] = &mut grads;
+        let mut gradient = AttentionGradient {
+            sinks: Some(TensorMut::from(&mut sinks_grad[..])),
+            dense: Some(TensorMut::new(&mut dense_grad, &shape).unwrap()),
+            ..AttentionGradient::new(
+                TensorMut::new(q, &q_shape).unwrap(),
+                TensorMut::new(k, &k_shape).unwrap(),
+                TensorMut::new(v, &v_shape).unwrap(),
+            )
+        };
+        attention_backward(
+            &input,
+            &plan,
+            &Tensor::new(&out, &out_shape).unwrap(),
+            &Tensor::new(&lse, &[OF.batch, OF.heads, OF.queries]).unwrap(),
+            &Tensor::new(&out_grad, &out_shape).unwrap(),
+            &mut gradient,
+        )
+        .unwrap();
+    }
+    // The bias of the oracle is the same for all batch rows, and so is its change.
+    let one = OF.heads * OF.queries * OF.keys;
+    let loss = |of_sinks: &[f64], of_dense: (usize, f64)| -> f64 {
+        let mut sum = 0.0;
+        for b in 0..OF.batch {
+            let bias = |h: usize, t: usize, s: usize| {
+                let at = b * one + (h * OF.queries + t) * OF.keys + s;
+                let change = if at == of_dense.0 { of_dense.1 } else { 0.0 };
+                Some(f64::from(dense[at]) + change)
+            };
+            let out = with_sinks(oracle::attention(&q, &k, &v, OF, bias), of_sinks);
+            let rows = out.len() / OF.batch * b..out.len() / OF.batch * (b + 1);
+            let products = out[rows.clone()].iter().zip(&out_grad[rows]).map(|(a, b)| a * b);
+            sum += products.sum::<f64>();
+        }
+        sum
+    };
+    let step = 1e-5;
+    for h in 0..OF.heads {
+        let at = |delta: f64| {
+            let mut sinks = sinks;
+            sinks[h] += delta;
+            loss(&sinks, (0, 0.0))
+        };
+        assert!((sinks_grad[h] - (at(step) - at(-step)) / (2.0 * step)).abs() < 1e-8);
+    }
+    for i in (0..dense.len()).step_by(37) {
+        let wanted = (loss(&sinks, (i, step)) - loss(&sinks, (i, -step))) / (2.0 * step);
+        assert!((f64::from(dense_grad[i]) - wanted).abs() < 1e-6);
     }
 }
 
