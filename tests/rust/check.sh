@@ -70,15 +70,17 @@ node build/wasm/examples/llama.mjs tests/rust/config.json | diff "$build/windows
 # The declarations test the headers only if it can fail.
 changed=$build/changed
 rm -rf "$changed" && cp -r "$crate" "$changed"
-sed -i 's/pub head_offset: i64/pub head_offset: i32/; s/fn gnomon_set_threads(count: i32)/fn gnomon_set_threads(count: i64)/' \
+sed -i 's/pub device_id: i32/pub device_id: i64/; s/fn gnomon_free(text: \*mut c_char)/fn gnomon_free(text: *mut c_char, size: i64)/' \
   "$changed/src/sys.rs"
 GNOMON_PREFIX=$build/prefix CARGO_TARGET_DIR=$build/target-changed cargo test --quiet --no-default-features \
   --manifest-path "$changed/Cargo.toml" --test declarations >"$build/changed.log" 2>&1 &&
   die 'the test of declarations accepts a changed declaration'
-grep -q 'conflicting types for .gnomon_set_threads' "$build/changed.log" || die "see $build/changed.log"
+for error in 'conflicting types for .gnomon_free' 'static assertion failed: "sizeof(gnomon_device)'; do
+  grep -q "$error" "$build/changed.log" || die "the test of declarations does not report: $error (see $build/changed.log)"
+done
 
 with prefix package --quiet --no-verify --allow-dirty
 [[ ! -e $crate/target ]] || die "$crate/target exists"
 cat "$build"/{rotate,llama}.txt
-printf 'rust: %s tests passed with rustc %s\n' "$(grep -rhc '#\[test\]' "$crate/src" "$crate/tests" | paste -sd+ | bc)" \
-  "$(rustc --version | cut -d' ' -f2)"
+tests=$(grep -rh '#\[test\]' "$crate/src" "$crate/tests" | wc -l)
+printf 'rust: %d tests passed with rustc %s\n' "$tests" "$(rustc --version | cut -d' ' -f2)"
