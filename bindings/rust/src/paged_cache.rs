@@ -58,20 +58,30 @@ impl<C: Cached> fmt::Debug for PagedKvCache<C> {
     }
 }
 
-/// Copies a tensor of the C API, which is contiguous.
+/// The elements and the shape of a tensor that the library gave; none of one without data.
+///
+/// # Safety
+///
+/// The tensor is valid for 'a.
 unsafe fn elements<'a, T: Element>(from: &sys::gnomon_tensor) -> Result<(&'a [T], Vec<usize>)> {
-    let extents: &[i64] = match from.ndim {
-        0 => &[],
-        axes => slice::from_raw_parts(from.shape, axes as usize),
-    };
+    if from.data.is_null() || from.ndim < 1 {
+        return Ok((&[], vec![0]));
+    }
+    let axes = from.ndim as usize;
+    let extents = slice::from_raw_parts(from.shape, axes);
     let shape: Vec<usize> = extents.iter().map(|&extent| extent as usize).collect();
     let bits = from.dtype.bits as usize;
     if from.dtype.code != T::CODE || bits != 8 * size_of::<T>() {
         return Error::refuse("a pool must have elements of its type", bits);
     }
-    let count = shape.iter().product();
-    if count == 0 {
-        return Ok((&[], shape));
+    let mut count = 1;
+    for axis in (0..axes).rev() {
+        let stride =
+            if from.strides.is_null() { count } else { *from.strides.add(axis) as usize };
+        if shape[axis] > 1 && stride != count {
+            return Error::refuse("a pool must be contiguous", stride);
+        }
+        count *= shape[axis];
     }
     let first = (from.data as *const u8).add(from.byte_offset as usize) as *const T;
     Ok((slice::from_raw_parts(first, count), shape))

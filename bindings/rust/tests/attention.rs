@@ -555,6 +555,28 @@ fn steps_over_caches_equal_one_pass() {
     assert_eq!(paged.free_blocks(), 4);
 }
 
+#[test]
+fn a_paged_cache_of_keys_has_them_as_values() {
+    let of = Sizes { batch: 1, queries: 3, keys: 3, value_dim: 8, ..OF };
+    let ([q, k, _], [q_shape, ..]) = (inputs(of), shapes(of));
+    let causal = |_, t, s| (s <= t).then_some(0.0);
+    let wanted = oracle::attention(&q, &k, &k, of, causal).0;
+    let spec =
+        PagedKvCacheSpec { blocks: 2, block_size: 2, heads: 2, head_dim: 8, value_dim: 0 };
+    let mut paged = PagedKvCache::<f32>::new(&spec, None).unwrap();
+    let sequence = paged.start().unwrap();
+    let (q, k) = (floats(&q), floats(&k));
+    let keys = Tensor::new(&k, &[3, 2, 8]).unwrap();
+    paged.append(&keys, None, &[sequence], Some(&[0, 3]), None).unwrap();
+    let mut out = vec![0f32; q.len()];
+    let mut view = TensorMut::new(&mut out, &q_shape).unwrap();
+    let plan = LayerPlan::new(Mask::causal()).unwrap();
+    let queries = Tensor::new(&q, &q_shape).unwrap();
+    paged.attention(&queries, &[sequence], &plan, &mut view).unwrap();
+    assert!(paged.attention(&queries, &[sequence + 1], &plan, &mut view).is_err());
+    check_close(&doubles(&out), &wanted, 1e-6);
+}
+
 /// The elements of a narrowed tensor of the test above, whose rows are contiguous.
 fn k_rows(k: &Tensor<'_, f32>, count: usize) -> Vec<f32> {
     let mut rows = vec![0f32; count * 16];
