@@ -55,7 +55,7 @@ help:
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
 	@echo 'make install       install to PREFIX=$(PREFIX)'
 	@echo 'make setup         install all required packages; the other commands call it'
-	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, additions, cuda, pypi, torch2, wasm and the site'
+	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, additions, cuda, pypi, torch2, wasm, rust and the site'
 
 setup:
 	@tools/setup.sh test
@@ -197,5 +197,5 @@ install: build
 	@cmake --install $(program) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/wasm build/wasm-objects build/wasm-tools \
+	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/rust build/wasm build/wasm-objects build/wasm-tools \
 	  build/site build/site-work build/site-tools build/site-screenshots
