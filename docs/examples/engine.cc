@@ -3,13 +3,16 @@
 //
 //   engine FOLDER|FILE.gguf [--steps N] [--context N] [--logits FILE.npy] ID ID ID ...
 //
-// Logits: one row for each token of the prompt and each new token. engine_files.h reads the
-// files. Lines about position are marked.
-#include "engine_files.h"
-
+// Logits: one row for each token of the prompt and each new token. engine_files.h and
+// engine_gguf.h read the files. Lines about position are marked.
 #include <gnomon/io/npy.h>
 
+#include <array>
 #include <iostream>
+#include <map>
+
+#include "engine_files.h"
+#include "engine_gguf.h"
 
 using namespace engine;
 using View = gnomon::View<double, 4>;
@@ -80,15 +83,24 @@ class Engine {
     add(attend(l, input), layer.out_norm);
     const Numbers& before = layer.parallel ? old : x;
     const Numbers h = layer.shared_norm ? input : norm(before, layer.mlp_norm);
-    add(layer.router ? run_experts(layer, h) : run(layer.mlp, h), layer.mlp_out_norm);
+    const Numbers late = std::exchange(late_, {});
+    if (layer.mlp.up) {
+      add(run(layer.mlp, h), layer.mlp_out_norm);
+      if (layer.mixture.router) late_ = run_mixture(layer.mixture, h);
+    } else {
+      add(run_mixture(layer.mixture, h), layer.mlp_out_norm);
+    }
+    if (!late.empty()) add(late, {});
   }
-  // A norm with a bias is a LayerNorm.
   Numbers norm(Numbers x, const Weight& w) const {
+    return norm(std::move(x), w, net_.model.width, net_.epsilon);
+  }
+  // Norm of rows of C numbers. A norm with a bias is a LayerNorm.
+  Numbers norm(Numbers x, const Weight& w, ptrdiff_t C, double epsilon) const {
     if (!w && !net_.bare) return x;
-    const ptrdiff_t C = net_.model.width;
     if (w && w.rows != C) refuse("no support for norms of this width");
     const gnomon::HeadNorm norm{.kind = w.bias.empty() ? net_.norm : NormKind::layer,
-                                .epsilon = net_.epsilon,
+                                .epsilon = epsilon,
                                 .weight_offset = net_.norm_offset};
     const auto row = [&](auto& of) { return gnomon::View<const float, 2>(of.data(), {1, C}); };
     const View rows(x.data(), {1, std::ssize(x) / C, 1, C});
@@ -102,19 +114,50 @@ class Engine {
     const auto T = std::ssize(x) / net_.model.width, S = past_ + T;
     auto& [keys, values] = caches_[l];
     Numbers q = layer.query * x, out(T * H * V);
-    for (const auto& [w, to] : {std::pair(&layer.key, &keys), {&layer.value, &values}}) {
-      const Numbers y = *w * x;
-      to->insert(to->end(), y.begin(), y.end());
+    if (layer.query_up) q = layer.query_up * latent_norm(q, layer.query_norm);
+    if (layer.key_up) {
+      add_latent(layer, group, layer.key * x, keys, values);
+    } else {
+      for (const auto& [w, to] : {std::pair(&layer.key, &keys), {&layer.value, &values}}) {
+        const Numbers y = *w * x;
+        to->insert(to->end(), y.begin(), y.end());
+      }
     }
     const View queries(q.data(), {1, T, H, D}), k(keys.data(), {1, S, K, D});
     const View v(values.data(), {1, S, K, V}), to(out.data(), {1, T, H, V});
     const auto fit = [](const Numbers& x, View y) { return std::ssize(x) == y.size(); };
     if (!fit(q, queries) || !fit(keys, k) || !fit(values, v))
       refuse("no support for its heads");
-    const auto& plan = plan_.layer(l);                                   // position
-    prepare(plan, queries, k.slice(1, past_, T), v.slice(1, past_, T));  // position
-    attention({queries, k, v}, plan, to);                                // position
+    prepare(plan_.layer(l), queries, k.slice(1, past_, T), v.slice(1, past_, T));  // position
+    attention({queries, k, v}, plan_.layer(l), to);                                // position
     return layer.out * out;
+  }
+  Numbers latent_norm(Numbers x, const Weight& w) const {
+    return norm(std::move(x), w, w.rows, net_.latent_epsilon);
+  }
+  // Latent attention: appends the keys and values of all heads to the cache. A row of `rows` is
+  // a latent, then the rotated part of the key, which the heads share:
+  //
+  //   [latent | rope]  ->  for each head: key [nope | rope], value [V]
+  void add_latent(const Layer& layer, const model::LayerGroup& group, const Numbers& rows,
+                  Numbers& keys, Numbers& values) const {
+    const ptrdiff_t H = group.heads, V = group.value_dim, rank = layer.key_up.columns;
+    const ptrdiff_t nope = layer.key_up.rows / H - V, rope = group.head_dim - nope;
+    const ptrdiff_t width = rank + rope, T = std::ssize(rows) / layer.key.rows;
+    if (layer.key_up.rows != H * (nope + V) || nope < 0 || rope < 0 ||
+        layer.key.rows != width || layer.key_norm.rows != rank)
+      refuse("no support for its latents");
+    Numbers latents;
+    for (auto row = rows.begin(); row != rows.end(); row += width)
+      latents.insert(latents.end(), row, row + rank);
+    const Numbers heads = layer.key_up * latent_norm(latents, layer.key_norm);
+    for (ptrdiff_t i = 0; i < T * H; ++i) {
+      const auto head = heads.begin() + i * (nope + V);
+      const auto shared = rows.begin() + i / H * width + rank;
+      keys.insert(keys.end(), head, head + nope);
+      keys.insert(keys.end(), shared, shared + rope);
+      values.insert(values.end(), head + nope, head + nope + V);
+    }
   }
   Numbers run(const Mlp& mlp, const Numbers& x) const {
     Numbers y = mlp.up * x;
@@ -128,32 +171,78 @@ class Engine {
         y[i] = mlp.gate ? activate(name, gates[i]) * y[i] : activate(name, y[i]);
     return mlp.down * y;
   }
-  // Sums the best experts of each token, weighted by the softmax of their scores.
-  Numbers run_experts(const Layer& layer, const Numbers& x) const {
-    const ptrdiff_t C = net_.model.width, E = layer.router.rows, best = net_.experts;
-    if (best < 1 || best > E) refuse("no support for its number of experts");
-    const Numbers scores = layer.router * x;
+  // The sum of the chosen experts of each token, weighted by their shares, and of the shared
+  // expert.
+  Numbers run_mixture(const Mixture& mixture, const Numbers& x) const {
+    const ptrdiff_t C = net_.model.width, E = mixture.router.rows;
+    const Numbers scores = mixture.router * x;
     Numbers out(x.size());
+    if (mixture.shared.up) out = run(mixture.shared, x);
+    if (out.size() != x.size()) refuse("no support for experts of this width");
+    if (mixture.shared_gate) {
+      const Numbers gates = mixture.shared_gate * x;
+      for (ptrdiff_t i = 0; i < std::ssize(x); ++i) out[i] /= 1 + std::exp(-gates[i / C]);
+    }
     for (ptrdiff_t t = 0; t < std::ssize(x) / C; ++t) {
-      const double* of = &scores[t * E];
-      std::vector<ptrdiff_t> order(E);
-      std::iota(order.begin(), order.end(), 0);
-      std::ranges::stable_sort(order, [&](ptrdiff_t a, ptrdiff_t b) { return of[a] > of[b]; });
-      double sum = 0;
-      for (ptrdiff_t e = 0; e < (net_.shares_sum_to_1 ? best : E); ++e)
-        sum += std::exp(of[order[e]] - of[order[0]]);
-      for (ptrdiff_t e = 0; e < best; ++e) {
-        const double share = std::exp(of[order[e]] - of[order[0]]) / sum;
-        const Numbers y = run(layer.experts[order[e]], {&x[t * C], &x[t * C] + C});
+      const Numbers row(&x[t * C], &x[t * C] + C);
+      for (const auto& [e, share] : route({&scores[t * E], &scores[t * E] + E}, mixture.bias)) {
+        const Mlp& expert = mixture.experts[e];
+        const Numbers y = expert.up ? run(expert, row) : row;
         if (std::ssize(y) != C) refuse("no support for experts of this width");
         for (ptrdiff_t c = 0; c < C; ++c) out[t * C + c] += share * y[c];
       }
     }
     return out;
   }
+  // Returns the chosen experts of a token and their shares.
+  std::vector<std::pair<ptrdiff_t, double>> route(Numbers scores, const Weight& bias) const {
+    const Routing& routing = net_.routing;
+    const ptrdiff_t E = std::ssize(scores), groups = routing.groups, size = E / groups;
+    if (bias && bias.rows * bias.columns != E) refuse("no support for its number of experts");
+    if (groups < 1 || E % groups != 0 || (routing.votes > size && groups > 1) ||
+        routing.experts < 1 || routing.experts > (groups > 1 ? routing.best_groups * size : E))
+      refuse("no support for its number of experts");
+    const double most = *std::ranges::max_element(scores);
+    double sum = 0;
+    for (double& one : scores) {
+      one = routing.sigmoid ? 1 / (1 + std::exp(-one)) : std::exp(one - most);
+      sum += one;
+    }
+    if (!routing.sigmoid)
+      for (double& one : scores) one /= sum;
+    Numbers choice = scores;
+    for (ptrdiff_t e = 0; e < (bias ? E : 0); ++e) choice[e] += bias.values[e];
+    if (groups > 1) {
+      Numbers totals;
+      for (auto group = choice.begin(); group != choice.end(); group += size) {
+        Numbers sorted(group, group + size);
+        std::ranges::sort(sorted, std::greater());
+        totals.push_back(std::accumulate(sorted.begin(), sorted.begin() + routing.votes, 0.0));
+      }
+      const auto order = descending(totals);
+      for (ptrdiff_t g = routing.best_groups; g < groups; ++g)
+        std::fill_n(choice.begin() + order[g] * size, size, -INFINITY);
+    }
+    std::vector<std::pair<ptrdiff_t, double>> chosen;
+    for (const ptrdiff_t e : descending(choice)) chosen.emplace_back(e, scores[e]);
+    chosen.resize(routing.experts);
+    sum = 0;
+    for (const auto& [e, share] : chosen) sum += share;
+    for (auto& [e, share] : chosen)
+      share *= routing.scale / (routing.shares_sum_to_1 ? sum : 1);
+    return chosen;
+  }
+  // Returns the indices of the values, that of the largest value first.
+  static std::vector<ptrdiff_t> descending(const Numbers& values) {
+    std::vector<ptrdiff_t> order(values.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::ranges::stable_sort(order, std::greater(), [&](ptrdiff_t i) { return values[i]; });
+    return order;
+  }
   Network net_;
   std::vector<std::array<Numbers, 2>> caches_;  // k, v: [S, K, D]
   model::ModelPlan plan_;
+  Numbers late_;  // output of a mixture, which is added after the next layer
   ptrdiff_t past_ = 0;
 };
 

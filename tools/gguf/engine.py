@@ -68,6 +68,18 @@ class Case:
 YARN = {"rope.scaling.type": "yarn", "rope.scaling.factor": 4.0,
         "rope.scaling.original_context_length": 16}
 EXPERTS = {"expert_count": 3, "expert_used_count": 2, "expert_feed_forward_length": 24}
+LATENT = {"attention.q_lora_rank": 12, "attention.kv_lora_rank": 10, "rope.dimension_count": 4}
+# With attn_k_b and attn_v_b: the cache of llama.cpp has the latents.
+ABSORBED = LATENT | {
+    "attention.head_count_kv": 1, "attention.key_length": 14, "attention.value_length": 10,
+    "attention.key_length_mla": 10, "attention.value_length_mla": 5}
+# With attn_kv_b, as in files of llama.cpp before that.
+EXPANDED = LATENT | {
+    "attention.head_count_kv": 4, "attention.key_length": 10, "attention.value_length": 5}
+SHARED = EXPERTS | {"expert_count": 6, "expert_feed_forward_length": 8, "expert_shared_count": 1,
+                    "leading_dense_block_count": 1}
+SIGMOID = {"expert_gating_func": 2, "expert_weights_norm": True, "expert_weights_scale": 1.7}
+GROUPS = {"expert_group_count": 3, "expert_group_used_count": 2}
 WIDE = {"embedding_length": 32, "feed_forward_length": 64}
 CASES = [
     Case("llama", RMS | {"rope.dimension_count": 4}, factors=("rope_freqs.weight",)),
@@ -96,6 +108,13 @@ CASES = [
     Case("cohere2", LAYER_NORM | WINDOW | {"block_count": 4, "logit_scale": 0.25}),
     Case("smollm3", RMS | {"block_count": 4}),
     Case("gpt-oss", RMS | YARN | WINDOW | EXPERTS, without=()),
+    Case("deepseek2", RMS | ABSORBED | SHARED | SIGMOID | GROUPS | YARN | {
+        "rope.scaling.yarn_log_multiplier": 0.07}),
+    Case("deepseek2-kv_b", RMS | EXPANDED | SHARED | {"expert_weights_scale": 1.7}, "deepseek2"),
+    Case("minicpm3", RMS | EXPANDED),
+    Case("qwen2moe", RMS | EXPERTS | {
+        "expert_feed_forward_length": 8, "expert_shared_feed_forward_length": 8}),
+    Case("glm4moe", RMS | SHARED | SIGMOID | {"rope.dimension_count": 2}),
     Case("llama-f16", RMS | WIDE, "llama", kind=Quantization.F16),
     Case("llama-bf16", RMS | WIDE, "llama", kind=Quantization.BF16),
     Case("llama-q8_0", RMS | WIDE, "llama", kind=Quantization.Q8_0),

@@ -16,7 +16,8 @@ sys.path.insert(0, str(ROOT / "tools/gguf"))
 
 import engine  # noqa: E402
 from engine import (  # noqa: E402
-    ALL_HEADS, BIASES, EXPERTS, HEAD_NORMS, LAYER_NORM, RMS, WINDOW, Case)
+    ABSORBED, ALL_HEADS, BIASES, EXPANDED, EXPERTS, HEAD_NORMS, LAYER_NORM, RMS, SHARED, SIGMOID,
+    WINDOW, Case)
 
 PROGRAM = ROOT / "build/release/tests/gnomon_engine"
 PARTIAL = {"rope.dimension_count": 2}
@@ -37,6 +38,23 @@ MORE = [
     Case("qwen3moe", RMS | EXPERTS),
     Case("olmoe", RMS | ALL_HEADS | EXPERTS),
     Case("granitemoe", RMS | EXPERTS | {"logit_scale": 2.0, "residual_scale": 0.5}),
+    Case("granitemoe-shared", RMS | EXPERTS | {
+        "logit_scale": 2.0, "residual_scale": 0.5, "expert_shared_feed_forward_length": 8},
+        "granitemoe"),
+    # 27 layers of V2 Lite: queries without a latent.
+    Case("deepseek2-lite", RMS | EXPANDED | SHARED | {
+        "block_count": 27, "attention.q_lora_rank": 0}, "deepseek2"),
+    Case("mistral4", RMS | ABSORBED | SHARED | {
+        "expert_weights_norm": True, "expert_weights_scale": 1.3}),
+    Case("deepseek", RMS | SHARED | {"expert_weights_scale": 1.3}),
+    Case("dots1", RMS | ALL_HEADS | SHARED | SIGMOID),
+    Case("ernie4_5-moe", RMS | SHARED | {
+        "interleave_moe_layer_step": 1, "expert_shared_feed_forward_length": 8}),
+    Case("exaone-moe", RMS | SHARED | SIGMOID | WINDOW | {"block_count": 4}),
+    Case("bailingmoe2", RMS | SHARED | SIGMOID | {"expert_shared_feed_forward_length": 8}),
+    Case("hunyuan-moe", RMS | EXPERTS | {"expert_shared_feed_forward_length": 8}),
+    Case("minimax-m2", RMS | EXPERTS | {"expert_gating_func": 2}),
+    Case("mellum", RMS | EXPERTS | {"expert_feed_forward_length": 8}),
     Case("command-r", LAYER_NORM | {"logit_scale": 0.25}),
     Case("olmo", LAYER_NORM),
     Case("orion", LAYER_NORM),
@@ -94,6 +112,21 @@ def test_logits_are_those_of_llama_cpp(case: Case, tmp_path: pathlib.Path) -> No
         rows = slice(0, len(prompt))
         rms = np.sqrt(np.mean((got[rows] - rounded) ** 2) / np.mean(rounded ** 2))
         assert rms < max(ROUNDING[case.kind.name], 1e-3 * (case.architecture in GELU))
+
+
+def test_layers_that_predict_further_tokens_are_not_run(tmp_path: pathlib.Path) -> None:
+    case = next(case for case in engine.CASES if case.name == "deepseek2")
+    keys = engine.BASE | dict(case.keys)
+    tensors = engine.tensors_of(case, keys, 11)
+    engine.save(tmp_path / "plain.gguf", case, keys, tensors)
+    tensors["blk.2.nextn.eh_proj.weight"] = np.ones((16, 32), np.float32)
+    engine.save(tmp_path / "further.gguf", case, keys | {
+        "block_count": 3, "nextn_predict_layers": 1}, tensors)
+    prompt = [5, 3, 8]
+    tokens, logits = run(tmp_path / "plain.gguf", prompt, 4)
+    further_tokens, further = run(tmp_path / "further.gguf", prompt, 4)
+    assert further_tokens == tokens
+    np.testing.assert_array_equal(further, logits)
 
 
 def test_recorded_files_are_those_of_the_script(tmp_path: pathlib.Path) -> None:
