@@ -133,6 +133,7 @@ class Engine {
     return layer.out * out;
   }
   Numbers latent_norm(Numbers x, const Weight& w) const {
+    if (!w) refuse("no support for its latents");
     return norm(std::move(x), w, w.rows, net_.latent_epsilon);
   }
   // Latent attention: appends the keys and values of all heads to the cache. A row of `rows` is
@@ -197,11 +198,14 @@ class Engine {
   // Returns the chosen experts of a token and their shares.
   std::vector<std::pair<ptrdiff_t, double>> route(Numbers scores, const Weight& bias) const {
     const Routing& routing = net_.routing;
-    const ptrdiff_t E = std::ssize(scores), groups = routing.groups, size = E / groups;
-    if (bias && bias.rows * bias.columns != E) refuse("no support for its number of experts");
-    if (groups < 1 || E % groups != 0 || (routing.votes > size && groups > 1) ||
-        routing.experts < 1 || routing.experts > (groups > 1 ? routing.best_groups * size : E))
+    const ptrdiff_t E = std::ssize(scores), groups = routing.groups, best = routing.best_groups;
+    if (groups < 1 || E % groups != 0 || best < 1 || best > groups)
+      refuse("no support for its groups of experts");
+    const ptrdiff_t size = E / groups;
+    if (routing.experts < 1 || routing.experts > best * size ||
+        (bias && bias.rows * bias.columns != E))
       refuse("no support for its number of experts");
+    if (groups > 1 && routing.votes > size) refuse("no support for its groups of experts");
     const double most = *std::ranges::max_element(scores);
     double sum = 0;
     for (double& one : scores) {
@@ -220,7 +224,7 @@ class Engine {
         totals.push_back(std::accumulate(sorted.begin(), sorted.begin() + routing.votes, 0.0));
       }
       const auto order = descending(totals);
-      for (ptrdiff_t g = routing.best_groups; g < groups; ++g)
+      for (ptrdiff_t g = best; g < groups; ++g)
         std::fill_n(choice.begin() + order[g] * size, size, -INFINITY);
     }
     std::vector<std::pair<ptrdiff_t, double>> chosen;

@@ -45,6 +45,7 @@ class Folder {
     const string usual = is("bloom") ? "gelu_new" : "gelu";
     net_.activation = key("(hidden_)?act(ivation)?(_function)?", usual);
     if (is("gpt_oss")) net_.activation = "swiglu_oai";
+    if (key("swiglu_limit", 7.0) != 7) refuse("no support for its swiglu_limit");
     const bool rooted = is("(vault)?gemma.*") || key("scale_embedding", false);
     const double root = std::sqrt(double(net_.model.width));
     net_.embedding_scale = key("embedding_multiplier|scale_emb", rooted ? root : 1.0);

@@ -102,8 +102,8 @@ class GgufFile {
     const auto sum_to_1 = gguf_.boolean(net_.model.model_type + ".expert_weights_norm");
     routing.shares_sum_to_1 = reads ? sum_to_1.value_or(false) : !is("olmoe|qwen2moe|deepseek");
     if (reads || is("deepseek")) routing.scale = number("expert_weights_scale", 1.0);
-    routing.groups = integer("expert_group_count", 1);
-    routing.best_groups = integer("expert_group_used_count", routing.groups);
+    routing.groups = std::max<ptrdiff_t>(1, integer("expert_group_count", 1));
+    routing.best_groups = routing.groups > 1 ? integer("expert_group_used_count", 1) : 1;
     routing.votes = 2;
   }
   double number(const string& key, double otherwise) const {

@@ -162,6 +162,8 @@ TEST(EngineErrors, NameWhatTheEngineDoesNotKnowOfAMixture) {
             "engine: no support for scoring_func softmax\n");
   EXPECT_EQ(error_after("hunyuan_v1_moe", "\"moe_topk\": 2", "\"moe_topk\": [2, 1]"),
             "engine: no support for its number of experts\n");
+  EXPECT_EQ(error_after("deepseek_v3", "topk_group\": 2", "topk_group\": 4"),
+            "engine: no support for its groups of experts\n");
   EXPECT_EQ(error_after("deepseek_v2", "group_limited_greedy", "noaux_tc"),
             "engine: no support for topk_method noaux_tc\n");
   EXPECT_EQ(error_after("deepseek_v3", "model.layers.2.eh", "model.layers.3.eh"),
