@@ -197,7 +197,7 @@ TEST(EngineErrors, NameWhatTheEngineDoesNotKnowOfAGgufFile) {
   EXPECT_EQ(gguf_error_after("deepseek2.gguf", "blk.1.attn_v_b.", "blk.1.attn_v_x."),
             "engine: no support for blk.1.attn_v_x.weight\n");
   EXPECT_EQ(gguf_error_after("qwen2moe.gguf", "blk.1.ffn_gate_inp.", "blk.1.ffn_gate_abc."),
-            "engine: no support for blk.1.ffn_gate_abc.weight\n");
+            "engine: no support for blk.1.ffn_down_exps.weight\n");
 }
 
 }  // namespace engine_test

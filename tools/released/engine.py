@@ -133,7 +133,8 @@ def run(case):
     model, config, rng = build.build(case)
     for name, bias in model.named_parameters():
         if name.endswith("e_score_correction_bias"):  # build does not draw what is not trained
-            bias.data.copy_(torch.from_numpy(build.draw(case, name, bias.data.flatten())).view_as(bias))
+            drawn = torch.from_numpy(build.draw(case, name, bias.data.flatten()))
+            bias.data.copy_(drawn.view_as(bias))
     prompt = rng.integers(3, config["vocab_size"], PROMPT).tolist()
     steps, rows, ids, cache = [], [], prompt, None
     with torch.no_grad():
