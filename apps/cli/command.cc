@@ -31,6 +31,7 @@ Positional encodings for Transformers: tables, rotations, charts, comparisons.
   table       write the table of an encoding as .npy, .csv or .json
   bias        write the matrix that a bias adds to the scores
   rotate      rotate queries or keys in a .npy file
+  export      write the position of a layer as an ONNX model
   convert     reorder weights for the other rotary pairing
   resize      resample a learned table for another length or grid
   plot        draw tables, similarity, decay, wavelengths, biases, attention
@@ -56,7 +57,7 @@ using Make = Command (*)();
 constexpr std::pair<const char*, Make> list[] = {
     {"inspect", inspect_command}, {"table", table_command},
     {"bias", bias_command},       {"rotate", rotate_command},
-    {"convert", convert_command}, {"resize", resize_command},
+    {"export", export_command},   {"convert", convert_command}, {"resize", resize_command},
     {"plot", plot_command},       {"list", list_command},
     {"explain", explain_command}, {"check", check_command},
     {"bench", bench_command},     {"completion", completion_command},

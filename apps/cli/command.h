@@ -29,6 +29,7 @@ Command inspect_command();
 Command table_command();
 Command bias_command();
 Command rotate_command();
+Command export_command();
 Command convert_command();
 Command resize_command();
 Command plot_command();

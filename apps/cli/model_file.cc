@@ -72,4 +72,12 @@ model::ModelDescription read_model(const std::string& path, const std::string& y
   return read(part);
 }
 
+std::string part_of_groups(const model::ModelDescription& model) {
+  const auto of_first = [&](const model::LayerGroup& one) {
+    return one.part == model.groups.front().part;
+  };
+  const bool one_part = std::all_of(model.groups.begin(), model.groups.end(), of_first);
+  return one_part && !model.groups.empty() ? model.groups.front().part : "";
+}
+
 }  // namespace gnomon::cli

@@ -14,4 +14,7 @@ model::ModelDescription read_model(const std::string& path, const std::string& y
                                    const std::string& part = {},
                                    const std::string& assume_pairing = {});
 
+// Returns the part of the groups, if all belong to one; else empty text.
+std::string part_of_groups(const model::ModelDescription& model);
+
 }  // namespace gnomon::cli

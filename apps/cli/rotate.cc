@@ -73,13 +73,7 @@ RotaryFrequencies frequencies_of(RotateOptions& o, std::int64_t size) {
   }
   const model::ModelDescription model = read_model(o.config, {}, o.part, o.assume_pairing);
   const std::int64_t layer = o.layer.value_or(0);
-  // The part is named if all remaining groups belong to one part.
-  const auto of_first = [&](const model::LayerGroup& one) {
-    return one.part == model.groups.front().part;
-  };
-  const bool one_part = std::all_of(model.groups.begin(), model.groups.end(), of_first);
-  const model::LayerGroup& group = model::group_of(
-      model, layer, one_part && !model.groups.empty() ? model.groups.front().part : "");
+  const model::LayerGroup& group = model::group_of(model, layer, part_of_groups(model));
   const auto rotates = [](const model::Encoding& one) {
     return model::includes(model::info(one).enters, model::Place::queries_and_keys);
   };
