@@ -4,15 +4,6 @@
 #include "src/model/onnx/layer_graph.h"
 
 namespace gnomon::model::internal {
-namespace {
-
-float scale_of(const LayerPlan& plan, std::int64_t head_dim) {
-  return static_cast<float>(
-      plan.softmax.scale.value_or(plan.softmax.factor * softmax_scale(head_dim)));
-}
-
-}  // namespace
-
 Value LayerGraph::attention(const Heads& queries, const Heads& keys, const Heads& v) {
   const LayerPlan& p = plan();
   Heads q = queries, k = keys;
@@ -42,7 +33,7 @@ Value LayerGraph::attention(const Heads& queries, const Heads& keys, const Heads
     if (const Value value = microsoft_attention(q, k, v, all); !value.empty()) return value;
   if (sinks) return plain_attention(q, k, v, masked(all, Causality::in_mask));
   std::vector<OnnxAttribute> attributes{
-      {"scale", scale_of(p, q.head_dim)},
+      {"scale", static_cast<float>(scale_of(p, q.head_dim))},
       {"q_num_heads", q.heads},
       {"kv_num_heads", k.heads},
       {"is_causal", std::int64_t{p.mask.visibility == Visibility::causal}}};
@@ -60,14 +51,14 @@ Value LayerGraph::microsoft_attention(const Heads& q, const Heads& k, const Head
   const LayerPlan& p = plan();
   const bool causal = p.mask.visibility == Visibility::causal;
   const bool sinks = !p.softmax.sinks.empty();
-  const OnnxAttribute scale{"scale", scale_of(p, q.head_dim)};
+  const OnnxAttribute scale{"scale", static_cast<float>(scale_of(p, q.head_dim))};
   if (q.heads == k.heads && !p.softmax.cap && !sinks)
     return graph_.node("MultiHeadAttention",
                        {q.value, k.value, v.value, "", "", masked(bias, Causality::by_operator)},
                        {scale, {"num_heads", q.heads}, {"unidirectional", std::int64_t{causal}}},
                        "com.microsoft");
   const bool chunked = !is_image() && group_.attention.chunk;
-  if (!causal || q.head_dim != v.head_dim || chunked) return {};
+  if (!causal || q.head_dim != v.head_dim || q.head_dim % 8 != 0 || chunked) return {};
   std::vector<OnnxAttribute> attributes{
       scale, {"num_heads", q.heads}, {"kv_num_heads", k.heads}};
   if (p.softmax.cap) attributes.emplace_back("softcap", static_cast<float>(*p.softmax.cap));

@@ -12,6 +12,11 @@
 
 namespace gnomon::model::internal {
 
+// The scale of q . k, with all factors.
+inline double scale_of(const LayerPlan& plan, std::int64_t head_dim) {
+  return plan.softmax.scale.value_or(plan.softmax.factor * softmax_scale(head_dim));
+}
+
 class LayerGraph {
  public:
   // Throws std::invalid_argument as lower_layer, or if a part has no operators.

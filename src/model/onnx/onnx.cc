@@ -1,8 +1,10 @@
 #include "gnomon/model/onnx.h"
 
 #include <algorithm>
+#include <cmath>
 
 #include "gnomon/error.h"
+#include "src/core/size.h"
 #include "src/model/onnx/layer_graph.h"
 
 namespace gnomon::model {
@@ -10,9 +12,10 @@ namespace internal {
 namespace {
 
 constexpr std::int64_t most_rows = 8192;
+constexpr std::int64_t most_cells = 65'536;
 
 // The tokens for which an image layer is exported; nothing for a text layer.
-std::optional<ImagePatches> image_of(const ModelDescription& model,
+std::optional<ImagePatches> image_of(const ModelDescription& model, const LayerGroup& group,
                                      const OnnxOptions& options) {
   if (!model.image) {
     if (options.image)
@@ -22,9 +25,17 @@ std::optional<ImagePatches> image_of(const ModelDescription& model,
   if (options.image) return options.image;
   if (const auto& table = model.image->table)
     return ImagePatches{.height = table->height, .width = table->width};
-  if (model.length == 0)
-    refuse("onnx", "the size of the image must be given for this model", "none");
-  return ImagePatches{.height = model.length, .width = model.length};
+  if (includes(enters(group.position), Place::queries_and_keys)) {
+    if (model.length == 0)
+      refuse("onnx", "the size of the image must be given for this model", "none");
+    return ImagePatches{.height = model.length, .width = model.length};
+  }
+  const std::int64_t cells = capacity(group.position).value_or(model.length) -
+                             model.image->first_tokens - model.image->last_tokens;
+  if (cells < 1) refuse("onnx", "the size of the image must be given for this model", "none");
+  const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(cells)));
+  if (side * side == cells) return ImagePatches{.height = side, .width = side};
+  return ImagePatches{.height = 1, .width = cells};
 }
 
 std::int64_t rows_of(const ModelDescription& model, const LayerGroup& group,
@@ -46,8 +57,11 @@ std::int64_t rows_of(const ModelDescription& model, const LayerGroup& group,
 std::int64_t image_tokens(const ModelDescription& model, const LayerGroup& group,
                           const ImagePatches& image) {
   if (const auto& window = group.attention.partition) return window->height * window->width;
-  return image.frames * image.height * image.width + model.image->first_tokens +
-         model.image->last_tokens;
+  const std::int64_t cells = gnomon::internal::checked_size("onnx", "frames x height x width", {image.frames, image.height, image.width});
+  if (cells > most_cells)
+    refuse("onnx", "the image must have at most " + std::to_string(most_cells) + " patches",
+           cells);
+  return cells + model.image->first_tokens + model.image->last_tokens;
 }
 
 std::int64_t axes_of(const Mixture& mixture) {
@@ -67,7 +81,7 @@ LayerGraph::LayerGraph(const ModelDescription& model, const LayerGroup& group,
       layer_(layer),
       part_(part),
       options_(options),
-      image_(image_of(model, options)),
+      image_(image_of(model, group, options)),
       axes_(image_ ? 1 : axes_of(group.position)),
       rows_(image_ ? 0 : rows_of(model, group, options)),
       extent_(image_ ? std::to_string(image_tokens(model, group, *image_)) : "tokens"),
@@ -85,7 +99,7 @@ void LayerGraph::check_supported() const {
   const auto check = [&](bool has, const char* what) {
     if (has) refuse("onnx", "the layer must have no " + std::string(what), names(group_.position));
   };
-  check(group_.heads == 0, "lack of attention");
+  if (group_.heads == 0) refuse("onnx", "the layer must have attention", "none");
   check(p.product != PairProduct::dot, "products other than q . k");
   check(p.polar.has_value(), "polar form");
   check(p.prepared_rotation.has_value(), "rotation by angles of tokens");
@@ -97,7 +111,8 @@ void LayerGraph::check_supported() const {
   check(p.stick_breaking.has_value(), "stick-breaking");
   check(p.compression.has_value() || p.output_rotary.has_value(), "compressed keys");
   check(std::holds_alternative<PiecewiseLogBias>(p.bias), "bias by a trained function");
-  check(std::holds_alternative<DenseBias>(p.bias) && !image_, "bias by word boxes");
+  if (const auto* matrix = std::get_if<DenseBias>(&p.bias))
+    check(!image_ && matrix->values.stride(2) != 0, "bias by word boxes");
   check(!p.cosine.empty() && p.cosine != trained_.checked().cosine, "trained cosine scales");
   check(p.trained_frequencies, "trained frequencies");
 }

@@ -45,22 +45,25 @@ Value LayerGraph::form_bias() {
     return graph_.node("Mul", {graph_.unsqueeze(length, {1}), factors});
   }
   if (const auto* by_distance = std::get_if<StripBias>(&index)) {
-    const auto* const t5 =
-        group_.position.size() == 1 ? std::get_if<T5Bias>(&group_.position[0]) : nullptr;
-    if (is_microsoft() && t5 && trained_.checked().gated == false) {
-      const Value count = graph_.node("Squeeze", {graph_.extent(first_, 1)});
-      return graph_.node(
-          "RelativePositionBias", {trained_.parameter("buckets"), count, count},
-          {{"max_distance", t5->max_distance},
-           {"is_bidirectional", std::int64_t{t5->direction == T5Direction::bidirectional}}},
-          "com.microsoft");
-    }
     return strip(by_distance->values, std::get<StripBias>(check).values, by_distance->heads,
                  by_distance->min_distance);
   }
   if (std::holds_alternative<NoBias>(index)) return {};
   if (const auto* matrix = std::get_if<DenseBias>(&index)) {
     const auto values = matrix->values;
+    if (values.stride(2) == 0) {  // by the position of the key only: [H, rows]
+      std::vector<double> rows;
+      for (std::int64_t h = 0; h < values.extent(1); ++h)
+        for (std::int64_t j = 0; j < values.extent(3); ++j) rows.push_back(values(0, h, 0, j));
+      const Value table =
+          trained_.value({values.extent(1), values.extent(3)}, rows, rows, "a bias by key");
+      const Value chosen = graph_.gather(table, positions(), 1);  // [H, B, T]
+      const Value shape = graph_.node(
+          "Concat", {graph_.list({1, 1}), graph_.extent(first_, 1), graph_.list({1})},
+          {{"axis", 0}});
+      const Value row = graph_.unsqueeze(graph_.transpose(chosen, {1, 0, 2}), {2});
+      return graph_.node("Expand", {row, shape});  // operators require all T rows
+    }
     const auto copied = [](const DenseBias& form) {
       std::vector<double> all;
       for (std::int64_t h = 0; h < form.values.extent(1); ++h)
@@ -73,6 +76,9 @@ Value LayerGraph::form_bias() {
                           copied(*matrix), copied(std::get<DenseBias>(check)), "a bias matrix");
   }
   const std::int64_t tokens = token_count(index);
+  if (is_image() && std::to_string(tokens) != extent_)
+    refuse("onnx", "the image must have the tokens of the bias, " + std::to_string(tokens),
+           extent_);
   return trained_.value({1, heads(index), tokens, tokens}, matrix_of(index, tokens),
                         matrix_of(check, tokens), "a bias by cells");
 }
@@ -94,7 +100,8 @@ Value LayerGraph::distance_rows(const RelativeVectors& table) {
 Value LayerGraph::products(const Heads& x, const RelativeVectors& index,
                            const RelativeVectors& check, const Value& rows) {
   const Value values = trained_.value({index.heads, index.vectors(), index.head_dim},
-                                      index.values, check.values, "relative vectors");
+                                      index.values, check.values, "relative vectors",
+                                      1 / scale_of(plan(), group_.head_dim));
   const Value all = graph_.node("MatMul", {graph_.split_heads(x.value, x.heads, x.head_dim),
                                            graph_.transpose(values, {0, 2, 1})});
   const Value batch = graph_.extent(first_, 0), tokens = graph_.extent(first_, 1);
@@ -119,10 +126,7 @@ Value LayerGraph::relative_terms(const Heads& q, const Heads& k) {
     add(graph_.transpose(products(k, form.queries[i], check.queries[i], rows), {0, 1, 3, 2}));
   }
   if (sum.empty()) return sum;
-  const Softmax& softmax = plan().softmax;
-  const double scale =
-      softmax.scale.value_or(softmax.factor * softmax_scale(group_.head_dim));
-  return graph_.node("Mul", {sum, graph_.number(scale)});
+  return graph_.node("Mul", {sum, graph_.number(scale_of(plan(), group_.head_dim))});
 }
 
 Value LayerGraph::bias() {

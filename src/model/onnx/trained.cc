@@ -58,12 +58,6 @@ Value TrainedValues::input(std::size_t i) {
   return inputs_[i];
 }
 
-Value TrainedValues::parameter(std::string_view name) {
-  for (std::size_t i = 0; i < parameters_.size(); ++i)
-    if (parameters_[i].name == name) return input(i);
-  refuse("onnx", "the layer must have the parameter", name);
-}
-
 Value TrainedValues::all() {
   if (!all_.empty()) return all_;
   std::vector<Value> parts;
@@ -82,18 +76,33 @@ Value TrainedValues::value(const std::vector<std::int64_t>& shape,
 
 Value TrainedValues::value(const std::vector<std::int64_t>& shape,
                            std::span<const double> index, std::span<const double> check,
-                           const std::string& what) {
+                           const std::string& what, double factor) {
   if (std::equal(index.begin(), index.end(), check.begin(), check.end()))
     return graph_.constant(shape, std::vector<float>(index.begin(), index.end()));
   std::vector<std::int64_t> rows;
-  for (std::size_t n = 0; n < index.size(); ++n) {
-    const double row = index[n];
-    const bool valid = row >= 0 && row < static_cast<double>(check_.size()) &&
-                       row == std::floor(row) && row < 1 << 24;
-    if (!valid || check[n] != double{check_[static_cast<std::size_t>(row)]})
+  const auto divided = [&](double by) {
+    rows.clear();
+    for (std::size_t n = 0; n < index.size(); ++n) {
+      const double row = by == 1 ? index[n] : std::round(index[n] / by);
+      if (!(row >= 0 && row < static_cast<double>(check_.size()) && row < 1 << 24) ||
+          row != std::floor(row))
+        return false;
+      const double difference = check[n] / by - double{check_[static_cast<std::size_t>(row)]};
+      if (std::abs(difference) > (by == 1 ? 0 : 1e-12)) return false;
+      rows.push_back(static_cast<std::int64_t>(row));
+    }
+    return true;
+  };
+  if (!divided(1)) {
+    if (!divided(factor))
       refuse("onnx", "trained values must be entries of the parameters", what);
-    rows.push_back(static_cast<std::int64_t>(row));
+    return graph_.node("Mul", {gathered(shape, rows), graph_.number(factor)});
   }
+  return gathered(shape, rows);
+}
+
+Value TrainedValues::gathered(const std::vector<std::int64_t>& shape,
+                              const std::vector<std::int64_t>& rows) {
   // A whole parameter in its order needs no Gather.
   std::int64_t first = 0;
   for (std::size_t i = 0; i < parameters_.size(); ++i) {

@@ -27,20 +27,19 @@ class TrainedValues {
 
   // Returns the value of this shape whose elements are those of a member of the plan: `index`
   // in plan(), `check` in checked(). It is an initialiser if no parameter changes it. Throws
-  // std::invalid_argument if an element is another function of the parameters than one of them.
+  // std::invalid_argument if an element is another function of the parameters than one of them,
+  // or all are parameters times `factor`.
   Value value(const std::vector<std::int64_t>& shape, std::span<const double> index,
-              std::span<const double> check, const std::string& what);
+              std::span<const double> check, const std::string& what, double factor = 1);
   Value value(const std::vector<std::int64_t>& shape, std::span<const float> index,
               std::span<const float> check, const std::string& what);
-  // The input of a parameter, in its shape [rows, columns].
-  Value parameter(std::string_view name);
-
   // The rows of a table [T, C] as a linear function of the rows of its parameters, and the sum
   // of all parts in the graph: [T, C].
   Value table(const Lower& lower);
 
  private:
   Value input(std::size_t i);
+  Value gathered(const std::vector<std::int64_t>& shape, const std::vector<std::int64_t>& rows);
   Value all();  // elements of all parameters with indices, [n]
 
   OnnxGraph& graph_;

@@ -1,0 +1,203 @@
+// ONNX models of layers: the bytes are read back by a reader of protocol buffers that shares no
+// code with the writer. tests/onnx compares the results of ONNX Runtime.
+#include "gnomon/model/onnx.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "gnomon/model/config.h"
+
+namespace gnomon::onnx_test {
+namespace {
+
+using model::OnnxModel;
+using model::OnnxOperators;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+// The fields of a message, by number: texts, and varints as decimal numbers.
+using Fields = std::multimap<int, std::string>;
+
+Fields fields_of(const std::string& bytes) {
+  Fields all;
+  std::size_t at = 0;
+  const auto varint = [&] {
+    std::uint64_t value = 0;
+    for (int shift = 0;; shift += 7) {
+      const auto byte = static_cast<unsigned char>(bytes.at(at++));
+      value += std::uint64_t{byte & 127u} << shift;
+      if (byte < 128) return value;
+    }
+  };
+  while (at < bytes.size()) {
+    const std::uint64_t key = varint(), kind = key % 8;
+    std::string value;
+    if (kind == 0) {
+      value = std::to_string(static_cast<std::int64_t>(varint()));
+    } else {
+      const std::uint64_t size = kind == 2 ? varint() : kind == 5 ? 4 : 0;
+      EXPECT_GT(kind, 1u);
+      EXPECT_LE(at + size, bytes.size());
+      value = bytes.substr(at, size);
+      at += size;
+    }
+    all.emplace(static_cast<int>(key / 8), value);
+  }
+  return all;
+}
+
+std::vector<std::string> texts(const Fields& fields, int number) {
+  std::vector<std::string> all;
+  for (auto [one, end] = fields.equal_range(number); one != end; ++one)
+    all.push_back(one->second);
+  return all;
+}
+std::string text(const Fields& fields, int number) {
+  const auto found = fields.find(number);
+  return found == fields.end() ? "" : found->second;
+}
+
+// Field numbers of onnx.proto: ModelProto graph 7; GraphProto node 1, initializer 5, input 11,
+// output 12; NodeProto op_type 4, attribute 5, domain 7.
+Fields graph_of(const OnnxModel& onnx) { return fields_of(text(fields_of(onnx.bytes), 7)); }
+
+std::vector<std::string> names(const Fields& graph, int number) {
+  std::vector<std::string> all;
+  for (const std::string& one : texts(graph, number)) all.push_back(text(fields_of(one), 1));
+  return all;
+}
+
+// The attributes of the only node of a type: integers and floats.
+std::map<std::string, double> attributes(const Fields& graph, const std::string& type) {
+  std::map<std::string, double> all;
+  for (const std::string& one : texts(graph, 1)) {
+    const Fields node = fields_of(one);
+    if (text(node, 4) != type) continue;
+    for (const std::string& each : texts(node, 5)) {
+      const Fields attribute = fields_of(each);
+      if (const std::string real = text(attribute, 2); !real.empty()) {
+        float value = 0;
+        std::memcpy(&value, real.data(), sizeof value);
+        all[text(attribute, 1)] = double{value};
+      } else {
+        all[text(attribute, 1)] = std::stod(text(attribute, 3));
+      }
+    }
+  }
+  return all;
+}
+
+OnnxModel exported(const std::string& config, const model::OnnxOptions& options = {},
+                   std::int64_t layer = 0) {
+  return model::to_onnx(model::read_config(config, {.assume_pairing = {}}), layer, "", options);
+}
+
+constexpr const char* llama =
+    R"({"model_type": "llama", "hidden_size": 64, "num_attention_heads": 8,
+        "num_key_value_heads": 2, "num_hidden_layers": 1, "max_position_embeddings": 32,
+        "rope_theta": 5e5})";
+
+TEST(Onnx, ALayerOfLlamaHasThreeOperators) {
+  const OnnxModel onnx = exported(llama);
+  const Fields model = fields_of(onnx.bytes), graph = graph_of(onnx);
+  EXPECT_EQ(text(model, 1), "11");                                     // ir_version
+  EXPECT_EQ(text(fields_of(text(model, 8)), 2), "23");                 // opset_import.version
+  EXPECT_EQ(text(model, 2), "gnomon");
+  EXPECT_THAT(names(graph, 11), ElementsAre("q", "k", "v", "positions"));
+  EXPECT_THAT(names(graph, 12), ElementsAre("out"));
+  EXPECT_THAT(onnx.operators, ElementsAre(std::pair("Attention", 1),
+                                          std::pair("RotaryEmbedding", 2)));
+  const auto attention = attributes(graph, "Attention");
+  EXPECT_EQ(attention.at("is_causal"), 1);
+  EXPECT_EQ(attention.at("q_num_heads"), 8);
+  EXPECT_EQ(attention.at("kv_num_heads"), 2);
+  EXPECT_FLOAT_EQ(static_cast<float>(attention.at("scale")), 1 / std::sqrt(8.0f));
+  EXPECT_EQ(attributes(graph, "RotaryEmbedding").at("interleaved"), 0);
+  EXPECT_EQ(onnx.inputs[0].shape, (std::vector<std::string>{"batch", "tokens", "64"}));
+}
+
+TEST(Onnx, TablesAreCosAndSinOfEachPosition) {
+  const std::vector<std::string> tables = texts(graph_of(exported(llama)), 5);
+  ASSERT_EQ(tables.size(), 2u);  // queries and keys share them
+  for (std::size_t which = 0; which < 2; ++which) {
+    const Fields tensor = fields_of(tables[which]);
+    EXPECT_THAT(texts(tensor, 1), ElementsAre("32", "4"));  // dims
+    EXPECT_EQ(text(tensor, 2), "1");                        // FLOAT
+    const std::string raw = text(tensor, 9);
+    ASSERT_EQ(raw.size(), 32u * 4 * 4);
+    for (std::size_t p = 0; p < 32; ++p)
+      for (std::size_t i = 0; i < 4; ++i) {
+        float value = 0;
+        std::memcpy(&value, raw.data() + (p * 4 + i) * 4, 4);
+        const long double angle =
+            static_cast<long double>(p) * std::pow(5e5L, -static_cast<long double>(i) / 4);
+        EXPECT_NEAR(double{value},
+                    static_cast<double>(which == 0 ? std::cos(angle) : std::sin(angle)), 6e-8);
+      }
+  }
+}
+
+TEST(Onnx, MicrosoftOperators) {
+  const OnnxModel onnx = exported(llama, {.operators = OnnxOperators::microsoft});
+  EXPECT_EQ(onnx.operators.at("com.microsoft.GroupQueryAttention"), 1);
+  EXPECT_EQ(onnx.operators.at("com.microsoft.RotaryEmbedding"), 2);
+  const auto imports = texts(fields_of(onnx.bytes), 8);
+  ASSERT_EQ(imports.size(), 2u);
+  EXPECT_EQ(text(fields_of(imports[1]), 1), "com.microsoft");
+}
+
+TEST(Onnx, TrainedParametersAreInputs) {
+  const OnnxModel onnx = exported(
+      R"({"model_type": "t5", "d_model": 32, "num_heads": 4, "d_kv": 8, "num_layers": 1,
+          "is_encoder_decoder": false})",
+      {.rows = 16});
+  EXPECT_THAT(names(graph_of(onnx), 11), ElementsAre("q", "k", "v", "buckets", "positions"));
+  EXPECT_EQ(onnx.inputs[3].shape, (std::vector<std::string>{"32", "4"}));
+}
+
+TEST(Onnx, ALearnedTableIsGathered) {
+  const OnnxModel onnx = exported(
+      R"({"model_type": "opt", "hidden_size": 32, "num_attention_heads": 4,
+          "num_hidden_layers": 1, "max_position_embeddings": 20, "word_embed_proj_dim": 32})");
+  const Fields graph = graph_of(onnx);
+  EXPECT_THAT(names(graph, 12), ElementsAre("hidden_out", "out"));
+  // The first initialiser has the row of each position, which is 2 more (OPT).
+  const std::string raw = text(fields_of(texts(graph, 5).front()), 9);
+  std::int64_t row = 0;
+  ASSERT_EQ(raw.size(), 20u * 8);
+  std::memcpy(&row, raw.data() + 5 * 8, 8);
+  EXPECT_EQ(row, 7);
+}
+
+TEST(Onnx, RowsLimitTheTables) {
+  const std::vector<std::string> tables = texts(graph_of(exported(llama, {.rows = 5})), 5);
+  EXPECT_THAT(texts(fields_of(tables[0]), 1), ElementsAre("5", "4"));
+}
+
+std::string refusal(const std::string& config, const model::OnnxOptions& options = {}) {
+  try {
+    exported(config, options);
+  } catch (const std::invalid_argument& error) {
+    return error.what();
+  }
+  return "accepted";
+}
+
+TEST(Onnx, RefusesWhatNoOperatorExpresses) {
+  EXPECT_EQ(refusal(R"({"model_type": "xlnet", "d_model": 32, "n_head": 4, "n_layer": 1})"),
+            "[onnx] trained values must be entries of the parameters, got bias by distance");
+  EXPECT_EQ(refusal(llama, {.image = model::ImagePatches{.height = 2, .width = 2}}),
+            "[onnx] an image must be given for image layers only, got llama");
+  EXPECT_EQ(refusal(llama, {.rows = -1}), "[onnx] rows must be at least 1, got -1");
+  EXPECT_THAT(refusal(R"({"model_type": "mamba", "hidden_size": 32, "num_hidden_layers": 1})"),
+              HasSubstr("got"));
+}
+
+}  // namespace
+}  // namespace gnomon::onnx_test
