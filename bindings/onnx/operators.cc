@@ -408,7 +408,7 @@ Operator* table_of() {
 }  // namespace
 }  // namespace gnomon::onnx
 
-extern "C" gnomon::onnx::Status* RegisterCustomOps(void* options,
+extern "C" __attribute__((visibility("default"))) gnomon::onnx::Status* RegisterCustomOps(void* options,
                                                    const gnomon::onnx::ApiBase* base) {
   using namespace gnomon::onnx;
   const Api* const api = base->get(api_version);
