@@ -317,13 +317,12 @@ struct Attention {
       k_used = copied(*k, k_copy);
       check(gnomon_prepare(&q_used->tensor, &k_used->tensor, nullptr, lowered->plan.get()));
     }
-    const gnomon_attention_input input{q_used ? &q_used->tensor : &q->tensor,
-                                       k_used ? &k_used->tensor : &k->tensor,
-                                       &v->tensor,
-                                       nullptr,
-                                       nullptr,
-                                       nullptr,
-                                       terms.get()};
+    gnomon_attention_input input{};
+    input.size = sizeof input;
+    input.q = q_used ? &q_used->tensor : &q->tensor;
+    input.k = k_used ? &k_used->tensor : &k->tensor;
+    input.v = &v->tensor;
+    input.terms = terms.get();
     check(gnomon_attention(&input, lowered->plan.get(), &out->tensor,
                            lse ? &lse->tensor : nullptr));
   }

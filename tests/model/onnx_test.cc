@@ -94,8 +94,8 @@ std::map<std::string, double> attributes(const Fields& graph, const std::string&
 }
 
 OnnxModel exported(const std::string& config, const model::OnnxOptions& options = {},
-                   std::int64_t layer = 0) {
-  return model::to_onnx(model::read_config(config, {.assume_pairing = {}}), layer, "", options);
+                   std::string_view part = {}) {
+  return model::to_onnx(model::read_config(config), 0, part, options);
 }
 
 constexpr const char* llama =
@@ -155,8 +155,8 @@ TEST(Onnx, MicrosoftOperators) {
 TEST(Onnx, TrainedParametersAreInputs) {
   const OnnxModel onnx = exported(
       R"({"model_type": "t5", "d_model": 32, "num_heads": 4, "d_kv": 8, "num_layers": 1,
-          "is_encoder_decoder": false})",
-      {.rows = 16});
+          "num_decoder_layers": 1})",
+      {.rows = 16}, "encoder");
   EXPECT_THAT(names(graph_of(onnx), 11), ElementsAre("q", "k", "v", "buckets", "positions"));
   EXPECT_EQ(onnx.inputs[3].shape, (std::vector<std::string>{"32", "4"}));
 }
