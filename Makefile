@@ -25,7 +25,7 @@ fuzz := build/fuzz
 gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-wasm setup-long configure-release build lab test build-tests build-asan \
-        build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-neon test-torch2 test-long bench instructions peers \
+        build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-onnx test-neon test-torch2 test-long bench instructions peers \
         gpu gpu-bundle wasm test-wasm test-rust site test-site format check-format install clean
 .DEFAULT_GOAL := help
 
@@ -35,6 +35,7 @@ help:
 	@echo 'make test          build and run all tests, those of files also under the sanitizers'
 	@echo 'make test-python   test the Python package with PyTorch, JAX, transformers (downloads about 6 GB)'
 	@echo 'make test-gguf     compare the reader of GGUF files with llama.cpp (downloads as test-python)'
+	@echo 'make test-onnx     compare exported layers and operators with ONNX Runtime (downloads 0.1 GB)'
 	@echo 'make wheel         build the Python wheel for manylinux and the source distribution'
 	@echo 'make build         build the program: $(gnomon)'
 	@echo 'make bench         build the program, and run `gnomon bench` with BENCH_FLAGS'
@@ -131,6 +132,9 @@ wheel: setup-lab
 test-python: build-tests
 	@tools/python.sh all $(PYTEST_FLAGS)
 
+test-onnx: build-tests
+	@nice tests/onnx/check.sh
+
 test-gguf: build-tests
 	@tools/python.sh gguf $(PYTEST_FLAGS)
 
@@ -146,7 +150,7 @@ test-neon: build-neon
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
-test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-site
+test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-site test-onnx
 	@tools/test.sh $(asan) -j$(JOBS)
 	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
 	@tools/test.sh $(release) -C long \

@@ -55,12 +55,19 @@ int fail(const std::string& message) {
 
 using Make = Command (*)();
 constexpr std::pair<const char*, Make> list[] = {
-    {"inspect", inspect_command}, {"table", table_command},
-    {"bias", bias_command},       {"rotate", rotate_command},
-    {"export", export_command},   {"convert", convert_command}, {"resize", resize_command},
-    {"plot", plot_command},       {"list", list_command},
-    {"explain", explain_command}, {"check", check_command},
-    {"bench", bench_command},     {"completion", completion_command},
+    {"inspect", inspect_command},
+    {"table", table_command},
+    {"bias", bias_command},
+    {"rotate", rotate_command},
+    {"export", export_command},
+    {"convert", convert_command},
+    {"resize", resize_command},
+    {"plot", plot_command},
+    {"list", list_command},
+    {"explain", explain_command},
+    {"check", check_command},
+    {"bench", bench_command},
+    {"completion", completion_command},
     {"man", man_command},
 };
 

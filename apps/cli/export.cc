@@ -57,13 +57,13 @@ Json image_json(const std::optional<model::ImagePatches>& image) {
 
 int run_export(const ExportOptions& o) {
   check_ending(o.output, {".onnx"});
-  model::OnnxOptions options{
-      .operators = parse_name<model::OnnxOperators>(
-          "operators",
-          {{"onnx", model::OnnxOperators::onnx}, {"microsoft", model::OnnxOperators::microsoft}},
-          o.operators),
-      .length = o.length.value_or(0),
-      .rows = o.rows.value_or(0)};
+  model::OnnxOptions options{.operators = parse_name<model::OnnxOperators>(
+                                 "operators",
+                                 {{"onnx", model::OnnxOperators::onnx},
+                                  {"microsoft", model::OnnxOperators::microsoft}},
+                                 o.operators),
+                             .length = o.length.value_or(0),
+                             .rows = o.rows.value_or(0)};
   if (!o.grid.empty()) {
     Integers extents = parse_extents(o.grid, 2, 3);
     if (extents.size() == 2) extents.insert(extents.begin(), 1);

@@ -59,9 +59,9 @@ void run_on_session(void*, std::int64_t count, gnomon_task task, void* data) {
     const Loop& one = *static_cast<Loop*>(given);
     one.task(one.data, static_cast<std::int64_t>(i));
   };
-  Status* status = current ? runtime.parallel_for()(current, each,
-                                                    static_cast<std::size_t>(count), 0, &loop)
-                           : nullptr;
+  Status* status =
+      current ? runtime.parallel_for()(current, each, static_cast<std::size_t>(count), 0, &loop)
+              : nullptr;
   if (current && !status) return;
   if (status) runtime.release_status()(status);
   for (std::int64_t i = 0; i < count; ++i) task(data, i);
@@ -95,8 +95,13 @@ ArrayPointer array_of(void* data, std::vector<std::int64_t> shape, Element eleme
   if (element == Element::int64) type = {0, 64, 1};
   if (element == Element::float64) type = {2, 64, 1};
   if (element == Element::float16) type = {2, 16, 1};
-  array->tensor = {data, {1, 0}, static_cast<std::int32_t>(array->shape.size()), type,
-                   array->shape.data(), nullptr, 0};
+  array->tensor = {data,
+                   {1, 0},
+                   static_cast<std::int32_t>(array->shape.size()),
+                   type,
+                   array->shape.data(),
+                   nullptr,
+                   0};
   return array;
 }
 
@@ -121,7 +126,8 @@ ArrayPointer input_of(const Context* context, std::size_t i) {
   return array_of(data, std::move(extents), element);
 }
 
-ArrayPointer output_of(Context* context, std::size_t i, const std::vector<std::int64_t>& shape) {
+ArrayPointer output_of(Context* context, std::size_t i,
+                       const std::vector<std::int64_t>& shape) {
   Tensor* tensor = nullptr;
   check(runtime.output()(context, i, shape.data(), shape.size(), &tensor));
   if (!tensor) return nullptr;
@@ -228,7 +234,9 @@ struct AddPosition {
 struct RotaryEmbedding {
   static constexpr const char* name = "RotaryEmbedding";
   static constexpr std::size_t inputs = 2, outputs = 1;
-  static Element input_type(std::size_t i) { return i == 1 ? Element::int64 : Element::float32; }
+  static Element input_type(std::size_t i) {
+    return i == 1 ? Element::int64 : Element::float32;
+  }
   static Presence presence(std::size_t) { return Presence::required; }
   explicit RotaryEmbedding(const Info* info) : inverse(integer_of(info, "inverse", 0) != 0) {
     const Encoding encoding = encoding_of(info);
@@ -293,11 +301,11 @@ struct Attention {
     const ArrayPointer q = input_of(context, 0), k = input_of(context, 1),
                        v = input_of(context, 2), hidden = input_of(context, 3);
     for (const ArrayPointer* one : {&q, &k, &v})
-      if ((*one)->shape.size() != 4) fail("[onnx] q, k, v must be [B, T, H, D], got another rank");
+      if ((*one)->shape.size() != 4)
+        fail("[onnx] q, k, v must be [B, T, H, D], got another rank");
     const Parameters values(context, 4);
     const std::vector<std::int64_t>& shape = q->shape;
-    const ArrayPointer out =
-        output_of(context, 0, {shape[0], shape[1], shape[2], v->shape[3]});
+    const ArrayPointer out = output_of(context, 0, {shape[0], shape[1], shape[2], v->shape[3]});
     std::size_t count = 0;
     check(runtime.output_count()(context, &count));
     const ArrayPointer lse =
@@ -334,7 +342,8 @@ struct Attention {
   }
 
   // The plan of the last call is kept while sizes and parameters are the same.
-  std::shared_ptr<const Lowered> lower(const Array& q, const Array& k, const Parameters& values) {
+  std::shared_ptr<const Lowered> lower(const Array& q, const Array& k,
+                                       const Parameters& values) {
     const std::int64_t queries = q.shape[1], keys = k.shape[1];
     std::vector<char> bytes = values.bytes();
     const std::lock_guard lock(mutex);
@@ -407,8 +416,8 @@ Operator* table_of() {
 }  // namespace
 }  // namespace gnomon::onnx
 
-extern "C" __attribute__((visibility("default"))) gnomon::onnx::Status* RegisterCustomOps(void* options,
-                                                   const gnomon::onnx::ApiBase* base) {
+extern "C" __attribute__((visibility("default"))) gnomon::onnx::Status* RegisterCustomOps(
+    void* options, const gnomon::onnx::ApiBase* base) {
   using namespace gnomon::onnx;
   const Api* const api = base->get(api_version);
   if (!api) return nullptr;  // older than 1.17: ONNX Runtime has reported the version

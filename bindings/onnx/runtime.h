@@ -55,7 +55,9 @@ struct Runtime {
   auto attribute_text() const {
     return function_of<87, Status*(const Info*, const char*, char*, std::size_t*)>(api);
   }
-  auto input_count() const { return function_of<88, Status*(const Context*, std::size_t*)>(api); }
+  auto input_count() const {
+    return function_of<88, Status*(const Context*, std::size_t*)>(api);
+  }
   auto output_count() const {
     return function_of<89, Status*(const Context*, std::size_t*)>(api);
   }

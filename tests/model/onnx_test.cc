@@ -106,13 +106,13 @@ constexpr const char* llama =
 TEST(Onnx, ALayerOfLlamaHasThreeOperators) {
   const OnnxModel onnx = exported(llama);
   const Fields model = fields_of(onnx.bytes), graph = graph_of(onnx);
-  EXPECT_EQ(text(model, 1), "11");                                     // ir_version
-  EXPECT_EQ(text(fields_of(text(model, 8)), 2), "23");                 // opset_import.version
+  EXPECT_EQ(text(model, 1), "11");                      // ir_version
+  EXPECT_EQ(text(fields_of(text(model, 8)), 2), "23");  // opset_import.version
   EXPECT_EQ(text(model, 2), "gnomon");
   EXPECT_THAT(names(graph, 11), ElementsAre("q", "k", "v", "positions"));
   EXPECT_THAT(names(graph, 12), ElementsAre("out"));
-  EXPECT_THAT(onnx.operators, ElementsAre(std::pair("Attention", 1),
-                                          std::pair("RotaryEmbedding", 2)));
+  EXPECT_THAT(onnx.operators,
+              ElementsAre(std::pair("Attention", 1), std::pair("RotaryEmbedding", 2)));
   const auto attention = attributes(graph, "Attention");
   EXPECT_EQ(attention.at("is_causal"), 1);
   EXPECT_EQ(attention.at("q_num_heads"), 8);

@@ -15,9 +15,9 @@ mkdir -p "$work"
 # shellcheck disable=SC2086
 "$python" -m pip install --quiet --disable-pip-version-check $packages
 tools/python.sh wheel "$release" >"$work/wheel.log" 2>&1 || { cat "$work/wheel.log"; exit 1; }
+"$python" -m pip install --quiet --disable-pip-version-check build/python/wheel/*.whl
 "$python" -m pip install --quiet --disable-pip-version-check --no-deps --force-reinstall \
   build/python/wheel/*.whl
-"$python" -m pip install --quiet --disable-pip-version-check nanobind-backend
 
 # The custom operators: a build folder of their own, without programs and tests.
 cmake -S . -B "$work/library" -G Ninja -DCMAKE_BUILD_TYPE=Release -DGNOMON_ONNX=ON \

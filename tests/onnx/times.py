@@ -53,7 +53,7 @@ def attention(rng, queries, keys, biased, causal):
     causal_onnx = int(causal and queries == keys)
     return [
         (node("Attention", names + ["mask"] * biased, is_causal=causal_onnx), other),
-        (node("Attention", names, domain="gnomon", causal=int(causal),
+        (node("Attention", [*names, ""], domain="gnomon", causal=int(causal),
               **({"encoding": _core.complete(ALIBI)} if biased else {})), given)]
 
 

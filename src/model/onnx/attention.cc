@@ -26,8 +26,8 @@ Value LayerGraph::attention(const Heads& queries, const Heads& keys, const Heads
   if (const Value terms = relative_terms(q, k); !terms.empty())
     all = all.empty() ? terms : graph_.node("Add", {all, terms});
   const bool sinks = !p.softmax.sinks.empty() || group_.attention.sinks != Sinks::none;
-  const bool plain = !p.relative.values.empty() ||
-                     group_.attention.sinks == Sinks::per_query || (sinks && !is_microsoft());
+  const bool plain = !p.relative.values.empty() || group_.attention.sinks == Sinks::per_query ||
+                     (sinks && !is_microsoft());
   if (plain) return plain_attention(q, k, v, masked(all, Causality::in_mask));
   if (is_microsoft())
     if (const Value value = microsoft_attention(q, k, v, all); !value.empty()) return value;
@@ -53,10 +53,11 @@ Value LayerGraph::microsoft_attention(const Heads& q, const Heads& k, const Head
   const bool sinks = !p.softmax.sinks.empty();
   const OnnxAttribute scale{"scale", static_cast<float>(scale_of(p, q.head_dim))};
   if (q.heads == k.heads && !p.softmax.cap && !sinks)
-    return graph_.node("MultiHeadAttention",
-                       {q.value, k.value, v.value, "", "", masked(bias, Causality::by_operator)},
-                       {scale, {"num_heads", q.heads}, {"unidirectional", std::int64_t{causal}}},
-                       "com.microsoft");
+    return graph_.node(
+        "MultiHeadAttention",
+        {q.value, k.value, v.value, "", "", masked(bias, Causality::by_operator)},
+        {scale, {"num_heads", q.heads}, {"unidirectional", std::int64_t{causal}}},
+        "com.microsoft");
   const bool chunked = !is_image() && group_.attention.chunk;
   if (!causal || q.head_dim != v.head_dim || q.head_dim % 8 != 0 || chunked) return {};
   std::vector<OnnxAttribute> attributes{
@@ -71,11 +72,11 @@ Value LayerGraph::microsoft_attention(const Heads& q, const Heads& k, const Head
   const Value last = graph_.node("Sub", {tokens, graph_.integer(1)});
   const Value lengths = to_int32(graph_.node("Expand", {last, graph_.extent(first_, 0)}));
   const Value total = to_int32(graph_.node("Squeeze", {tokens}));
-  std::vector<Value> inputs{q.value, k.value, v.value, "", "", lengths, total, "", "", "",
-                            bias};
+  std::vector<Value> inputs{q.value, k.value, v.value, "", "",  lengths,
+                            total,   "",      "",      "", bias};
   if (sinks)
-    inputs.push_back(trained_.value({q.heads}, p.softmax.sinks,
-                                    trained_.checked().softmax.sinks, "sinks"));
+    inputs.push_back(
+        trained_.value({q.heads}, p.softmax.sinks, trained_.checked().softmax.sinks, "sinks"));
   while (inputs.back().empty()) inputs.pop_back();
   return graph_.nodes("GroupQueryAttention", inputs, 3, attributes, "com.microsoft").front();
 }
@@ -100,15 +101,15 @@ Value LayerGraph::plain_attention(const Heads& q, const Heads& k, const Heads& v
   scores = graph_.node("Mul", {scores, graph_.number(scale_of(p, q.head_dim))});
   if (p.softmax.cap) {
     const Value cap = graph_.number(*p.softmax.cap);
-    scores = graph_.node("Mul", {graph_.node("Tanh", {graph_.node("Div", {scores, cap})}), cap});
+    scores =
+        graph_.node("Mul", {graph_.node("Tanh", {graph_.node("Div", {scores, cap})}), cap});
   }
   if (!bias.empty()) scores = graph_.node("Add", {scores, bias});
   Value sinks;
   if (group_.attention.sinks == Sinks::per_query)
-    sinks = graph_.unsqueeze(
-        graph_.input("sinks", OnnxType::float32,
-                     {"batch", std::to_string(group_.heads), extent_}),
-        {3});
+    sinks = graph_.unsqueeze(graph_.input("sinks", OnnxType::float32,
+                                          {"batch", std::to_string(group_.heads), extent_}),
+                             {3});
   else if (!p.softmax.sinks.empty())
     sinks = trained_.value({1, q.heads, 1, 1}, p.softmax.sinks,
                            trained_.checked().softmax.sinks, "sinks");
@@ -118,8 +119,7 @@ Value LayerGraph::plain_attention(const Heads& q, const Heads& k, const Heads& v
   } else {  // one more column, whose value is zero
     const Value tokens = graph_.extent(first_, 1);
     const Value shape = graph_.node(
-        "Concat",
-        {graph_.extent(first_, 0), graph_.list({q.heads}), tokens, graph_.list({1})},
+        "Concat", {graph_.extent(first_, 0), graph_.list({q.heads}), tokens, graph_.list({1})},
         {{"axis", 0}});
     const Value column = graph_.node("Expand", {sinks, shape});
     weights = graph_.node("Concat", {scores, column}, {{"axis", 3}});
@@ -131,9 +131,9 @@ Value LayerGraph::plain_attention(const Heads& q, const Heads& k, const Heads& v
     const RelativeVectors& table = p.relative.values[i];
     if (table.heads != 1)
       refuse("onnx", "relative values must be shared by all heads", table.heads);
-    const Value vectors = trained_.value({table.vectors(), table.head_dim}, table.values,
-                                         trained_.checked().relative.values[i].values,
-                                         "relative vectors");
+    const Value vectors =
+        trained_.value({table.vectors(), table.head_dim}, table.values,
+                       trained_.checked().relative.values[i].values, "relative vectors");
     const Value rows = graph_.gather(vectors, distance_rows(table));  // [B or 1, T, T, Dv]
     const Value by_query = graph_.transpose(weights, {0, 2, 1, 3});
     const Value sums = graph_.node("MatMul", {by_query, rows});  // [B, T, H, Dv]

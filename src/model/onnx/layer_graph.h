@@ -89,9 +89,9 @@ class LayerGraph {
   OnnxOptions options_;
   std::optional<ImagePatches> image_;
   std::int64_t axes_ = 1;  // A
-  std::int64_t rows_ = 0;       // of tables by position; 0 for an image
-  std::string extent_;          // T of declared shapes: "tokens", or the tokens of an image
-  Positions tokens_;  // 0, 1, ..., rows - 1
+  std::int64_t rows_ = 0;  // of tables by position; 0 for an image
+  std::string extent_;     // T of declared shapes: "tokens", or the tokens of an image
+  Positions tokens_;       // 0, 1, ..., rows - 1
   OnnxGraph graph_;
   TrainedValues trained_;
   std::vector<Cache> caches_ = {};

@@ -57,7 +57,8 @@ std::int64_t rows_of(const ModelDescription& model, const LayerGroup& group,
 std::int64_t image_tokens(const ModelDescription& model, const LayerGroup& group,
                           const ImagePatches& image) {
   if (const auto& window = group.attention.partition) return window->height * window->width;
-  const std::int64_t cells = gnomon::internal::checked_size("onnx", "frames x height x width", {image.frames, image.height, image.width});
+  const std::int64_t cells = gnomon::internal::checked_size(
+      "onnx", "frames x height x width", {image.frames, image.height, image.width});
   if (cells > most_cells)
     refuse("onnx", "the image must have at most " + std::to_string(most_cells) + " patches",
            cells);
@@ -97,7 +98,8 @@ LayerPlan LayerGraph::lowered(std::span<const View<const float, 2>> values) cons
 void LayerGraph::check_supported() const {
   const LayerPlan& p = plan();
   const auto check = [&](bool has, const char* what) {
-    if (has) refuse("onnx", "the layer must have no " + std::string(what), names(group_.position));
+    if (has)
+      refuse("onnx", "the layer must have no " + std::string(what), names(group_.position));
   };
   if (group_.heads == 0) refuse("onnx", "the layer must have attention", "none");
   check(p.product != PairProduct::dot, "products other than q . k");
@@ -141,15 +143,14 @@ OnnxModel LayerGraph::build() {
   rotate(k, p.key_rotations);
   norms(NormOrder::after_rotation);
   normalise(v, p.value_norm, c.value_norm);
-  if (p.value_scale != 1)
-    v.value = graph_.node("Mul", {v.value, graph_.number(p.value_scale)});
+  if (p.value_scale != 1) v.value = graph_.node("Mul", {v.value, graph_.number(p.value_scale)});
   scale_queries(q);
   graph_.output("out", attention(q, k, v),
                 {"batch", extent_, std::to_string(q_heads * value_dim)});
-  OnnxModel onnx = graph_.finish(
-      model_.model_type + "_layer_" + std::to_string(layer_),
-      "Position of layer " + std::to_string(layer_) + " of " + model_.model_type + ": " +
-          (group_.position.empty() ? "none" : names(group_.position)));
+  OnnxModel onnx =
+      graph_.finish(model_.model_type + "_layer_" + std::to_string(layer_),
+                    "Position of layer " + std::to_string(layer_) + " of " + model_.model_type +
+                        ": " + (group_.position.empty() ? "none" : names(group_.position)));
   onnx.image = image_;
   return onnx;
 }

@@ -11,8 +11,8 @@ void LayerGraph::put_hidden() {
   if (p.table) {
     const std::int64_t width = p.table->width;
     Value table = trained_.table([this](auto values) { return lowered(values); });
-    const Value hidden = graph_.input("hidden", OnnxType::float32,
-                                      {"batch", extent_, std::to_string(width)});
+    const Value hidden =
+        graph_.input("hidden", OnnxType::float32, {"batch", extent_, std::to_string(width)});
     if (!is_image()) table = graph_.gather(table, positions());
     graph_.output("hidden_out", graph_.node("Add", {hidden, table}),
                   {"batch", extent_, std::to_string(width)});

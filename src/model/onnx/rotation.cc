@@ -10,9 +10,8 @@ namespace gnomon::model::internal {
 std::pair<Value, Value> LayerGraph::cache(const RotaryTable& table) {
   const std::vector<float> cos(table.cos().data(), table.cos().data() + table.cos().size()),
       sin(table.sin().data(), table.sin().data() + table.sin().size());
-  auto known = std::find_if(caches_.begin(), caches_.end(), [&](const Cache& one) {
-    return one.cos == cos && one.sin == sin;
-  });
+  auto known = std::find_if(caches_.begin(), caches_.end(),
+                            [&](const Cache& one) { return one.cos == cos && one.sin == sin; });
   if (known == caches_.end()) {
     const std::vector<std::int64_t> shape{table.tokens(), table.cos().extent(2)};
     caches_.push_back({cos, sin, graph_.constant(shape, cos), graph_.constant(shape, sin)});
@@ -72,8 +71,8 @@ void LayerGraph::rotate(Heads& x, const RotaryTable& table) {
   std::int64_t width = x.head_dim;
   if (offset > 0) {
     const Value apart = graph_.reshape(value, {0, 0, x.heads, x.head_dim});
-    const auto parts = graph_.nodes("Split", {apart, graph_.list({offset, size + rest})}, 2,
-                                    {{"axis", 3}});
+    const auto parts =
+        graph_.nodes("Split", {apart, graph_.list({offset, size + rest})}, 2, {{"axis", 3}});
     before = parts[0];
     width = size + rest;
     value = graph_.reshape(parts[1], {0, 0, x.heads * width});

@@ -99,14 +99,14 @@ Value LayerGraph::distance_rows(const RelativeVectors& table) {
 // x . vectors[h, row]: [B, H, T, T], rows [B or 1, T, T] by the row of x first.
 Value LayerGraph::products(const Heads& x, const RelativeVectors& index,
                            const RelativeVectors& check, const Value& rows) {
-  const Value values = trained_.value({index.heads, index.vectors(), index.head_dim},
-                                      index.values, check.values, "relative vectors",
-                                      1 / scale_of(plan(), group_.head_dim));
+  const Value values =
+      trained_.value({index.heads, index.vectors(), index.head_dim}, index.values, check.values,
+                     "relative vectors", 1 / scale_of(plan(), group_.head_dim));
   const Value all = graph_.node("MatMul", {graph_.split_heads(x.value, x.heads, x.head_dim),
                                            graph_.transpose(values, {0, 2, 1})});
   const Value batch = graph_.extent(first_, 0), tokens = graph_.extent(first_, 1);
-  const Value shape = graph_.node(
-      "Concat", {batch, graph_.list({x.heads}), tokens, tokens}, {{"axis", 0}});
+  const Value shape =
+      graph_.node("Concat", {batch, graph_.list({x.heads}), tokens, tokens}, {{"axis", 0}});
   const Value chosen = graph_.node("Expand", {graph_.unsqueeze(rows, {1}), shape});
   return graph_.node("GatherElements", {all, chosen}, {{"axis", 3}});
 }
@@ -149,8 +149,7 @@ Value LayerGraph::masked(const Value& bias, Causality causality) {
     const Value rows = differences(row_numbers());
     if (causal && causality == Causality::in_mask)
       require(graph_.node("LessOrEqual", {rows, graph_.integer(0)}));
-    if (mask.left)
-      require(graph_.node("GreaterOrEqual", {rows, graph_.integer(-*mask.left)}));
+    if (mask.left) require(graph_.node("GreaterOrEqual", {rows, graph_.integer(-*mask.left)}));
     if (mask.right && !causal)
       require(graph_.node("LessOrEqual", {rows, graph_.integer(*mask.right)}));
   }
@@ -159,9 +158,9 @@ Value LayerGraph::masked(const Value& bias, Causality causality) {
     require(graph_.node("Equal", {differences(number), graph_.integer(0)}));
   }
   if (seen.empty()) return bias;
-  return graph_.node("Where", {graph_.unsqueeze(seen, {1}),
-                               bias.empty() ? graph_.number(0) : bias,
-                               graph_.number(-std::numeric_limits<double>::infinity())});
+  return graph_.node("Where",
+                     {graph_.unsqueeze(seen, {1}), bias.empty() ? graph_.number(0) : bias,
+                      graph_.number(-std::numeric_limits<double>::infinity())});
 }
 
 }  // namespace gnomon::model::internal

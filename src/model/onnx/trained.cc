@@ -21,8 +21,7 @@ std::vector<View<const float, 2>> views(const std::vector<Parameter>& parameters
                                         const std::vector<std::vector<float>>& values) {
   std::vector<View<const float, 2>> all;
   for (std::size_t i = 0; i < parameters.size(); ++i)
-    all.emplace_back(values[i].data(),
-                     std::array{parameters[i].rows, parameters[i].columns});
+    all.emplace_back(values[i].data(), std::array{parameters[i].rows, parameters[i].columns});
   return all;
 }
 
@@ -67,9 +66,8 @@ Value TrainedValues::all() {
   return all_;
 }
 
-Value TrainedValues::value(const std::vector<std::int64_t>& shape,
-                           std::span<const float> index, std::span<const float> check,
-                           const std::string& what) {
+Value TrainedValues::value(const std::vector<std::int64_t>& shape, std::span<const float> index,
+                           std::span<const float> check, const std::string& what) {
   return value(shape, std::vector<double>(index.begin(), index.end()),
                std::vector<double>(check.begin(), check.end()), what);
 }
@@ -137,8 +135,7 @@ Value TrainedValues::table(const Lower& lower) {
     if (!in_table_[i]) continue;
     const auto [name, rows, columns] =
         std::tuple(parameters_[i].name, parameters_[i].rows, parameters_[i].columns);
-    if (columns != width)
-      refuse("onnx", "parameters of a table must have its width", columns);
+    if (columns != width) refuse("onnx", "parameters of a table must have its width", columns);
     std::vector<float> factors(to_size(tokens * rows));
     for (std::int64_t first = 0; first < rows; first += width) {
       const std::int64_t count = std::min(width, rows - first);

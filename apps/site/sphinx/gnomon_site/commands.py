@@ -17,6 +17,7 @@ GUIDES = {
     "table": "embedding/table",
     "bias": "bias/form",
     "rotate": "rotary/rotary",
+    "export": "integrations/onnx",
     "convert": "model/conversion",
     "resize": "embedding/resize",
     "plot": "plot/pictures",
