@@ -21,6 +21,7 @@ import gnomon.model
 import numpy as np
 import onnx
 import onnxruntime
+import oracle
 from onnx.reference import ReferenceEvaluator
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
@@ -113,7 +114,7 @@ class Check:
     def __init__(self, program, operators, folder):
         self.program, self.operators, self.folder = program, operators, folder
         self.refused, self.worst, self.nodes = {}, [], collections.Counter()
-        self.equal, self.failed = 0, []
+        self.equal, self.by_oracle, self.failed = 0, 0, []
 
     def export(self, path, layer, part, options):
         out = self.folder / "layer.onnx"
@@ -153,13 +154,16 @@ class Check:
         for key, value in got.items():
             error = np.abs(value - want[key]).max() / max(1, np.abs(want[key]).max())
             self.worst.append((float(error), label, key))
+        if name in oracle.MODELS:
+            error = np.abs(got["out"] - oracle.out_of(name, feeds)).max()
+            self.worst.append((float(error), label, "out, by the oracle"))
+            self.by_oracle += 1
         if name in REFERENCE and self.operators == "onnx":
             again = ReferenceEvaluator(proto).run(None, feeds)
             for value, other in zip(again, got.values()):
                 np.testing.assert_allclose(value, other, atol=2e-5, rtol=1e-4)
         self.nodes.update(facts["operators"])
         self.equal += 1
-
 
     def report(self, given):
         listed = pathlib.Path(__file__).with_name("refused.json")
@@ -180,7 +184,8 @@ class Check:
             print(f"largest difference {error:.2g}: {label} {key}")
         print("operators:", ", ".join(f"{name} {count}" for name, count in self.nodes.most_common()
                                       if name.split(".")[-1] in OPERATORS))
-        print(f"{given.operators}: {self.equal} layers equal, {len(self.refused)} refused as "
+        print(f"{given.operators}: {self.equal} layers equal, {self.by_oracle} also equal to "
+              f"the oracle, {len(self.refused)} refused as "
               f"listed, {len(self.failed)} failed")
         return 1 if self.failed or not self.equal else 0
 
