@@ -33,7 +33,7 @@ parameters are inputs too.
   --json            inputs, outputs and number of operators as JSON
   -o F.onnx
 
-Example: gnomon export Qwen3-8B/config.json --layer 3 -o position.onnx
+Example: gnomon export Qwen3-8B --layer 3 -o position.onnx
 )";
 
 struct ExportOptions {

@@ -34,7 +34,7 @@ TEST_F(ExportProgram, WritesAModel) {
 
 TEST_F(ExportProgram, Refuses) {
   EXPECT_EQ(refused({"export", config(), "--layer", "2", "-o", file("f.onnx")}),
-            "gnomon: [model] layer must be one of the model, got 2\n");
+            "gnomon: [model] layer must be one of 2, got 2\n");
   EXPECT_THAT(refused({"export", config(), "-o", file("f.npy")}), HasSubstr(".onnx"));
   EXPECT_THAT(refused({"export", config(), "--grid", "4x4", "-o", file("f.onnx")}),
               HasSubstr("an image must be given for image layers only"));

@@ -66,6 +66,7 @@ const std::map<std::string, int> levels = {
     {"plot", 6},
     {"verdicts", 7},
     {"bindings/c", 8},
+    {"bindings/onnx", 8},
     {"bindings/python", 8},
     {"bindings/torch", 8},
     {"bindings/wasm", 8},
