@@ -23,8 +23,8 @@ class ExportProgram : public InFolder {
 
 TEST_F(ExportProgram, WritesAModel) {
   const std::string json = done({"export", config(), "--json", "-o", file("f.onnx")});
-  EXPECT_THAT(json, HasSubstr(R"("Attention": 1)"));
-  EXPECT_THAT(json, HasSubstr(R"("name": "positions")"));
+  EXPECT_THAT(json, HasSubstr(R"("Attention":1)"));
+  EXPECT_THAT(json, HasSubstr(R"("name":"positions")"));
   const io::MappedFile mapped(file("f.onnx"));
   EXPECT_EQ(mapped.text().substr(0, 2), "\x08\x0b");  // ir_version 11
   EXPECT_EQ(done({"export", config(), "--operators", "microsoft", "--layer", "1", "-o",
