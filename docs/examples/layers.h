@@ -1,5 +1,5 @@
-// Layers that the examples share and that do not concern position: random projections, a norm
-// and an MLP. Rows are [T, C] floats, row-major.
+// Parts that the examples share and that do not concern position: random projections, a norm,
+// an MLP, and a softmax in double to compare with. Rows are [T, C] floats, row-major.
 #pragma once
 
 #include <gnomon/view.h>
@@ -47,6 +47,19 @@ struct Linear {
   }
 };
 
+// A matrix for each head: out[t, h] = w[h] x[t, h], with w [H, out, in].
+template <typename T>
+void project(gnomon::View<const float, 3> x, gnomon::View<const float, 3> w,
+             gnomon::View<T, 3> out) {
+  for (std::int64_t t = 0; t < out.extent(0); ++t)
+    for (std::int64_t h = 0; h < out.extent(1); ++h)
+      for (std::int64_t o = 0; o < out.extent(2); ++o) {
+        double sum = 0;
+        for (std::int64_t i = 0; i < w.extent(2); ++i) sum += double{x(t, h, i)} * w(h, o, i);
+        out(t, h, o) = static_cast<T>(sum);
+      }
+}
+
 // RMSNorm without weights.
 inline Rows norm(Rows x, std::int64_t width) {
   for (auto row = x.begin(); row != x.end(); row += width) {
@@ -87,6 +100,23 @@ inline gnomon::View<float, 4> heads(Rows& x, std::int64_t batch, std::int64_t co
                                     std::int64_t head_dim) {
   const auto tokens = static_cast<std::int64_t>(x.size()) / (batch * count * head_dim);
   return {x.data(), {batch, tokens, count, head_dim}};
+}
+
+// Returns the sum of value(j)[0 to value_dim - 1] with the weights of the softmax over score(j),
+// for j from begin to end - 1, in double. sink: one more score, with a value of zero.
+template <typename Score, typename Value>
+Rows softmax_sum(std::int64_t begin, std::int64_t end, std::int64_t value_dim, Score score,
+                 Value value, double sink = -INFINITY) {
+  double total = std::exp(sink);
+  std::vector<double> sums(static_cast<std::size_t>(value_dim));
+  for (std::int64_t j = begin; j < end; ++j) {
+    const double weight = std::exp(score(j));
+    total += weight;
+    for (std::size_t d = 0; d < sums.size(); ++d) sums[d] += weight * value(j)[d];
+  }
+  Rows out;
+  for (const double sum : sums) out.push_back(static_cast<float>(sum / total));
+  return out;
 }
 
 inline std::int64_t largest(std::span<const float> row) {
