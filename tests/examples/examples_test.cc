@@ -7,41 +7,13 @@
 #include <string>
 #include <vector>
 
+#include "examples/programs.h"
 #include "io/temporary.h"
-#include "process.h"
 
 namespace gnomon {
 namespace examples_test {
 
 using ::testing::HasSubstr;
-
-class Examples : public ::testing::Test {
- protected:
-  void SetUp() override {
-    if (*GNOMON_EMULATOR) GTEST_SKIP() << "programs run without an emulator only";
-  }
-};
-
-testing::Outcome run(const std::string& name, const std::vector<std::string>& arguments = {}) {
-  return testing::run(GNOMON_EXAMPLES "/gnomon_example_" + name, arguments,
-                      testing::Streams::separate);
-}
-
-std::string done(const std::string& name, const std::vector<std::string>& arguments = {}) {
-  const auto outcome = run(name, arguments);
-  EXPECT_EQ(outcome.code, 0) << outcome.output << outcome.errors;
-  EXPECT_EQ(outcome.errors, "");
-  return outcome.output;
-}
-
-// Returns the numbers of the form 1.2e-03 in the text.
-std::vector<double> numbers(const std::string& text) {
-  static const std::regex number("[0-9]\\.[0-9]e[+-][0-9]{2}");
-  std::vector<double> all;
-  for (std::sregex_iterator at(text.begin(), text.end(), number), end; at != end; ++at)
-    all.push_back(std::stod(at->str()));
-  return all;
-}
 
 TEST_F(Examples, PaddingDoesNotChangeTheClassOfBert) {
   const std::string output = done("bert");
