@@ -73,6 +73,10 @@ TEST_F(Recipes, MergedPartsGiveTheResultInDouble) {
   EXPECT_GE(errors[3], 0.01);
 }
 
+TEST_F(Recipes, TwoEnginesGiveTheBitsOfOneThatRunsAlone) {
+  EXPECT_THAT(done("two_engines"), HasSubstr("runs alone: the same bits\n"));
+}
+
 // Returns the lines without indentation.
 std::vector<std::string> lines_of(const std::string& text) {
   std::vector<std::string> lines;
@@ -93,7 +97,7 @@ std::vector<std::string> programs() {
 
 TEST(RecipesPage, HasTheNumbersOfLinesOfThePrograms) {
   const std::string page = text_of("recipes.md");
-  EXPECT_GE(programs().size(), 5u);
+  EXPECT_GE(programs().size(), 6u);
   for (const std::string& name : programs()) {
     const auto lines = lines_of(text_of("examples/" + name + ".cc"));
     const auto calls = std::count_if(lines.begin(), lines.end(), [](const std::string& line) {
