@@ -1,7 +1,7 @@
 // Speculative decoding with a KvCache. Drafts are appended and verified in one call, and the
 // rejected ones are removed: a chain of drafts by `truncate`, a tree of drafts by a mask and
-// `drop`. Tokens and outputs are those of decoding one by one. Then `remove` takes a middle part
-// out of the text: the keys after it move to new positions.
+// `drop`. Tokens and outputs are those of decoding one by one. Then `remove` takes a middle
+// part out of the text: the keys after it move to new positions.
 //
 //   g++ -std=c++20 drafts.cc $(pkg-config --cflags --libs gnomon-core)
 #include <gnomon/attention/attention.h>

@@ -102,8 +102,8 @@ inline gnomon::View<float, 4> heads(Rows& x, std::int64_t batch, std::int64_t co
   return {x.data(), {batch, tokens, count, head_dim}};
 }
 
-// Returns the sum of value(j)[0 to value_dim - 1] with the weights of the softmax over score(j),
-// for j from begin to end - 1, in double. sink: one more score, with a value of zero.
+// Returns the sum of value(j)[0 to value_dim - 1] with the weights of the softmax over
+// score(j), for j from begin to end - 1, in double. sink: one more score, with a value of zero.
 template <typename Score, typename Value>
 Rows softmax_sum(std::int64_t begin, std::int64_t end, std::int64_t value_dim, Score score,
                  Value value, double sink = -INFINITY) {

@@ -1,6 +1,6 @@
-// Tensor parallelism: each of 2 or 4 ranks has a part of the heads, and the shard of the encoding
-// for these heads. The outputs of the ranks have the bits of one call with all heads, if each
-// rank has whole groups of query heads.
+// Tensor parallelism: each of 2 or 4 ranks has a part of the heads, and the shard of the
+// encoding for these heads. The outputs of the ranks have the bits of one call with all heads,
+// if each rank has whole groups of query heads.
 //
 //   g++ -std=c++20 tensor_parallel.cc $(pkg-config --cflags --libs gnomon-model gnomon-core)
 #include <gnomon/attention/attention.h>
