@@ -1,7 +1,7 @@
 // Multi-head latent attention with the sizes of DeepSeek-V2-Lite. The cache has one row for
-// each token: a latent of 512 and 64 rotated elements. A prompt uses the decompressed form (keys
-// of 192, values of 128), a new token the absorbed form: one key head of 576, whose first 512
-// elements are the values. Both forms give the result of a plain computation in double.
+// each token: a latent of 512 and 64 rotated elements. A prompt uses the decompressed form
+// (keys of 192, values of 128), a new token the absorbed form: one key head of 576, whose first
+// 512 elements are the values. Both give the result of a plain computation in double.
 //
 //   g++ -std=c++20 mla.cc $(pkg-config --cflags --libs gnomon-core)
 #include <gnomon/attention/attention.h>
