@@ -1,6 +1,6 @@
 // Export of a layer's position encoding and attention as an ONNX model.
 //
-//   const OnnxModel onnx = to_onnx(model, 0, {});
+//   const OnnxModel onnx = to_onnx(model, 0, "", {.rows = 4096});
 //   io::write_atomically("layer.onnx", onnx.bytes);
 //
 // The graph does what `lower_layer`, `add_position`, `prepare` and `attention` do for tokens
