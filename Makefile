@@ -25,7 +25,7 @@ fuzz := build/fuzz
 gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-wasm setup-long configure-release build lab test build-tests build-asan \
-        build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-onnx test-neon test-torch2 test-long bench instructions peers \
+        build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-onnx test-neon test-torch2 test-long bench instructions peers test-ggml \
         gpu gpu-bundle wasm test-wasm test-rust site test-site format check-format install clean
 .DEFAULT_GOAL := help
 
@@ -36,6 +36,7 @@ help:
 	@echo 'make test-python   test the Python package with PyTorch, JAX, transformers (downloads about 6 GB)'
 	@echo 'make test-gguf     compare the reader of GGUF files with llama.cpp (downloads as test-python)'
 	@echo 'make test-onnx     compare exported layers and operators with ONNX Runtime (downloads 0.1 GB)'
+	@echo 'make test-ggml     test the operators of bindings/ggml in graphs of ggml (compiles ggml-python)'
 	@echo 'make wheel         build the Python wheel for manylinux and the source distribution'
 	@echo 'make build         build the program: $(gnomon)'
 	@echo 'make bench         build the program, and run `gnomon bench` with BENCH_FLAGS'
@@ -144,13 +145,16 @@ asan: setup
 	@cmake --build $(release) -j$(JOBS) --target gnomon_sanitized_tests gnomon_sanitized_allocation_tests
 	@tools/test.sh $(release) -j$(JOBS) -R '^asan[.]'
 
+test-ggml: setup
+	@JOBS=$(JOBS) tests/ggml/check.sh
+
 test-neon: build-neon
 	@tools/test.sh $(neon) -j$(JOBS)
 
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
-test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-site test-onnx
+test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-site test-onnx test-ggml
 	@tools/test.sh $(asan) -j$(JOBS)
 	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
 	@tools/test.sh $(release) -C long \

@@ -67,6 +67,7 @@ const std::map<std::string, int> levels = {
     {"verdicts", 7},
     {"bindings/c", 8},
     {"bindings/onnx", 8},
+    {"bindings/ggml", 8},
     {"bindings/python", 8},
     {"bindings/torch", 8},
     {"bindings/wasm", 8},
