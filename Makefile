@@ -25,7 +25,7 @@ fuzz := build/fuzz
 gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-wasm setup-long configure-release build lab test build-tests build-asan \
-        build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-onnx test-neon test-torch2 test-long bench instructions peers test-ggml \
+        build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-onnx test-neon test-torch2 test-long bench instructions peers test-ggml test-vllm \
         gpu gpu-bundle wasm test-wasm test-rust site test-site format check-format install clean
 .DEFAULT_GOAL := help
 
@@ -37,6 +37,7 @@ help:
 	@echo 'make test-gguf     compare the reader of GGUF files with llama.cpp (downloads as test-python)'
 	@echo 'make test-onnx     compare exported layers and operators with ONNX Runtime (downloads 0.1 GB)'
 	@echo 'make test-ggml     test the operators of bindings/ggml in graphs of ggml (compiles ggml-python)'
+	@echo 'make test-vllm     test the plug-in bindings/vllm in vLLM for CPU (downloads 5 GB, unless make peers did)'
 	@echo 'make wheel         build the Python wheel for manylinux and the source distribution'
 	@echo 'make build         build the program: $(gnomon)'
 	@echo 'make bench         build the program, and run `gnomon bench` with BENCH_FLAGS'
@@ -148,13 +149,17 @@ asan: setup
 test-ggml: setup
 	@JOBS=$(JOBS) tests/ggml/check.sh
 
+test-vllm: build-tests
+	@tools/python.sh wheel $(release)
+	@tests/vllm/check.sh
+
 test-neon: build-neon
 	@tools/test.sh $(neon) -j$(JOBS)
 
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
-test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-site test-onnx test-ggml
+test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-site test-onnx test-ggml test-vllm
 	@tools/test.sh $(asan) -j$(JOBS)
 	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
 	@tools/test.sh $(release) -C long \

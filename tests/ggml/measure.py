@@ -52,16 +52,16 @@ def print_errors(folder: pathlib.Path) -> None:
 
 
 def medians(runs: list[Callable[[], None]]) -> list[float]:
-    """Seconds of each run."""
-    for run in runs:
-        run()
+    """Seconds of each run. Blocks of runs in turns, the first run of each is not counted."""
     times: list[list[float]] = [[] for _ in runs]
     end = time.perf_counter() + SECONDS * len(runs)
-    while time.perf_counter() < end or len(times[0]) < 5:
+    while time.perf_counter() < end or len(times[0]) < 9:
         for run, found in zip(runs, times, strict=True):
-            start = time.perf_counter()
             run()
-            found.append(time.perf_counter() - start)
+            for _ in range(3):
+                start = time.perf_counter()
+                run()
+                found.append(time.perf_counter() - start)
     return [statistics.median(found) for found in times]
 
 
