@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "gnomon_context.h"
 #include "gnomon_ggml_team.h"
 
 /* What a layer is made from: a model, or a spec. */
@@ -24,7 +25,9 @@ struct gnomon_ggml_layer {
   int64_t* ids;            /* [A, T], the positions in 64 bits */
   int64_t capacity;        /* elements of ids */
   gnomon_ggml_team team;
-  char error[512]; /* "": none */
+  gnomon_context* context; /* with the team as its executor */
+  int threads;             /* of the context */
+  char error[512];         /* "": none */
 };
 
 /* --- Layers ------------------------------------------------------------------------------- */
@@ -54,6 +57,7 @@ gnomon_status gnomon_ggml_layer_create(const gnomon_ggml_spec* spec, gnomon_ggml
 void gnomon_ggml_layer_destroy(gnomon_ggml_layer* layer) {
   if (!layer) return;
   gnomon_layer_plan_destroy(layer->plan);
+  gnomon_context_destroy(layer->context);
   free(layer->ids);
   free(layer);
 }
@@ -153,8 +157,10 @@ static gnomon_status lower_spec(const gnomon_ggml_spec* spec, const gnomon_tenso
 static gnomon_status lower(const source* from, const gnomon_tensor* positions, int64_t cached,
                            gnomon_layer_plan** out) {
   if (from->model) {
-    const gnomon_tokens tokens = {
-        .query_ids = positions, .cached = cached, .length = from->length};
+    const gnomon_tokens tokens = {.size = sizeof(gnomon_tokens),
+                                  .query_ids = positions,
+                                  .cached = cached,
+                                  .length = from->length};
     return gnomon_model_lower_layer(from->model, "", from->layer, &tokens, from->values,
                                     from->count, out);
   }
@@ -232,7 +238,8 @@ static void attend(gnomon_ggml_layer* layer, const struct ggml_tensor* out) {
     fail(layer, "[ggml] k and v must have a row for each of %lld tokens, got %lld",
          (long long)layer->keys, (long long)k.shape[1]);
   k.shape[1] = v.shape[1] = layer->keys;
-  const gnomon_attention_input from = {.q = &q.tensor, .k = &k.tensor, .v = &v.tensor};
+  const gnomon_attention_input from = {
+      .size = sizeof(gnomon_attention_input), .q = &q.tensor, .k = &k.tensor, .v = &v.tensor};
   const int is_done = layer->plan && !layer->error[0] &&
                       succeeds(layer, gnomon_attention(&from, layer->plan, &to.tensor, NULL));
   if (!is_done) fill_with_nan(out);
@@ -242,20 +249,28 @@ static void attend(gnomon_ggml_layer* layer, const struct ggml_tensor* out) {
 
 enum kind { of_tokens, of_queries, of_keys, of_attention };
 
+/* The context of a layer, made again if ggml's number of threads has changed. NULL, for the
+ * executor of the process, if it cannot be made. */
+static gnomon_context* context_of(gnomon_ggml_layer* layer, int threads) {
+  if (layer->context && layer->threads == threads) return layer->context;
+  gnomon_context_destroy(layer->context);
+  layer->context = NULL;
+  layer->threads = threads;
+  gnomon_context_create_on(gnomon_ggml_team_run, &layer->team, threads, &layer->context);
+  return layer->context;
+}
+
 static void run(struct ggml_tensor* out, int thread, int threads, gnomon_ggml_layer* layer,
                 enum kind kind) {
   if (thread == 0) {
-    const int32_t before = gnomon_threads();
-    gnomon_set_executor(gnomon_ggml_team_run, &layer->team, threads);
-    gnomon_set_threads(threads);
+    gnomon_context* const before = gnomon_context_use(context_of(layer, threads));
     if (kind == of_tokens)
       compute_tokens(layer, out);
     else if (kind == of_attention)
       attend(layer, out);
     else
       prepare(layer, out, kind == of_keys);
-    gnomon_set_executor(NULL, NULL, 0);
-    gnomon_set_threads(before);
+    gnomon_context_use(before);
   } else {
     gnomon_ggml_team_help(&layer->team);
   }

@@ -38,8 +38,8 @@ class Tensor(ctypes.Structure):
 class RotarySpec(ctypes.Structure):
     """gnomon_rotary_spec."""
 
-    _fields_ = [("rotary_dim", c_int64), ("pairing", c_int32), ("base", c_double),
-                ("head_offset", c_int64)]
+    _fields_ = [("size", c_size_t), ("rotary_dim", c_int64), ("pairing", c_int32),
+                ("base", c_double), ("head_offset", c_int64)]
 
 
 class LayerSpec(ctypes.Structure):
@@ -91,7 +91,7 @@ class Layer:
             return
         rotary = spec.pop("rotary", None)
         if rotary:
-            settings = RotarySpec(**rotary)
+            settings = RotarySpec(size=ctypes.sizeof(RotarySpec), **rotary)
             succeed(LIBRARY.gnomon_frequencies_create(ctypes.byref(settings),
                                                       ctypes.byref(self.frequencies)))
         of_heads = {name: np.ascontiguousarray(spec.pop(name), np.float64)
