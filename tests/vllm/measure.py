@@ -110,7 +110,8 @@ def print_errors() -> None:
     print("| rotation | float32, position 0: vLLM, Gnomon | 131,000 | bfloat16, 0 | 131,000 |")
     print("|---|---|---|---|---|")
     for case in test_rotary.CASES:
-        cells = [f"`{case[0]}`" + (", adjacent" if "is_neox_style" in case[1] else "")]
+        cells = [f"`{case[0]}`" + (", adjacent" if "is_neox_style" in case[1] else "")
+                 + (", 32 of 64 elements" if "rotary_dim" in case[1] else "")]
         for dtype in (torch.float32, torch.bfloat16):
             for start in (0, 131_000):
                 found = test_rotary.errors(case, dtype, start)
@@ -134,8 +135,8 @@ def print_times(config: Any) -> None:
     for dtype in (torch.float32, torch.bfloat16):
         name = str(dtype).removeprefix("torch.")
         for tokens in (1, 16, 512):
-            row(f"{name}: rotation of q and k, {tokens} tokens", rotations(config, tokens, dtype),
-                LAYERS)
+            count = "1 token" if tokens == 1 else f"{tokens} tokens"
+            row(f"{name}: rotation of q and k, {count}", rotations(config, tokens, dtype), LAYERS)
         for tokens, keys, sequences in ((512, 512, 1), (512, 4096, 1), (1, 4096, 1),
                                         (1, 4096, 8)):
             row(f"{name}: attention, {sequences} x {tokens} tokens, {keys} keys",
