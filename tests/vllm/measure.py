@@ -139,7 +139,8 @@ def print_times(config: Any) -> None:
             row(f"{name}: rotation of q and k, {count}", rotations(config, tokens, dtype), LAYERS)
         for tokens, keys, sequences in ((512, 512, 1), (512, 4096, 1), (1, 4096, 1),
                                         (1, 4096, 8)):
-            row(f"{name}: attention, {sequences} x {tokens} tokens, {keys} keys",
+            count = "1 token" if tokens == 1 else f"{tokens} tokens"
+            row(f"{name}: attention, {sequences} x {count}, {keys} keys",
                 attentions(tokens, keys, sequences, dtype))
 
 
