@@ -8,6 +8,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/rotary/cached_keys.h"
+#include "src/core/overflow.h"
 #include "src/core/overlap.h"
 #include "src/core/size.h"
 
@@ -190,7 +191,7 @@ void KvCache<T>::check(const std::vector<Move>& moves) {
       for (const std::int64_t id : axes_[a].row(move.row).subspan(
                to_size(move.begin), to_size(move.end - move.begin))) {
         std::int64_t to = 0;
-        if (__builtin_add_overflow(id, move.deltas[a], &to))
+        if (internal::add_overflow(id, move.deltas[a], &to))
           refuse("kv_cache", "a position must not overflow when it moves by", move.deltas[a]);
         if (frequencies_ && (to < -farthest || to > farthest))
           refuse("kv_cache", "positions must be at most 2^31 in magnitude", to);

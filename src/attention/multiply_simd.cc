@@ -9,6 +9,7 @@
 #include "hwy/highway.h"
 #include "src/attention/multiply-inl.h"
 #include "src/attention/pairs-inl.h"
+#include "src/core/processor.h"
 
 GNOMON_BEFORE_PAIRS();
 namespace gnomon {
@@ -122,7 +123,7 @@ HWY_NOINLINE void MultiplyRows(Product<A> p, std::int64_t rows, std::int64_t vec
 }
 
 #if GNOMON_PAIRS
-bool HasPairs() { return __builtin_cpu_supports("avx512bf16"); }
+bool HasPairs() { return internal::processor() & internal::has::avx512_bf16; }
 template <Left left, Into into>
 HWY_NOINLINE void MultiplyPairs(Product<float> p, std::int64_t rows, std::int64_t vectors) {
   if constexpr (HaveRowsAhead<left, into, float>())

@@ -1,17 +1,13 @@
 #include "src/core/blocks.h"
 
 #include <algorithm>
-#include <cstdlib>
 #include <new>
 #include <utility>
 
 #include "gnomon/parallel.h"
 #include "src/core/context.h"
+#include "src/core/fork.h"
 #include "src/core/memory.h"
-
-#if __has_include(<pthread.h>)
-#include <pthread.h>
-#endif
 
 namespace gnomon::internal {
 namespace {
@@ -26,16 +22,14 @@ KeptBlocks& of_process() {
   return *blocks;
 }
 
-#if __has_include(<pthread.h>)
 // A forked child does not have the thread that may hold the mutex during the fork.
 [[maybe_unused]] const int held_by_fork =
-    pthread_atfork([] { of_process().mutex.lock(); }, [] { of_process().mutex.unlock(); },
-                   [] { of_process().mutex.unlock(); });
-#endif
+    at_fork([] { of_process().mutex.lock(); }, [] { of_process().mutex.unlock(); },
+            [] { of_process().mutex.unlock(); });
 
 }  // namespace
 
-void Block::Free::operator()(void* data) const noexcept { std::free(data); }
+void Block::Free::operator()(void* data) const noexcept { free_long(data); }
 
 Block KeptBlocks::take(std::size_t bytes) {
   const std::lock_guard lock(mutex);

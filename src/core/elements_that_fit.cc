@@ -1,6 +1,8 @@
 #include "src/core/elements_that_fit.h"
 
-#ifndef __wasm__
+#ifdef _WIN32
+#include <windows.h>
+#elif !defined(__wasm__)
 #include <unistd.h>
 #endif
 
@@ -12,6 +14,10 @@ namespace {
 double memory_of_machine() {
 #ifdef __wasm__
   return 0x1p32;  // the address space
+#elif defined(_WIN32)
+  MEMORYSTATUSEX status{};
+  status.dwLength = sizeof status;
+  return GlobalMemoryStatusEx(&status) ? static_cast<double>(status.ullTotalPhys) : 0x1p63;
 #else
   return static_cast<double>(sysconf(_SC_PHYS_PAGES)) *
          static_cast<double>(sysconf(_SC_PAGESIZE));

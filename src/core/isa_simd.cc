@@ -55,12 +55,6 @@ const Known& find(Isa isa) {
   refuse("isa", "must be an instruction set of this build", static_cast<int>(isa));
 }
 
-std::int64_t machine_targets() {
-  static std::atomic<std::int64_t> targets{0};
-  if (!targets.load(std::memory_order_relaxed)) targets = hwy::SupportedTargets();
-  return targets.load(std::memory_order_relaxed);
-}
-
 void force(const Known& one) {
   // Highway reads this mask at every dispatch. Its scalar bit is always set, as the fallback.
   hwy::GetChosenTarget().Update(one.isa == Isa::portable ? 0 : one.target);
@@ -95,7 +89,7 @@ std::vector<Isa> available_isas() {
   std::vector<Isa> isas;
   for (const Known& one : known)
     if (HWY_TARGETS & one.target &&
-        (one.isa == Isa::portable || machine_targets() & one.target))
+        (one.isa == Isa::portable || hwy::SupportedTargets() & one.target))
       isas.push_back(one.isa);
   return isas;
 }

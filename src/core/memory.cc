@@ -6,6 +6,8 @@
 
 #ifdef __linux__
 #include <sys/mman.h>
+#elif defined(_WIN32)
+#include <malloc.h>
 #endif
 
 namespace gnomon::internal {
@@ -31,10 +33,22 @@ void* allocate_long(std::size_t bytes) {
   const std::size_t unit = bytes < 2 * huge ? line : huge;
   const std::size_t whole = (bytes + unit - 1) / unit * unit;
   if (whole < bytes) throw std::bad_alloc();
+#ifdef _WIN32  // has no std::aligned_alloc, because std::free frees no aligned memory
+  void* const begin = _aligned_malloc(whole ? whole : unit, unit);
+#else
   void* const begin = std::aligned_alloc(unit, whole ? whole : unit);
+#endif
   if (!begin) throw std::bad_alloc();
   advise_huge_pages(begin, whole);
   return begin;
+}
+
+void free_long(void* memory) noexcept {
+#ifdef _WIN32
+  _aligned_free(memory);
+#else
+  std::free(memory);
+#endif
 }
 
 }  // namespace gnomon::internal

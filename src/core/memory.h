@@ -11,7 +11,8 @@ namespace gnomon::internal {
 void advise_huge_pages(void* begin, std::size_t bytes) noexcept;
 
 // Allocates uninitialised memory in whole cache lines, in huge pages if long. Free it with
-// std::free. Throws std::bad_alloc.
+// free_long. Throws std::bad_alloc.
 void* allocate_long(std::size_t bytes);
+void free_long(void* memory) noexcept;
 
 }  // namespace gnomon::internal

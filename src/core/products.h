@@ -7,10 +7,10 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <cstdlib>
 #include <memory>
 
 #include "gnomon/view.h"
+#include "src/core/memory.h"
 
 namespace gnomon::internal {
 
@@ -35,7 +35,7 @@ class RightFactor {
 
  private:
   struct Free {
-    void operator()(double* data) const noexcept { std::free(data); }
+    void operator()(double* data) const noexcept { free_long(data); }
   };
   template <typename T>
   void pack(View<const T, 2> b);

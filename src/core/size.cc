@@ -1,4 +1,5 @@
 #include "src/core/size.h"
+#include "src/core/overflow.h"
 
 namespace gnomon::internal {
 namespace {
@@ -35,15 +36,14 @@ std::int64_t checked_sum(std::string_view operation, std::string_view what,
                          std::initializer_list<std::int64_t> terms) {
   std::int64_t sum = 0;
   for (const std::int64_t term : terms)
-    if (__builtin_add_overflow(sum, term, &sum))
+    if (add_overflow(sum, term, &sum))
       refuse(operation, std::string(what) + " must fit 64 bits", joined(terms, " + "));
   return sum;
 }
 
 std::string range_text(std::int64_t first, std::int64_t count) {
   std::int64_t last = 0;
-  if (__builtin_add_overflow(first, count - 1, &last))
-    last = std::numeric_limits<std::int64_t>::max();
+  if (add_overflow(first, count - 1, &last)) last = std::numeric_limits<std::int64_t>::max();
   return std::to_string(first) + " to " + std::to_string(last);
 }
 

@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "gnomon/error.h"
+#include "src/core/overflow.h"
 
 namespace gnomon::internal {
 
@@ -34,7 +35,7 @@ inline constexpr std::int64_t most_rows_of_empty = std::int64_t{1} << 31;
 // Multiplies `count` by an extent; an extent of 0 counts as 1. Returns false if the extent is
 // negative or the product is more than most_elements.
 constexpr bool multiply(std::int64_t& count, std::int64_t extent) noexcept {
-  return extent >= 0 && !__builtin_mul_overflow(count, extent > 1 ? extent : 1, &count) &&
+  return extent >= 0 && !multiply_overflow(count, extent > 1 ? extent : 1, &count) &&
          count <= most_elements;
 }
 
@@ -56,7 +57,7 @@ std::int64_t checked_sum(std::string_view operation, std::string_view what,
 // than most_rows_of_empty beside a 0.
 constexpr bool holds(std::size_t size, std::int64_t rows, std::int64_t columns) noexcept {
   std::int64_t count = 0;
-  return rows >= 0 && columns >= 0 && !__builtin_mul_overflow(rows, columns, &count) &&
+  return rows >= 0 && columns >= 0 && !multiply_overflow(rows, columns, &count) &&
          to_size(count) == size &&
          (count || (rows <= most_rows_of_empty && columns <= most_rows_of_empty));
 }

@@ -8,6 +8,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/tensor.h"
+#include "src/core/overflow.h"
 #include "src/core/size.h"
 
 namespace gnomon::internal {
@@ -34,7 +35,7 @@ inline bool fits(const ConstTensor& tensor) noexcept {
     if (!tensor.strides || extent < 2) continue;
     std::int64_t step = tensor.strides[axis];
     if (step < -most_elements || step > most_elements) return false;
-    if (__builtin_mul_overflow(extent - 1, step < 0 ? -step : step, &step) ||
+    if (multiply_overflow(extent - 1, step < 0 ? -step : step, &step) ||
         step > most_elements - reach)
       return false;
     reach += step;

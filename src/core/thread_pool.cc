@@ -17,8 +17,6 @@ int default_threads() noexcept { return 1; }
 
 #else
 
-#include <pthread.h>
-
 #include <algorithm>
 #include <atomic>
 #include <condition_variable>
@@ -30,6 +28,8 @@ int default_threads() noexcept { return 1; }
 #include <utility>
 #include <vector>
 
+#include "src/core/fork.h"
+
 namespace gnomon::internal {
 namespace {
 
@@ -37,7 +37,7 @@ constexpr int spins = 2000;  // about 10 us before a thread sleeps: longer than 
 
 // Counts forks: a forked child has no threads of pools that were made before.
 std::atomic<int> forks{0};
-[[maybe_unused]] const int counted = pthread_atfork(nullptr, nullptr, [] { ++forks; });
+[[maybe_unused]] const int counted = at_fork(nullptr, nullptr, [] { ++forks; });
 
 }  // namespace
 
@@ -150,7 +150,7 @@ namespace {
 // threads, so it starts with a new pool.
 std::atomic<Pool*> pool{nullptr};
 [[maybe_unused]] const int renewed_by_fork =
-    pthread_atfork(nullptr, nullptr, [] { pool.store(nullptr, std::memory_order_release); });
+    at_fork(nullptr, nullptr, [] { pool.store(nullptr, std::memory_order_release); });
 
 Pool* the_pool() noexcept {
   Pool* current = pool.load(std::memory_order_acquire);

@@ -7,6 +7,7 @@
 #include "gnomon/dtype.h"
 #include "gnomon/error.h"
 #include "src/core/memory.h"
+#include "src/core/overflow.h"
 #include "src/core/size.h"
 #include "src/core/tensor.h"
 
@@ -114,7 +115,7 @@ void fill_typed(const Sinusoidal& s, std::span<const int64_t> positions, View<T,
   std::vector<int64_t> moved;
   if (s.offset != 0) {
     for (const int64_t position : positions)
-      if (__builtin_add_overflow(position, s.offset, &moved.emplace_back()))
+      if (internal::add_overflow(position, s.offset, &moved.emplace_back()))
         refuse("sinusoidal", "position + offset must be below 2^63, with offset", s.offset);
     positions = moved;
   }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/overflow.h"
 #include "src/io/shape.h"
 
 namespace gnomon::io {
@@ -84,7 +85,8 @@ std::optional<std::int64_t> element_count(const std::vector<std::int64_t>& shape
   for (const std::int64_t extent : shape) {
     if (extent < 0) return std::nullopt;
     if (extent == 0) empty = true;
-    if (__builtin_mul_overflow(product, extent ? extent : 1, &product)) return std::nullopt;
+    if (gnomon::internal::multiply_overflow(product, extent ? extent : 1, &product))
+      return std::nullopt;
   }
   return empty ? 0 : product;
 }
@@ -94,7 +96,8 @@ std::optional<std::uint64_t> byte_count(const std::vector<std::int64_t>& shape,
   const auto count = element_count(shape);
   std::uint64_t bits = 0;
   if (!count ||
-      __builtin_mul_overflow(static_cast<std::uint64_t>(*count), bits_per_element, &bits) ||
+      gnomon::internal::multiply_overflow(static_cast<std::uint64_t>(*count), bits_per_element,
+                                          &bits) ||
       bits % 8 != 0)
     return std::nullopt;
   return bits / 8;

@@ -10,6 +10,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
+#include "src/core/overflow.h"
 #include "src/io/npy_bytes.h"
 #include "src/io/shape.h"
 
@@ -145,8 +146,8 @@ class HeaderParser {
     if (at_ < text_.size() && text_[at_] == '-') fail("negative extent", at);
     std::int64_t value = 0;
     for (; at_ < text_.size() && text_[at_] >= '0' && text_[at_] <= '9'; ++at_)
-      if (__builtin_mul_overflow(value, 10, &value) ||
-          __builtin_add_overflow(value, text_[at_] - '0', &value))
+      if (gnomon::internal::multiply_overflow(value, 10, &value) ||
+          gnomon::internal::add_overflow(value, text_[at_] - '0', &value))
         fail("extent beyond 64 bits", at);
     if (at_ == at) fail("expected an extent", at);
     if (at_ < text_.size() && text_[at_] == 'L') ++at_;  // suffix of long integers in Python 2

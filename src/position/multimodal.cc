@@ -5,6 +5,7 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/core/overflow.h"
 
 namespace gnomon {
 namespace {
@@ -13,14 +14,14 @@ constexpr std::int64_t most = std::int64_t{1} << 62;
 
 std::int64_t product(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
-  if (__builtin_mul_overflow(a, b, &result) || result > most)
+  if (internal::multiply_overflow(a, b, &result) || result > most)
     refuse("multimodal", "tokens and positions must be less than 2^62, at factor", b);
   return result;
 }
 
 std::int64_t sum(std::int64_t a, std::int64_t b) {
   std::int64_t result = 0;
-  if (__builtin_add_overflow(a, b, &result) || result > most)
+  if (internal::add_overflow(a, b, &result) || result > most)
     refuse("multimodal", "tokens and positions must be less than 2^62, at term", b);
   return result;
 }

@@ -7,6 +7,7 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/core/overflow.h"
 
 namespace gnomon {
 namespace {
@@ -20,7 +21,7 @@ std::int64_t cells_of(std::initializer_list<std::int64_t> extents, std::int64_t 
   std::int64_t cells = 1;
   for (const std::int64_t extent : extents) {
     if (extent < 1) refuse("patches", "every extent must be at least 1", extent);
-    if (__builtin_mul_overflow(cells, extent, &cells) || cells > most_cells)
+    if (internal::multiply_overflow(cells, extent, &cells) || cells > most_cells)
       refuse("patches", "there must be fewer than 2^58 patches, at extent", extent);
   }
   if (extra > most_cells - cells)
@@ -48,7 +49,7 @@ Grid concatenated(std::span<const Grid> grids) {
     if (grid.axes != all.axes)
       refuse("patches", "grids must have " + std::to_string(all.axes) + " axes", grid.axes);
     std::int64_t count = 0;
-    if (__builtin_mul_overflow(grid.cells, grid.axes, &count) ||
+    if (internal::multiply_overflow(grid.cells, grid.axes, &count) ||
         std::ssize(grid.coordinates) != count)
       refuse("patches", "a grid must have cells x axes coordinates",
              std::ssize(grid.coordinates));

@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/core/overflow.h"
 #include "src/core/size.h"
 
 namespace gnomon {
@@ -26,7 +27,7 @@ int64_t cells_of(std::span<const int64_t> extents) {
   int64_t cells = 1;
   for (int64_t extent : extents) {
     if (extent < 1) refuse("position", "every extent of a grid must be at least 1", extent);
-    if (__builtin_mul_overflow(cells, extent, &cells) ||
+    if (internal::multiply_overflow(cells, extent, &cells) ||
         cells > std::numeric_limits<int64_t>::max() / 32)
       refuse("position", "a grid must have fewer than 2^58 cells, at extent", extent);
   }
@@ -89,7 +90,7 @@ Positions packed(std::span<const int64_t> lengths, int64_t tokens) {
   int64_t sum = 0;
   for (int64_t length : lengths) {
     if (length < 1) refuse("position", "every packed length must be at least 1", length);
-    if (__builtin_add_overflow(sum, length, &sum))
+    if (internal::add_overflow(sum, length, &sum))
       refuse("position", "the packed lengths must sum to less than 2^63, at length", length);
   }
   if (tokens < sum)
@@ -109,7 +110,7 @@ Positions packed(std::span<const int64_t> lengths, int64_t tokens) {
 Positions packed(std::span<const int64_t> lengths) {
   int64_t sum = 0;
   for (int64_t length : lengths)
-    if (length > 0 && __builtin_add_overflow(sum, length, &sum))
+    if (length > 0 && internal::add_overflow(sum, length, &sum))
       refuse("position", "the packed lengths must sum to less than 2^63, at length", length);
   return packed(lengths, sum);
 }
@@ -139,7 +140,7 @@ Positions ragged_positions(const RaggedRows& rows) {
       refused("lengths must not be negative", rows.lengths[n]);
     if (!packed) most = std::max(most, rows.lengths[n]);
     int64_t last = 0;
-    if (!rows.offsets.empty() && __builtin_add_overflow(rows.offsets[n], length_of(n), &last))
+    if (!rows.offsets.empty() && internal::add_overflow(rows.offsets[n], length_of(n), &last))
       refused("the last position must be below 2^63, with the offset", rows.offsets[n]);
   }
   const int64_t tokens = rows.tokens == -1 ? most : rows.tokens;

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "gnomon/error.h"
+#include "src/core/overflow.h"
 #include "src/core/size.h"
 
 namespace gnomon {
@@ -33,7 +34,7 @@ void check_table(const RelativeVectors& table, const std::string& part, int64_t 
            numbers);
   if (table.rows.empty()) refuse("relative", part + " must have a row for a distance", 0);
   int64_t last = 0;
-  if (__builtin_add_overflow(table.min_distance, table.distances() - 1, &last))
+  if (internal::add_overflow(table.min_distance, table.distances() - 1, &last))
     refuse("relative", "the last distance of " + part + " must fit 64 bits",
            table.min_distance);
   const int64_t vectors = table.vectors();

@@ -97,7 +97,7 @@ std::shared_ptr<float[]> allocate(std::int64_t rows, std::int64_t pairs) {
   const std::size_t count =
       internal::checked_size("rotary", "positions x pairs x 2", {rows, pairs, 2});
   return {static_cast<float*>(internal::allocate_long(count * sizeof(float))),
-          [](float* begin) { std::free(begin); }};
+          [](float* begin) { internal::free_long(begin); }};
 }
 
 // Columns first, first + step, ..., all of one axis.

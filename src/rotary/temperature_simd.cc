@@ -18,6 +18,7 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
+#include "src/core/overflow.h"
 #include "src/core/tensor.h"
 #include "src/position/check.h"
 
@@ -97,7 +98,7 @@ void check(const QueryTemperature& temperature) {
 // position + shift.
 std::int64_t shifted_unchecked(const QueryTemperature& temperature, std::int64_t position) {
   std::int64_t shifted = 0;
-  if (__builtin_add_overflow(position, temperature.shift, &shifted))
+  if (internal::add_overflow(position, temperature.shift, &shifted))
     refuse("temperature", "position + shift must fit in 64 bits; position", position);
   if (shifted < 0) refuse("temperature", "position + shift must not be negative", shifted);
   if (shifted == 0 && by_head(temperature))

@@ -71,7 +71,7 @@ HWY_INLINE V Remainder(V angle, V& shifted) {
 template <typename Angle>
 HWY_INLINE void FloatsOfAngles(const Angle* from, VF& cosine, VF& sine) {
   const DF d;
-  const DU whole;
+  [[maybe_unused]] const DU whole;
 #if GNOMON_FUSED
   if constexpr (std::is_same_v<Angle, float>) {
     // The same reduction in float, with pi/2 in two floats. The first difference is exact: a

@@ -7,6 +7,7 @@
 
 #include "gnomon/dtype.h"
 #include "gnomon/error.h"
+#include "src/core/overflow.h"
 #include "src/core/text.h"
 #include "src/model/gguf/gguf_reader.h"
 
@@ -144,7 +145,7 @@ std::int64_t GgufTensor::size() const noexcept {
   for (const std::int64_t extent : extents) {
     if (extent == 0) return 0;
     // Extents with a product beyond int64 are only possible in a tensor without elements.
-    if (__builtin_mul_overflow(size, extent, &size)) size = 1;
+    if (gnomon::internal::multiply_overflow(size, extent, &size)) size = 1;
   }
   return size;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 
+#include "src/core/overflow.h"
 #include "src/core/text.h"
 
 namespace gnomon::model::internal {
@@ -207,7 +208,7 @@ GgufTensor GgufReader::tensor(std::uint32_t alignment) {
   }
   std::int64_t size = empty ? 0 : 1;
   for (const std::int64_t extent : tensor.extents)
-    if (__builtin_mul_overflow(size, extent, &size))
+    if (gnomon::internal::multiply_overflow(size, extent, &size))
       fail(start, of() + " has a size beyond 64 bits: " + shape_text(tensor.extents));
 
   tensor.type = field<std::uint32_t>("the type of a tensor");
@@ -218,8 +219,8 @@ GgufTensor GgufReader::tensor(std::uint32_t alignment) {
                       std::to_string(tensor.extents[0]) +
                       " elements, not a multiple of the block size " +
                       std::to_string(block.elements));
-    if (__builtin_mul_overflow(static_cast<std::uint64_t>(size) / block.elements,
-                               std::uint64_t{block.bytes}, &tensor.bytes))
+    if (gnomon::internal::multiply_overflow(static_cast<std::uint64_t>(size) / block.elements,
+                                            std::uint64_t{block.bytes}, &tensor.bytes))
       fail(start, of() + " has a size beyond 64 bits: " + shape_text(tensor.extents));
   }
 
@@ -231,8 +232,8 @@ GgufTensor GgufReader::tensor(std::uint32_t alignment) {
   // The start of the tensor data is not known yet. It is at most the end of the file plus the
   // padding.
   std::uint64_t end = 0;
-  if (__builtin_add_overflow(tensor.offset, tensor.bytes, &end) ||
-      __builtin_add_overflow(end, std::uint64_t{bytes_.size()} + alignment, &end))
+  if (gnomon::internal::add_overflow(tensor.offset, tensor.bytes, &end) ||
+      gnomon::internal::add_overflow(end, std::uint64_t{bytes_.size()} + alignment, &end))
     fail(start, of() + " ends beyond 64 bits");
   return tensor;
 }

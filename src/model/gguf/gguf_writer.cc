@@ -7,6 +7,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/model/gguf.h"
+#include "src/core/overflow.h"
 #include "src/core/overloaded.h"
 #include "src/core/text.h"
 #include "src/model/gguf/gguf_reader.h"
@@ -119,14 +120,15 @@ std::string header_bytes(const GgufHeader& header) {
     for (const std::int64_t extent : tensor.extents) {
       if (extent < 1)
         refuse("gguf", "extents of " + shown(tensor.name) + " must be at least 1", extent);
-      if (__builtin_mul_overflow(size, static_cast<std::uint64_t>(extent), &size))
+      if (gnomon::internal::multiply_overflow(size, static_cast<std::uint64_t>(extent), &size))
         refuse("gguf", "tensors must be smaller than 2^63 bytes", shown(tensor.name));
       bytes.field<std::uint64_t>(static_cast<std::uint64_t>(extent));
     }
     bytes.field(static_cast<std::uint32_t>(tensor.element));
     bytes.field<std::uint64_t>(offset);
     size = tensor.bytes();
-    if (__builtin_add_overflow(offset, size, &offset) || offset > (std::uint64_t{1} << 63))
+    if (gnomon::internal::add_overflow(offset, size, &offset) ||
+        offset > (std::uint64_t{1} << 63))
       refuse("gguf", "tensors must be smaller than 2^63 bytes", shown(tensor.name));
     offset += gguf_padding(offset);
   }

@@ -5,6 +5,7 @@
 #include <numeric>
 
 #include "gnomon/error.h"
+#include "src/core/overflow.h"
 #include "src/model/weights/weight_names.h"
 
 namespace gnomon::model {
@@ -123,7 +124,7 @@ RowPermutation plan_role(const WeightLayout& layout, const AttentionSizes& sizes
 int64_t count_of(std::span<const int64_t> shape) {
   return std::accumulate(shape.begin(), shape.end(), int64_t{1}, [](int64_t a, int64_t b) {
     int64_t product = 0;
-    return __builtin_mul_overflow(a, b, &product) ? INT64_MAX : product;
+    return gnomon::internal::multiply_overflow(a, b, &product) ? INT64_MAX : product;
   });
 }
 

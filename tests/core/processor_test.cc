@@ -1,0 +1,22 @@
+#include "src/core/processor.h"
+
+#include <gtest/gtest.h>
+
+#include <cstdint>
+
+namespace gnomon::processor_test {
+
+// The oracle is the compiler's run-time library, which reads the same registers.
+TEST(Processor, HasWhatTheCompilersLibraryReports) {
+  std::uint32_t expected = 0;
+#if defined(__x86_64__)
+  __builtin_cpu_init();
+  if (__builtin_cpu_supports("sse4.2")) expected |= internal::has::sse4;
+  if (__builtin_cpu_supports("avx2")) expected |= internal::has::avx2;
+  if (__builtin_cpu_supports("avx512bw")) expected |= internal::has::avx512;
+  if (__builtin_cpu_supports("avx512bf16")) expected |= internal::has::avx512_bf16;
+#endif
+  EXPECT_EQ(internal::processor(), expected);
+}
+
+}  // namespace gnomon::processor_test
