@@ -1,6 +1,8 @@
 # The library: everything in src/, one folder per module, one target per component (gnomon_core is
 # gnomon::core), and the target gnomon, which links all of them.
 
+include(exports)
+
 # Writes a source that compiles several kernels (*_simd.cc) for each instruction set at once: parsing Highway
 # takes longer than most of them. A kernel includes foreach_target.h, which has an effect only in this source.
 function(gnomon_kernel_group source)
@@ -20,7 +22,7 @@ function(gnomon_component library component)
   foreach(module IN LISTS gnomon_${component}_modules)
     file(GLOB_RECURSE found CONFIGURE_DEPENDS "${CMAKE_CURRENT_SOURCE_DIR}/src/${module}/*.cc")
     if(GNOMON_WASM)  # has no file system
-      list(FILTER found EXCLUDE REGEX "/io/(file|checkpoint)[.]cc$")
+      list(FILTER found EXCLUDE REGEX "/io/(file(_posix)?|checkpoint)[.]cc$")
     endif()
     list(APPEND sources ${found})
     # A module is compiled in groups of at most 15 files, because headers and the same templates take longer
@@ -62,9 +64,13 @@ function(gnomon_component library component)
     # kernels that must give the same bits do not.
     target_compile_options(${target} PRIVATE -ffp-contract=off)
   endif()
-  # Symbols of the public headers have no export macro, so the shared library exports all symbols.
+  # A static program has only the functions that it calls, if it is linked with --gc-sections.
+  if(NOT MSVC)
+    target_compile_options(${target} PRIVATE -ffunction-sections -fdata-sections)
+  endif()
+  gnomon_export_api(${target})
   set_target_properties(${target} PROPERTIES EXPORT_NAME ${component}
-    CXX_VISIBILITY_PRESET default VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR})
+    VERSION ${PROJECT_VERSION} SOVERSION ${PROJECT_VERSION_MAJOR} DEFINE_SYMBOL "")
   set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_MODE GROUP)
   gnomon_warnings(${target})
   list(LENGTH sources count)
@@ -75,7 +81,11 @@ function(gnomon_component library component)
 endfunction()
 
 # The default executor of parallel loops, unless the caller of the library sets one.
-set(GNOMON_THREADS openmp CACHE STRING
+set(gnomon_default_threads openmp)
+if(WIN32 OR APPLE)  # MSVC's OpenMP and Apple's Clang lack what the loops need
+  set(gnomon_default_threads std)
+endif()
+set(GNOMON_THREADS ${gnomon_default_threads} CACHE STRING
     "Backend of parallel loops: openmp, std (pool of std::thread) or none (calling thread)")
 set_property(CACHE GNOMON_THREADS PROPERTY STRINGS openmp std none)
 if(NOT GNOMON_THREADS MATCHES "^(openmp|std|none)$")
@@ -100,7 +110,11 @@ endif()
 
 # Declares the component core of the library. The definitions choose the instruction sets of the kernels.
 function(gnomon_core_library)
-  gnomon_component(gnomon core hwy::hwy ${threads})
+  gnomon_component(gnomon core ${threads})
+  # Of Highway, only the headers (src/core/processor.cc). The namespace has another name, so that a program may
+  # use another version of Highway.
+  target_include_directories(gnomon_core SYSTEM PRIVATE $<TARGET_PROPERTY:hwy::hwy,INTERFACE_INCLUDE_DIRECTORIES>)
+  target_compile_definitions(gnomon_core PRIVATE hwy=gnomon_hwy)
   string(TOUPPER "GNOMON_THREADS_${GNOMON_THREADS}" threads_definition)
   target_compile_definitions(gnomon_core PRIVATE ${threads_definition} ${ARGN})
   # Highway's NEON functions require processors with AES, whose instructions these kernels do not use.
@@ -117,6 +131,7 @@ endfunction()
 
 # Declares the components that read files and write pages: <library>_model and <library>_report.
 function(gnomon_file_components library)
+  set(false_warnings $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>)
   if(model IN_LIST gnomon_built)
     gnomon_component(${library} model $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
     if(GNOMON_C)
@@ -127,13 +142,13 @@ function(gnomon_file_components library)
     if(GNOMON_WASM)
       target_compile_options(${library}_model PRIVATE -Oz)
     else()
-      target_compile_options(${library}_model PRIVATE $<$<CONFIG:Release>:-O1 -Wno-maybe-uninitialized>)
+      target_compile_options(${library}_model PRIVATE $<$<CONFIG:Release>:-O1 ${false_warnings}>)
     endif()
   endif()
   if(report IN_LIST gnomon_built)
     gnomon_component(${library} report $<BUILD_INTERFACE:nlohmann_json::nlohmann_json>)
     # Writes text: -O1 compiles in two thirds of the time of -O3. GCC 12 then warns falsely of std::optional.
-    target_compile_options(${library}_report PRIVATE $<$<CONFIG:Release>:-O1 -Wno-maybe-uninitialized>)
+    target_compile_options(${library}_report PRIVATE $<$<CONFIG:Release>:-O1 ${false_warnings}>)
   endif()
 endfunction()
 
@@ -142,6 +157,20 @@ endfunction()
 # GNOMON_LEFT_OUT: more of them, for a faster build while a kernel is written, as "|HWY_SSE4|HWY_AVX3".
 set(GNOMON_LEFT_OUT "" CACHE STRING "Instruction sets that are not compiled")
 set(left_out "HWY_SSSE3|HWY_AVX3_DL|HWY_SVE|HWY_SVE2|HWY_SVE_256|HWY_SVE2_128${GNOMON_LEFT_OUT}")
+# Those of later versions than 1.0.3, if Highway has them.
+get_target_property(hwy_include hwy::hwy INTERFACE_INCLUDE_DIRECTORIES)
+list(FILTER hwy_include INCLUDE REGEX "^/")
+foreach(name SSE2 AVX3_ZEN4 AVX3_SPR AVX10_2 NEON_WITHOUT_AES NEON_BF16)
+  foreach(folder IN LISTS hwy_include ITEMS /usr/include)
+    if(EXISTS "${folder}/hwy/detect_targets.h")
+      file(STRINGS "${folder}/hwy/detect_targets.h" found REGEX "#define HWY_${name} " LIMIT_COUNT 1)
+      if(found)
+        string(APPEND left_out "|HWY_${name}")
+      endif()
+      break()
+    endif()
+  endforeach()
+endforeach()
 if(GNOMON_SANITIZE AND EXISTS /proc/cpuinfo)
   # With sanitizers, with which kernels take five times as long to compile: only the portable kernels and
   # the widest that this machine supports. Those in between are tested without sanitizers.
@@ -153,9 +182,17 @@ if(GNOMON_SANITIZE AND EXISTS /proc/cpuinfo)
 endif()
 # Compiled alone, so that the Python module can replace its object by one with another executor.
 set_source_files_properties(src/core/parallel.cc PROPERTIES SKIP_UNITY_BUILD_INCLUSION ON)
+if(WIN32)  # the macros of windows.h
+  set_source_files_properties(src/core/elements_that_fit.cc src/io/file_windows.cc PROPERTIES
+                              SKIP_UNITY_BUILD_INCLUSION ON)
+  add_compile_definitions(NOMINMAX WIN32_LEAN_AND_MEAN _USE_MATH_DEFINES)
+endif()
 # Under the address sanitizer, checks of the scope of every vector of a kernel take up to eight times as
 # long to compile as the kernel.
 set(gnomon_kernel_options -fno-sanitize-address-use-after-scope)
+if(CMAKE_CXX_COMPILER_ID STREQUAL "Clang" AND NOT GNOMON_SANITIZE)
+  set(gnomon_kernel_options "")  # Clang warns of an option without effect
+endif()
 if(GNOMON_WASM)  # other sources are compiled for size
   set(gnomon_kernel_options -Os)
 endif()

@@ -8,17 +8,15 @@ function(gnomon_pkg_config pc_name pc_what pc_fields)
 endfunction()
 
 # A program that uses the static library links its dependencies, too; a shared library loads them.
-set(requires "Requires")
 set(private_libraries " ${OpenMP_CXX_FLAGS} -pthread -lstdc++ -lm")  # also for C programs
 get_target_property(library_type gnomon_core TYPE)
 if(NOT library_type STREQUAL "STATIC_LIBRARY")
-  set(requires "Requires.private")
   set(private_libraries "")
 endif()
 foreach(component IN LISTS gnomon_built)
   set(fields "Cflags: -I\${includedir}\n")
   if(component STREQUAL "core")
-    string(APPEND fields "${requires}: libhwy\nLibs: -L\${libdir} -lgnomon_core${private_libraries}")
+    string(APPEND fields "Libs: -L\${libdir} -lgnomon_core${private_libraries}")
   else()
     list(TRANSFORM gnomon_${component}_needs PREPEND "gnomon-" OUTPUT_VARIABLE needed)
     list(JOIN needed ", " needed)

@@ -22,7 +22,7 @@ set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
 set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
 set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
-list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/wasm")  # Highway and nlohmann-json
+list(APPEND CMAKE_MODULE_PATH "${CMAKE_CURRENT_LIST_DIR}/headers")  # Highway and nlohmann-json
 
 # WebAssembly has two encodings of exceptions. Node 20 has only the older one, as have Chrome from 95 on,
 # Firefox from 100 on and Safari from 15.2 on, and their later versions have both.

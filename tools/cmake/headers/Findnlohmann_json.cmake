@@ -1,4 +1,4 @@
-# The system's nlohmann-json for WebAssembly: its headers alone, because the system's include folder has those of
+# The system's nlohmann-json for another system: its headers alone, because the system's include folder has those of
 # another libc. tools/wasm.sh links them.
 if(NOT TARGET nlohmann_json::nlohmann_json)
   add_library(nlohmann_json::nlohmann_json INTERFACE IMPORTED)
