@@ -26,7 +26,7 @@ gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-wasm setup-long configure-release build lab test build-tests build-asan \
         build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-onnx test-neon test-torch2 test-long bench instructions peers test-ggml test-vllm \
-        gpu gpu-bundle wasm test-wasm test-rust site test-site format check-format install clean
+        gpu gpu-bundle wasm test-wasm test-rust test-systems site test-site format check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -53,6 +53,7 @@ help:
 	@echo 'make wasm          build the JavaScript package for pages and Node: build/wasm (downloads 0.12 GB)'
 	@echo 'make test-wasm     build it, compare its numbers with those of the native library'
 	@echo 'make test-rust     test the Rust crate with the compiler of Debian, offline'
+	@echo 'make test-systems  compile the library for Windows, macOS, musl and WebAssembly, run C programs where possible'
 	@echo 'make site          build the site in build/site: the book, guides, encodings, references, playground'
 	@echo 'make test-site     build it, test its pages in Chromium, its figures, its code and its numbers'
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
@@ -159,7 +160,7 @@ test-neon: build-neon
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
-test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-site test-onnx test-ggml test-vllm
+test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-systems test-site test-onnx test-ggml test-vllm
 	@tools/test.sh $(asan) -j$(JOBS)
 	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
 	@tools/test.sh $(release) -C long \
@@ -192,6 +193,10 @@ test-wasm: configure-release wasm
 test-rust: wasm
 	@JOBS=$(JOBS) tests/rust/check.sh
 
+test-systems:
+	@JOBS=$(JOBS) tests/systems/check.sh
+	@tools/abi.sh
+
 site: configure-release wasm
 	@tools/setup.sh site
 	@JOBS=$(JOBS) tools/site.sh build
@@ -210,5 +215,5 @@ install: build
 	@cmake --install $(program) --prefix $(PREFIX)
 
 clean:
-	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/rust build/wasm build/wasm-objects build/wasm-tools \
+	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/rust build/systems build/abi build/wasm build/wasm-objects build/wasm-tools \
 	  build/site build/site-work build/site-tools build/site-screenshots

@@ -8,6 +8,7 @@
 #   tools/setup.sh neon    as test, and a compiler, an emulator and libraries for 64-bit ARM
 #   tools/setup.sh wasm    packages for the JavaScript package and its tests (Node, TypeScript, Chromium)
 #   tools/setup.sh rust    packages for the library and the Rust crate (rustc, cargo, clippy, rustfmt)
+#   tools/setup.sh systems packages for tests/systems/check.sh: as wasm, Clang, Wine, an emulator of ARM, libabigail
 #   tools/setup.sh site    as lab, and Doxygen, esbuild, Node, Chromium and a Chinese font
 #   tools/setup.sh long    all of these, and those for fuzzing and tools/clean_root.sh
 #
@@ -75,6 +76,10 @@ missing_packages() {
     need=(libhwy-dev nlohmann-json3-dev)
     tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build [pkg-config]=pkg-config [/usr/bin/rustc]=rustc
       [/usr/bin/cargo]=cargo [/usr/bin/cargo-clippy]=rust-clippy [/usr/bin/rustfmt]=rustfmt)
+  elif [[ $1 == systems ]]; then
+    need=(libhwy-dev nlohmann-json3-dev googletest libdlpack-dev wine64)
+    tools=([cmake]=cmake [ninja]=ninja-build [node]=nodejs [g++]=g++ [clang++-19]=clang-19 [wine]=wine
+      [qemu-aarch64]=qemu-user [abidw]=abigail-tools [pkg-config]=pkg-config [file]=file)
   elif [[ $1 != lab && $1 != pypi && $1 != site ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind
@@ -91,10 +96,10 @@ missing_packages() {
   for tool in "${!tools[@]}"; do
     command -v "$tool" >/dev/null || printf '%s\n' "${tools[$tool]}"
   done
-  if [[ $1 != pypi && $1 != wasm && $1 != rust ]] && blas_is_unfit; then  # the wheel contains a BLAS
+  if [[ $1 != pypi && $1 != wasm && $1 != rust && $1 != systems ]] && blas_is_unfit; then  # the wheel contains a BLAS
     not_installed libopenblas0-pthread
   fi
-  if [[ ! -s $vega || $1 == pypi || $1 == wasm ]] && [[ $1 != rust ]] && ! find_python >/dev/null; then
+  if [[ ! -s $vega || $1 == pypi || $1 == wasm ]] && [[ $1 != rust && $1 != systems ]] && ! find_python >/dev/null; then
     printf 'python3\npython3-venv\n'
   fi
 }
@@ -158,19 +163,19 @@ fetch_arm64() {
 }
 
 case ${1-} in
-  lab | pypi | test | neon | wasm | rust | site | long) ;;
-  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|rust|site|long" ;;
+  lab | pypi | test | neon | wasm | rust | systems | site | long) ;;
+  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|rust|systems|site|long" ;;
 esac
 
 if command -v dpkg-query >/dev/null; then
   mapfile -t missing < <(missing_packages "$1")
   ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
-  [[ $1 == pypi || $1 == wasm || $1 == rust ]] || ! blas_is_unfit ||
+  [[ $1 == pypi || $1 == wasm || $1 == rust || $1 == systems ]] || ! blas_is_unfit ||
     say "the selected BLAS is slow or not safe with threads (change: update-alternatives --config libblas.so.3-\$(uname -m)-linux-gnu)"
 else
   say "not a Debian system: no packages are installed"
 fi
-[[ $1 == wasm || $1 == rust || -s $vega ]] || write_vega
+[[ $1 == wasm || $1 == rust || $1 == systems || -s $vega ]] || write_vega
 if [[ $1 == neon || $1 == long ]] && [[ ! -d $arm64/root/usr/include/Spectra ]]; then
   fetch_arm64
 fi

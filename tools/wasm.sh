@@ -2,6 +2,7 @@
 # Builds the JavaScript package, build/wasm: gnomon.wasm, index.js, index.d.ts, package.json, README.md, examples (docs/wasm.md).
 #
 #   tools/wasm.sh          builds what has changed
+#   tools/wasm.sh tools    installs the compiler and the headers only, also for tools/cmake/zig.cmake
 #   JOBS=N tools/wasm.sh   with N jobs
 #
 # The compiler is Clang of PyPI's ziglang, which also contains the sources of libc and libc++. Highway is that of
@@ -28,6 +29,12 @@ write_programs() {
     printf '#!/bin/sh\nexec "%s/zig/zig" %s "$@"\n' "$tools" "$name" >"$tools/bin/$name"
     chmod +x "$tools/bin/$name"
   done
+  # The same with zig's own libraries, which it compiles once for each system (tools/cmake/zig.cmake).
+  for name in cc c++; do
+    printf '#!/bin/sh\nexport ZIG_GLOBAL_CACHE_DIR="%s/cache" ZIG_LOCAL_CACHE_DIR="%s/cache"\nexec "%s/zig/zig" %s "$@"\n' \
+      "$tools" "$tools" "$tools" "$name" >"$tools/bin/zig-$name"
+    chmod +x "$tools/bin/zig-$name"
+  done
 }
 
 # zig compiles its libc for a program that it links, and prints where the archives are.
@@ -36,11 +43,13 @@ write_libc() {
   say 'compiling libc'
   rm -rf "$work" && mkdir -p "$work"
   echo 'int main(void) { return 0; }' >"$work/main.c"
-  (cd "$work" && ZIG_VERBOSE_LINK=1 ZIG_GLOBAL_CACHE_DIR=$work/cache ZIG_LOCAL_CACHE_DIR=$work/cache \
-    "$tools/zig/zig" cc --target=wasm32-wasi -mexec-model=reactor -O2 main.c -o main.wasm >link.txt 2>&1) ||
-    die "cannot compile libc (see $work/link.txt)"
-  for file in crt1-reactor.o libc.a libzigc.a libcompiler_rt.a; do
-    (cd "$work" && cp "$(grep '^wasm-ld' link.txt | tr ' ' '\n' | grep "/$file\$")" .)
+  for file in command reactor; do
+    (cd "$work" && ZIG_VERBOSE_LINK=1 ZIG_GLOBAL_CACHE_DIR=$work/cache ZIG_LOCAL_CACHE_DIR=$work/cache \
+      "$tools/zig/zig" cc --target=wasm32-wasi -mexec-model=$file -O2 main.c -o main.wasm >>link.txt 2>&1) ||
+      die "cannot compile libc (see $work/link.txt)"
+  done
+  for file in crt1-command.o crt1-reactor.o libc.a libzigc.a libcompiler_rt.a; do
+    (cd "$work" && cp "$(grep '^wasm-ld' link.txt | tr ' ' '\n' | grep -m 1 "/$file\$")" .)
   done
   rm -rf "$work/cache" "$tools/libc"
   mv "$work" "$tools/libc"
@@ -107,7 +116,7 @@ write_script() {
 }
 
 tools/python.sh wasm
-wanted="$(cat tools/python/wasm.txt) $numpy_sha256 $tools"
+wanted="$(cat tools/python/wasm.txt) $numpy_sha256 $tools zig-cc"
 if [[ $(cat "$tools/installed" 2>/dev/null) != "$wanted" ]]; then
   rm -rf "$tools" "$objects"
   write_programs
@@ -116,6 +125,7 @@ if [[ $(cat "$tools/installed" 2>/dev/null) != "$wanted" ]]; then
   write_json
   echo "$wanted" >"$tools/installed"
 fi
+[[ ${1-} != tools ]] || exit 0
 mkdir -p "$out"
 [[ $objects/build.ninja -nt CMakePresets.json ]] || cmake --preset wasm >"$tools/configure.txt" 2>&1 ||
   die "cannot configure (see $tools/configure.txt)"
