@@ -12,7 +12,8 @@ from pages import EVERY, PAGES, ROOT, languages, requires_numpy_only, run
 def test_no_example_is_forgotten() -> None:
     """Python is in blocks that begin with ```python, or in the notebooks, which have a test."""
     assert {"README.md", "docs/python/package.md", "docs/python/torch.md"} <= set(PAGES)
-    others = {"", "bash", "c", "cmake", "cpp", "csv", "cuda", "html", "js", "sh", "text"}
+    others = {"", "bash", "c", "cmake", "cpp", "csv", "cuda", "html", "js", "rust", "sh", "text",
+              "toml"}
     for page in EVERY:
         cells = {"{code-cell} ipython3"} if page.startswith("docs/notebooks/") else set()
         assert set(languages(page)) <= {"python"} | others | cells, page
