@@ -4,6 +4,7 @@
 #   tools/python.sh tools            the environment that builds the extension module
 #   tools/python.sh cuda             the environment with cuobjdump, for tools/cuda_kernels.py
 #   tools/python.sh wasm             the environment with the compiler for WebAssembly, for tools/wasm.sh
+#   tools/python.sh publish          the environment that checks the files of a release, for tools/dist.sh
 #   tools/python.sh wheel [FOLDER]   the wheel, from the objects of a build folder (build/release), installed
 #                                    into an environment with NumPy, pytest and hypothesis
 #   tools/python.sh core             with that wheel, runs the tests that require NumPy only
@@ -64,7 +65,7 @@ install_wheel() {
 }
 
 case ${1-} in
-  tools | cuda | wasm)
+  tools | cuda | wasm | publish)
     environment "$1"
     ;;
   wheel)

@@ -10,6 +10,7 @@
 #   tools/setup.sh rust    packages for the library and the Rust crate (rustc, cargo, clippy, rustfmt)
 #   tools/setup.sh systems packages for tests/systems/check.sh: as wasm, Clang, Wine, an emulator of ARM, libabigail
 #   tools/setup.sh site    as lab, and Doxygen, esbuild, Node, Chromium and a Chinese font
+#   tools/setup.sh dist    packages for tools/dist.sh and tests/packages: Debian packages and fresh roots
 #   tools/setup.sh long    all of these, and those for fuzzing and tools/clean_root.sh
 #
 # Installs only missing packages; changes nothing if all are installed. Runs apt-get as root, or
@@ -64,10 +65,14 @@ missing_packages() {
   local tool need=(libhwy-dev nlohmann-json3-dev libeigen3-dev libspectra-dev
     libfmt-dev libpng-dev libicu-dev libgloo-dev libsentencepiece-dev)
   local -A tools=([g++]=g++ [cmake]=cmake [ninja]=ninja-build)
-  [[ $1 == pypi ]] || need+=(libtorch-dev)
+  [[ $1 == pypi || $1 == dist ]] || need+=(libtorch-dev)
   if [[ $1 == site ]]; then
     need+=(fonts-droid-fallback)
     tools+=([doxygen]=doxygen [esbuild]=esbuild [node]=nodejs [chromium]=chromium)
+  fi
+  if [[ $1 == dist ]]; then
+    need+=(debhelper dh-python libarchive-zip-perl python3-dev python3-venv)
+    tools+=([dpkg-buildpackage]=dpkg-dev [lintian]=lintian [mmdebstrap]=mmdebstrap [ruby]=ruby)
   fi
   if [[ $1 == wasm ]]; then
     need=(nlohmann-json3-dev)
@@ -81,6 +86,7 @@ missing_packages() {
     tools=([cmake]=cmake [ninja]=ninja-build [node]=nodejs [g++]=g++ [clang++-19]=clang-19 [wine]=wine
       [qemu-aarch64]=qemu-user [abidw]=abigail-tools [pkg-config]=pkg-config [file]=file)
   elif [[ $1 != lab && $1 != pypi && $1 != site ]]; then
+  elif [[ $1 != lab && $1 != pypi && $1 != site && $1 != dist ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind
       [zsh]=zsh [fish]=fish [groff]=groff-base [parallel]=parallel)
@@ -97,6 +103,7 @@ missing_packages() {
     command -v "$tool" >/dev/null || printf '%s\n' "${tools[$tool]}"
   done
   if [[ $1 != pypi && $1 != wasm && $1 != rust && $1 != systems ]] && blas_is_unfit; then  # the wheel contains a BLAS
+  if [[ $1 != pypi && $1 != wasm && $1 != rust && $1 != dist ]] && blas_is_unfit; then  # the wheel contains a BLAS
     not_installed libopenblas0-pthread
   fi
   if [[ ! -s $vega || $1 == pypi || $1 == wasm ]] && [[ $1 != rust && $1 != systems ]] && ! find_python >/dev/null; then
@@ -165,17 +172,21 @@ fetch_arm64() {
 case ${1-} in
   lab | pypi | test | neon | wasm | rust | systems | site | long) ;;
   *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|rust|systems|site|long" ;;
+  lab | pypi | test | neon | wasm | rust | site | dist | long) ;;
+  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|rust|site|dist|long" ;;
 esac
 
 if command -v dpkg-query >/dev/null; then
   mapfile -t missing < <(missing_packages "$1")
   ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
   [[ $1 == pypi || $1 == wasm || $1 == rust || $1 == systems ]] || ! blas_is_unfit ||
+  [[ $1 == pypi || $1 == wasm || $1 == rust || $1 == dist ]] || ! blas_is_unfit ||
     say "the selected BLAS is slow or not safe with threads (change: update-alternatives --config libblas.so.3-\$(uname -m)-linux-gnu)"
 else
   say "not a Debian system: no packages are installed"
 fi
 [[ $1 == wasm || $1 == rust || $1 == systems || -s $vega ]] || write_vega
+[[ $1 == wasm || $1 == rust || $1 == dist || -s $vega ]] || write_vega
 if [[ $1 == neon || $1 == long ]] && [[ ! -d $arm64/root/usr/include/Spectra ]]; then
   fetch_arm64
 fi
