@@ -27,6 +27,8 @@ gnomon := $(program)/apps/cli/gnomon
 .PHONY: help setup setup-lab setup-neon setup-wasm setup-long configure-release build lab test build-tests build-asan \
         build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-onnx test-neon test-torch2 test-long bench instructions peers test-ggml test-vllm \
         gpu gpu-bundle wasm test-wasm test-rust test-systems site test-site format check-format install clean
+        build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-onnx test-neon test-torch2 test-long bench instructions peers \
+        gpu gpu-bundle wasm test-wasm test-rust site test-site dist test-packages format check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -46,7 +48,7 @@ help:
 	@echo 'make test-neon     build the library for 64-bit ARM, run its tests under emulation'
 	@echo 'make test-torch2   test adapter and lab with the newest torch wheel (downloads 1 to 6 GB)'
 	@echo 'make test-long     test everything under the sanitizers, also of threads, each instruction'
-	@echo '                   set (shuffled), NEON, fuzzing, the site, and the component core in a fresh Debian root'
+	@echo '                   set (shuffled), NEON, fuzzing, the site, and all packages in fresh Debian roots'
 	@echo 'make peers         time Gnomon and packages from PyPI, write docs/benchmarks.md'
 	@echo 'make gpu           check and time the CUDA kernels on a GPU, write docs/benchmarks-gpu.md'
 	@echo 'make gpu-bundle    build for `make gpu` on a machine without a GPU: build/gpu/bundle.tar.gz'
@@ -56,10 +58,12 @@ help:
 	@echo 'make test-systems  compile the library for Windows, macOS, musl and WebAssembly, run C programs where possible'
 	@echo 'make site          build the site in build/site: the book, guides, encodings, references, playground'
 	@echo 'make test-site     build it, test its pages in Chromium, its figures, its code and its numbers'
+	@echo 'make dist          write the files of a release to build/dist: source archive, wheel, Debian packages, recipes'
+	@echo 'make test-packages install and use each package of build/dist in a fresh Debian root'
 	@echo 'make format        run clang-format on all C++ files; check-format only checks'
 	@echo 'make install       install to PREFIX=$(PREFIX)'
 	@echo 'make setup         install all required packages; the other commands call it'
-	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, additions, cuda, pypi, torch2, wasm, rust and the site'
+	@echo 'make clean         remove build/release, asan, tsan, neon, fuzz, additions, cuda, pypi, torch2, wasm, rust, dist, packages and the site'
 
 setup:
 	@tools/setup.sh test
@@ -160,7 +164,7 @@ test-neon: build-neon
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
-test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-systems test-site test-onnx test-ggml test-vllm
+test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-systems test-site test-onnx test-ggml test-vllm test-packages
 	@tools/test.sh $(asan) -j$(JOBS)
 	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
 	@tools/test.sh $(release) -C long \
@@ -205,6 +209,12 @@ test-site: configure-release wasm
 	@tools/setup.sh site
 	@JOBS=$(JOBS) tools/site.sh test
 
+dist:
+	@JOBS=$(JOBS) tools/dist.sh
+
+test-packages: dist
+	@tests/packages/check.sh
+
 format: setup
 	@tools/check_format.sh --fix
 
@@ -217,3 +227,5 @@ install: build
 clean:
 	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/rust build/systems build/abi build/wasm build/wasm-objects build/wasm-tools \
 	  build/site build/site-work build/site-tools build/site-screenshots
+	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/rust build/wasm build/wasm-objects build/wasm-tools \
+	  build/dist build/dist-work build/dist-check build/dist-cache build/packages build/site build/site-work build/site-tools build/site-screenshots
