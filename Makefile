@@ -25,10 +25,9 @@ fuzz := build/fuzz
 gnomon := $(program)/apps/cli/gnomon
 
 .PHONY: help setup setup-lab setup-neon setup-wasm setup-long configure-release build lab test build-tests build-asan \
-        build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-onnx test-neon test-torch2 test-long bench instructions peers test-ggml test-vllm \
-        gpu gpu-bundle wasm test-wasm test-rust test-systems site test-site format check-format install clean
         build-tsan build-neon build-fuzz asan wheel test-python test-gguf test-onnx test-neon test-torch2 test-long bench instructions peers \
-        gpu gpu-bundle wasm test-wasm test-rust site test-site dist test-packages format check-format install clean
+        gpu gpu-bundle wasm test-wasm test-rust test-ggml test-vllm test-systems site test-site dist test-packages format \
+        check-format install clean
 .DEFAULT_GOAL := help
 
 help:
@@ -226,6 +225,4 @@ install: build
 
 clean:
 	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/rust build/systems build/abi build/wasm build/wasm-objects build/wasm-tools \
-	  build/site build/site-work build/site-tools build/site-screenshots
-	@rm -rf $(release) $(asan) $(tsan) $(neon) $(fuzz) build/additions build/cuda build/pypi build/torch2 build/rust build/wasm build/wasm-objects build/wasm-tools \
 	  build/dist build/dist-work build/dist-check build/dist-cache build/packages build/site build/site-work build/site-tools build/site-screenshots

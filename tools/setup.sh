@@ -61,6 +61,11 @@ find_python() {
   return 1
 }
 
+# Whether LibTorch of Debian is used, whose BLAS is another package; the wheel contains a BLAS.
+uses_blas() {
+  [[ $1 != pypi && $1 != wasm && $1 != rust && $1 != systems && $1 != dist ]]
+}
+
 missing_packages() {
   local tool need=(libhwy-dev nlohmann-json3-dev libeigen3-dev libspectra-dev
     libfmt-dev libpng-dev libicu-dev libgloo-dev libsentencepiece-dev)
@@ -85,7 +90,6 @@ missing_packages() {
     need=(libhwy-dev nlohmann-json3-dev googletest libdlpack-dev wine64)
     tools=([cmake]=cmake [ninja]=ninja-build [node]=nodejs [g++]=g++ [clang++-19]=clang-19 [wine]=wine
       [qemu-aarch64]=qemu-user [abidw]=abigail-tools [pkg-config]=pkg-config [file]=file)
-  elif [[ $1 != lab && $1 != pypi && $1 != site ]]; then
   elif [[ $1 != lab && $1 != pypi && $1 != site && $1 != dist ]]; then
     need+=(libgtest-dev libgmock-dev libmpfr-dev libdlpack-dev)
     tools+=([pkg-config]=pkg-config [clang-format-19]=clang-format-19 [valgrind]=valgrind
@@ -102,8 +106,7 @@ missing_packages() {
   for tool in "${!tools[@]}"; do
     command -v "$tool" >/dev/null || printf '%s\n' "${tools[$tool]}"
   done
-  if [[ $1 != pypi && $1 != wasm && $1 != rust && $1 != systems ]] && blas_is_unfit; then  # the wheel contains a BLAS
-  if [[ $1 != pypi && $1 != wasm && $1 != rust && $1 != dist ]] && blas_is_unfit; then  # the wheel contains a BLAS
+  if uses_blas "$1" && blas_is_unfit; then
     not_installed libopenblas0-pthread
   fi
   if [[ ! -s $vega || $1 == pypi || $1 == wasm ]] && [[ $1 != rust && $1 != systems ]] && ! find_python >/dev/null; then
@@ -170,23 +173,19 @@ fetch_arm64() {
 }
 
 case ${1-} in
-  lab | pypi | test | neon | wasm | rust | systems | site | long) ;;
-  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|rust|systems|site|long" ;;
-  lab | pypi | test | neon | wasm | rust | site | dist | long) ;;
-  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|rust|site|dist|long" ;;
+  lab | pypi | test | neon | wasm | rust | systems | site | dist | long) ;;
+  *) die "usage: tools/setup.sh lab|pypi|test|neon|wasm|rust|systems|site|dist|long" ;;
 esac
 
 if command -v dpkg-query >/dev/null; then
   mapfile -t missing < <(missing_packages "$1")
   ((${#missing[@]} == 0)) || install_packages "${missing[@]}"
-  [[ $1 == pypi || $1 == wasm || $1 == rust || $1 == systems ]] || ! blas_is_unfit ||
-  [[ $1 == pypi || $1 == wasm || $1 == rust || $1 == dist ]] || ! blas_is_unfit ||
+  ! uses_blas "$1" || ! blas_is_unfit ||
     say "the selected BLAS is slow or not safe with threads (change: update-alternatives --config libblas.so.3-\$(uname -m)-linux-gnu)"
 else
   say "not a Debian system: no packages are installed"
 fi
-[[ $1 == wasm || $1 == rust || $1 == systems || -s $vega ]] || write_vega
-[[ $1 == wasm || $1 == rust || $1 == dist || -s $vega ]] || write_vega
+[[ $1 == wasm || $1 == rust || $1 == systems || $1 == dist || -s $vega ]] || write_vega
 if [[ $1 == neon || $1 == long ]] && [[ ! -d $arm64/root/usr/include/Spectra ]]; then
   fetch_arm64
 fi

@@ -5,13 +5,14 @@
 #   tests/packages/check.sh [TEST...]   debian, wheel, fetch_content, conan, recipes; default: all
 #
 #   GNOMON_DIST    the folder with the packages; default: build/dist
+#   JOBS           compilers at the same time; default: the number of processors
 #   GNOMON_MIRROR  a Debian mirror; default: that of mmdebstrap
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 
 readonly here=tests/packages dist=${GNOMON_DIST:-build/dist} state=build/packages
 version=$(sed -n 's/.*GNOMON_VERSION "\(.*\)"/\1/p' include/gnomon/version.h)
-readonly version
+readonly version jobs=${JOBS:-$(nproc)}
 say() { printf 'packages: %s\n' "$*" >&2; }
 
 tests=("$@")
@@ -45,7 +46,7 @@ in_root() {
   /usr/bin/python3 -c 'import json, sys; json.dump(json.load(sys.stdin)["config"], sys.stdout)' \
     <tests/model/released/llama-3.1-8b.json >"$share/config.json"
   mmdebstrap --quiet --variant=apt ${2:+--include="$2"} --customize-hook="copy-in $share /" \
-    --customize-hook="chroot \"\$1\" env VERSION=$version bash /share/packages/$1.sh" \
+    --customize-hook="chroot \"\$1\" env VERSION=$version JOBS=$jobs bash /share/packages/$1.sh" \
     bookworm /dev/null ${GNOMON_MIRROR+"$GNOMON_MIRROR"} >"$state/$1.log" 2>&1 || {
     tail -n 40 "$state/$1.log" >&2
     say "$1: failed; all output is in $state/$1.log"
