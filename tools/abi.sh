@@ -18,7 +18,7 @@ command -v abidw >/dev/null || {
 c_library() {
   cat "$1"/include/*.h | gcc -E -P -I"$1/include" -x c - |
     perl -0pe 's/^((?!typedef)[\w\s*]+\bgnomon_\w+\([^;{]*\));/$1 { __builtin_trap(); }/mg' >"$work/c.c"
-  gcc -std=c2x -g -O0 -fPIC -shared -w "$work/c.c" -o "$2"
+  gcc -std=c2x -g -O0 -fPIC -shared -w "-ffile-prefix-map=$work/=" "$work/c.c" -o "$2"
 }
 # Core as a shared library with its public symbols, kernels for one instruction set.
 core_library() {
