@@ -61,9 +61,9 @@ HWY_EXPORT(AddFloats);
 
 namespace internal {
 
-BiasRow round_row() { return &GNOMON_DISPATCH(RoundRow); }
-BiasRow add_row() { return &GNOMON_DISPATCH(AddRow); }
-GivenRow add_floats() { return &GNOMON_DISPATCH(AddFloats); }
+BiasRow round_row() { return GNOMON_DISPATCH(RoundRow); }
+BiasRow add_row() { return GNOMON_DISPATCH(AddRow); }
+GivenRow add_floats() { return GNOMON_DISPATCH(AddFloats); }
 
 }  // namespace internal
 }  // namespace gnomon

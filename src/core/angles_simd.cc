@@ -292,8 +292,8 @@ HWY_EXPORT(PairAnglesF32);
 
 namespace internal {
 
-PairAngles pair_angles() { return &GNOMON_DISPATCH(PairAnglesF32); }
-CosSinRow cos_sin_row() { return &GNOMON_DISPATCH(FillCosSinRow); }
+PairAngles pair_angles() { return GNOMON_DISPATCH(PairAnglesF32); }
+CosSinRow cos_sin_row() { return GNOMON_DISPATCH(FillCosSinRow); }
 
 }  // namespace internal
 
@@ -305,11 +305,11 @@ CosSinRow cos_sin_row() { return &GNOMON_DISPATCH(FillCosSinRow); }
   internal::MultiplyRows<T> internal::multiply_rows(AngleLayout layout) { \
     switch (layout) {                                                     \
       case AngleLayout::cosine_first:                                     \
-        return &GNOMON_DISPATCH(MultiplyRows##Name##CosineFirst);         \
+        return GNOMON_DISPATCH(MultiplyRows##Name##CosineFirst);          \
       case AngleLayout::sine_first:                                       \
-        return &GNOMON_DISPATCH(MultiplyRows##Name##SineFirst);           \
+        return GNOMON_DISPATCH(MultiplyRows##Name##SineFirst);            \
       default:                                                            \
-        return &GNOMON_DISPATCH(MultiplyRows##Name##Apart);               \
+        return GNOMON_DISPATCH(MultiplyRows##Name##Apart);                \
     }                                                                     \
   }
 GNOMON_ROW_PRODUCTS(float, F32)

@@ -3,7 +3,8 @@
 //   HWY_EXPORT(RotateF32);
 //   void rotate(...) { check(...); GNOMON_DISPATCH(RotateF32)(...); }
 //
-// GNOMON_DISPATCH is HWY_DYNAMIC_DISPATCH, after reading GNOMON_ISA. Use it only in public
+// GNOMON_DISPATCH is HWY_DYNAMIC_DISPATCH, after reading GNOMON_ISA: a function, or with Highway
+// 1.1 and later a pointer to it, so its address is not taken. Use it only in public
 // entry points, because it throws if GNOMON_ISA is invalid.
 #pragma once
 

@@ -216,7 +216,7 @@ void multiply_into(View<const double, 2> a, const RightFactor& b, View<double, 2
   if (depth == 0 && !add)
     for (std::int64_t i = 0; i < m; ++i) std::fill_n(c.data() + i * c.stride(0), n, 0.0);
   if (m == 0 || n == 0 || depth == 0) return;
-  const auto kernel = &GNOMON_DISPATCH(MultiplyPiece);
+  const auto kernel = GNOMON_DISPATCH(MultiplyPiece);
   const auto pieces = [](std::int64_t count, std::int64_t each) {
     return (count - 1) / each + 1;
   };

@@ -116,11 +116,11 @@ HWY_AFTER_NAMESPACE();
 namespace gnomon {
 
 #undef GNOMON_EXPORT
-#define GNOMON_EXPORT(T, Name)                                      \
-  HWY_EXPORT(AddRow##Name);                                         \
-  HWY_EXPORT(SumRow##Name);                                         \
-  auto add_row(const T*) { return &GNOMON_DISPATCH(AddRow##Name); } \
-  auto sum_row(const T*) { return &GNOMON_DISPATCH(SumRow##Name); }
+#define GNOMON_EXPORT(T, Name)                                     \
+  HWY_EXPORT(AddRow##Name);                                        \
+  HWY_EXPORT(SumRow##Name);                                        \
+  auto add_row(const T*) { return GNOMON_DISPATCH(AddRow##Name); } \
+  auto sum_row(const T*) { return GNOMON_DISPATCH(SumRow##Name); }
 namespace {
 GNOMON_EXPORT(float, F32)
 GNOMON_EXPORT(double, F64)

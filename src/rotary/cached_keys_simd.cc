@@ -42,7 +42,7 @@ namespace {
 #undef GNOMON_EXPORT
 #define GNOMON_EXPORT(T, U, Name) \
   HWY_EXPORT(Copy##Name);         \
-  auto copy_kernel(const T*, const U*) { return &GNOMON_DISPATCH(Copy##Name); }
+  auto copy_kernel(const T*, const U*) { return GNOMON_DISPATCH(Copy##Name); }
 GNOMON_EXPORT(float, float, F32)
 GNOMON_EXPORT(double, double, F64)
 GNOMON_EXPORT(Half, Half, F16)

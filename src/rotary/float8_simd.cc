@@ -67,15 +67,15 @@ namespace rotary_internal {
 
 template <>
 Float8Kernel<float> float8_kernel() {
-  return &GNOMON_DISPATCH(Float8OfF32);
+  return GNOMON_DISPATCH(Float8OfF32);
 }
 template <>
 Float8Kernel<Half> float8_kernel() {
-  return &GNOMON_DISPATCH(Float8OfF16);
+  return GNOMON_DISPATCH(Float8OfF16);
 }
 template <>
 Float8Kernel<BFloat16> float8_kernel() {
-  return &GNOMON_DISPATCH(Float8OfBF16);
+  return GNOMON_DISPATCH(Float8OfBF16);
 }
 
 }  // namespace rotary_internal

@@ -64,10 +64,10 @@ HWY_EXPORT(ScaleF32);
 HWY_EXPORT(ScaleF64);
 HWY_EXPORT(ScaleF16);
 HWY_EXPORT(ScaleBF16);
-auto kernel(const float*) { return &GNOMON_DISPATCH(ScaleF32); }
-auto kernel(const double*) { return &GNOMON_DISPATCH(ScaleF64); }
-auto kernel(const Half*) { return &GNOMON_DISPATCH(ScaleF16); }
-auto kernel(const BFloat16*) { return &GNOMON_DISPATCH(ScaleBF16); }
+auto kernel(const float*) { return GNOMON_DISPATCH(ScaleF32); }
+auto kernel(const double*) { return GNOMON_DISPATCH(ScaleF64); }
+auto kernel(const Half*) { return GNOMON_DISPATCH(ScaleF16); }
+auto kernel(const BFloat16*) { return GNOMON_DISPATCH(ScaleBF16); }
 
 constexpr std::int64_t temperature_grain = 1 << 15;  // least elements per thread
 

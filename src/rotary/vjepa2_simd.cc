@@ -93,11 +93,11 @@ HWY_AFTER_NAMESPACE();
 namespace gnomon {
 namespace {
 
-#define GNOMON_EXPORT(T, Name)                                        \
-  HWY_EXPORT(Multiply##Name);                                         \
-  HWY_EXPORT(RotateBackward##Name);                                   \
-  auto forward(const T*) { return &GNOMON_DISPATCH(Multiply##Name); } \
-  auto backward(const T*) { return &GNOMON_DISPATCH(RotateBackward##Name); }
+#define GNOMON_EXPORT(T, Name)                                       \
+  HWY_EXPORT(Multiply##Name);                                        \
+  HWY_EXPORT(RotateBackward##Name);                                  \
+  auto forward(const T*) { return GNOMON_DISPATCH(Multiply##Name); } \
+  auto backward(const T*) { return GNOMON_DISPATCH(RotateBackward##Name); }
 GNOMON_EXPORT(float, F32)
 GNOMON_EXPORT(double, F64)
 GNOMON_EXPORT(Half, F16)
