@@ -12,20 +12,21 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
-readonly root=$PWD packages=$PWD/tools/packages cache=$PWD/build/dist-cache
+readonly root=$PWD cache=$PWD/build/dist-cache
 readonly python=$root/build/python/tools/bin tools=$root/build/python/publish/bin
 readonly url=${GNOMON_URL:-https://gnomon.invalid/releases} jobs=${JOBS:-$(nproc)}
 readonly maintainer="${DEBFULLNAME:-The Gnomon authors} <${DEBEMAIL:-gnomon@gnomon.invalid}>"
 version=$(sed -n 's/.*GNOMON_VERSION "\(.*\)"/\1/p' include/gnomon/version.h)
-SOURCE_DATE_EPOCH=$(git log -1 --format=%ct)
-readonly version name=gnomon-$version
+commit=$(git rev-parse HEAD)
+SOURCE_DATE_EPOCH=$(git log -1 --format=%ct "$commit")
+readonly version commit name=gnomon-$version
 # The bits must not depend on the language, the time zone and the mode of files of the caller.
 export SOURCE_DATE_EPOCH LC_ALL=C.UTF-8 TZ=UTC PYTHONHASHSEED=0 PYTHONDONTWRITEBYTECODE=1
 umask 022
 
 say() { printf 'dist: %s\n' "$*" >&2; }
 
-# Writes FILE.in of tools/packages with the facts of the source archive to the given path.
+# Usage: fill OUT FILE PATH. Writes a file of tools/packages, with the facts of the source archive, to the path.
 fill() {
   mkdir -p "$(dirname "$3")"
   sed -e "s|@VERSION@|$version|g" -e "s|@URL@|$url|g" -e "s|@MAINTAINER@|$maintainer|g" \
@@ -40,7 +41,7 @@ fetch() {
   tools/python.sh publish
   mkdir -p "$cache/pypi"
   "$python/python" -m pip download --quiet --disable-pip-version-check --no-deps --no-binary :all: --no-build-isolation \
-    --require-hashes -d "$cache/pypi" -r "$packages/sources.txt"
+    --require-hashes -d "$cache/pypi" -r tools/packages/sources.txt
   rm -rf "$cache/vega"
   mkdir "$cache/vega"
   "$python/python" - "$cache" <<'PYTHON'
@@ -59,9 +60,12 @@ if not (cache / f"pypi/nanobind-{used}.tar.gz").exists():
 PYTHON
 }
 
-# The source archive: the files of the commit.
+# The source archive: the files of the commit. Everything else is made from it.
 write_source() {
-  git -c tar.umask=0022 archive --format=tar --prefix="$name/" HEAD | gzip -9n >"$1/$name.tar.gz"
+  git -c tar.umask=0022 archive --format=tar --prefix="$name/" "$commit" | gzip -9n >"$1/$name.tar.gz"
+  mkdir "$2/source"
+  tar -xzf "$1/$name.tar.gz" -C "$2/source"
+  packages=$2/source/$name/tools/packages
 }
 
 # The wheel for manylinux and the source distribution, from the unpacked source archive. In a folder of their own,
