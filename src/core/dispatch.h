@@ -3,9 +3,9 @@
 //   HWY_EXPORT(RotateF32);
 //   void rotate(...) { check(...); GNOMON_DISPATCH(RotateF32)(...); }
 //
-// GNOMON_DISPATCH is HWY_DYNAMIC_DISPATCH, after reading GNOMON_ISA: a function or, from Highway
-// 1.1 on, a pointer to it, so do not take its address. Use it only in public entry points,
-// because it throws if GNOMON_ISA is invalid.
+// GNOMON_DISPATCH is HWY_DYNAMIC_DISPATCH, after reading GNOMON_ISA: a function or, from
+// Highway 1.1 on, a pointer to it, so do not take its address. Use it only in public entry
+// points, because it throws if GNOMON_ISA is invalid.
 #pragma once
 
 #define GNOMON_DISPATCH(function) \
