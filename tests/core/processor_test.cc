@@ -6,11 +6,13 @@
 
 namespace gnomon::processor_test {
 
-// The oracle is the compiler's run-time library, which reads the same registers.
+// The oracle is the compiler's run-time library, which reads the same registers. That of
+// ziglang reports nothing, not even SSE2, which every x86-64 has.
 TEST(Processor, HasWhatTheCompilersLibraryReports) {
   std::uint32_t expected = 0;
 #if defined(__x86_64__)
   __builtin_cpu_init();
+  if (!__builtin_cpu_supports("sse2")) return;
   if (__builtin_cpu_supports("sse4.2")) expected |= internal::has::sse4;
   if (__builtin_cpu_supports("avx2")) expected |= internal::has::avx2;
   if (__builtin_cpu_supports("avx512bw")) expected |= internal::has::avx512;

@@ -9,8 +9,10 @@
 
 #include <cerrno>
 #include <csignal>
+#include <cstring>
 #include <functional>
 #include <stdexcept>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -161,13 +163,14 @@ TEST(WriteAside, ReportsThatAFileCannotBeSynced) {
   const TemporaryFolder folder;
   const auto path = put(folder / "file", "old");
   on_fsync = [](const struct stat& status) { return S_ISDIR(status.st_mode) ? 0 : EIO; };
-  EXPECT_THAT(message_of([&] { write_atomically(path, "new"); }),
-              HasSubstr("file] must be a writable file, got Input/output error"));
+  EXPECT_THAT(
+      message_of([&] { write_atomically(path, "new"); }),
+      HasSubstr("file] must be a writable file, got " + std::string(std::strerror(EIO))));
   EXPECT_EQ(contents(path), "old");
   EXPECT_EQ(folder.files(), 1u);
   on_fsync = [](const struct stat& status) { return S_ISDIR(status.st_mode) ? EIO : 0; };
   EXPECT_THAT(message_of([&] { write_atomically(path, "new"); }),
-              HasSubstr("must be a writable file, got Input/output error"));
+              HasSubstr("must be a writable file, got " + std::string(std::strerror(EIO))));
   // Some file systems cannot sync folders.
   on_fsync = [](const struct stat& status) { return S_ISDIR(status.st_mode) ? EINVAL : 0; };
   write_atomically(path, "newest");
