@@ -5,6 +5,8 @@ function(gnomon_warnings target)
   # of attributes without a function.
   if(CMAKE_CXX_COMPILER_ID MATCHES "Clang")
     target_compile_options(${target} PRIVATE -Wno-sign-conversion -Wno-for-loop-analysis -Wno-pragma-clang-attribute)
+    # std::stable_sort of the standard library of GCC 12 calls a function that C++17 deprecated.
+    target_compile_options(${target} PRIVATE -Wno-deprecated-declarations)
   endif()
   if(GNOMON_WASM)  # has no elements of 16 bits
     target_compile_options(${target} PRIVATE -Wno-unused-function)
