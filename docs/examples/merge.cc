@@ -4,7 +4,8 @@
 // parts. Both give the result of a plain computation in double.
 //
 //   g++ -std=c++20 merge.cc $(pkg-config --cflags --libs gnomon-core)
-#include <gnomon/attention/compressed_attention.h>
+#include <gnomon/attention/attention.h>
+#include <gnomon/attention/merge.h>
 
 #include <cstdio>
 #include <numeric>

@@ -4,7 +4,8 @@
 // plain computation in double over full copies.
 //
 //   g++ -std=c++20 prefix.cc $(pkg-config --cflags --libs gnomon-core)
-#include <gnomon/attention/compressed_attention.h>
+#include <gnomon/attention/attention.h>
+#include <gnomon/attention/merge.h>
 #include <gnomon/attention/paged_kv_cache.h>
 
 #include <complex>

@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "gnomon/attention/merge.h"
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "src/core/size.h"
@@ -56,28 +57,6 @@ AttentionPlan plan_of_entries(const AttentionPlan& plan, const AttentionMask& ma
   AttentionPlan entries{.mask = mask, .softmax = plan.softmax};
   entries.softmax.sinks.clear();
   return entries;
-}
-
-template <typename T, typename A>
-void merge(View<T, 4> out, View<A, 3> lse, View<const T, 4> other, View<const A, 3> other_lse) {
-  const int64_t tokens = out.extent(1), heads = out.extent(2), size = out.extent(3);
-  parallel_for(out.extent(0) * tokens, 16, [&](int64_t begin, int64_t end) {
-    for (int64_t n = begin; n < end; ++n)
-      for (int64_t h = 0; h < heads; ++h) {
-        const int64_t b = n / tokens, t = n % tokens;
-        const A one = lse(b, h, t), two = other_lse(b, h, t);
-        if (two == -std::numeric_limits<A>::infinity()) continue;
-        const A most = std::max(one, two);
-        const A total = most + std::log(std::exp(one - most) + std::exp(two - most));
-        const A first = std::exp(one - total), second = std::exp(two - total);
-        for (int64_t d = 0; d < size; ++d) {
-          T& to = out(b, t, h, d);
-          to = static_cast<T>(first * static_cast<A>(to) +
-                              second * static_cast<A>(other(b, t, h, d)));
-        }
-        lse(b, h, t) = total;
-      }
-  });
 }
 
 // One call: views of the inputs.
@@ -197,7 +176,7 @@ void attend(const CompressedInput& input, const AttentionPlan& plan,
                   });
     });
   }
-  merge<T, A>(out, lse, other.view, other_view);
+  merge_attention(out, lse, other.view, other_view);
 }
 
 template <typename T>
@@ -300,27 +279,6 @@ void compressed_attention_backward(const CompressedInput& input, const Attention
                                    const CompressedGradient& gradient) {
   internal::by_type(compressed_argument("q"), input.q, [&]<typename T>(T) {
     attend_backward<T>(input, plan, entry_mask, out, lse, out_grad, gradient);
-  });
-}
-
-void merge_attention(const Tensor& out, const Tensor& lse, const ConstTensor& other,
-                     const ConstTensor& other_lse) {
-  internal::by_type(compressed_argument("out"), out, [&]<typename T>(T) {
-    using A = Accumulator<T>;
-    const auto to = internal::write<T, 4>(compressed_argument("out"), out);
-    const auto to_lse = internal::write<A, 3>(compressed_argument("lse"), lse);
-    const auto from = internal::read<T, 4>(compressed_argument("other"), other);
-    const auto from_lse = internal::read<A, 3>(compressed_argument("other_lse"), other_lse);
-    if (from.extents() != to.extents())
-      refuse(compressed_operation, "other must be " + shape_text(to.extents()),
-             shape_text(from.extents()));
-    const std::array<std::int64_t, 3> rows{to.extent(0), to.extent(2), to.extent(1)};
-    for (const auto& [name, extents] :
-         {std::pair("lse", to_lse.extents()), {"other_lse", from_lse.extents()}})
-      if (extents != rows)
-        refuse(compressed_operation, std::string(name) + " must be " + shape_text(rows),
-               shape_text(extents));
-    merge<T, A>(to, to_lse, from, from_lse);
   });
 }
 

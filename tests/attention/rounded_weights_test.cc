@@ -117,7 +117,9 @@ TEST(AttentionRoundedWeights, GradientsStayInFloatOnRequest) {
       for (std::size_t i = 0; i < s.out_grad.values.size(); ++i)
         s.out_grad.values[i] = i / 64 % 2 ? 1 : -1;
       const double of_v = errors_of(s).v;
-      if (!rounds) EXPECT_LE(of_v, 0x1p-14) << queries;
+      if (!rounds) {
+        EXPECT_LE(of_v, 0x1p-14) << queries;
+      }
     }
   }
 }

@@ -74,11 +74,4 @@ void compressed_attention_backward(const CompressedInput& input, const Attention
                                    const ConstTensor& lse, const ConstTensor& out_grad,
                                    const CompressedGradient& gradient);
 
-// Merges two results of `attention` over different keys into that over all of them, in place:
-// out [B, T, Hq, D] with lse [B, Hq, T], by other and other_lse. At most one of the two may
-// have had sinks. attention_backward with the merged out and lse gives the gradients of each
-// set.
-void merge_attention(const Tensor& out, const Tensor& lse, const ConstTensor& other,
-                     const ConstTensor& other_lse);
-
 }  // namespace gnomon
