@@ -81,9 +81,9 @@ struct DlTensor {
   std::int64_t* strides = nullptr;  // [rank], in elements; null: row-major and contiguous
   std::uint64_t byte_offset = 0;    // from `data` to the first element
 };
-// The three pointers have 64 bits, or 32 in WebAssembly.
+// The pointers have 64 or 32 bits, and the members before `shape` have no padding.
 static_assert(std::is_standard_layout_v<DlTensor> &&
-              sizeof(DlTensor) == (sizeof(void*) == 8 ? 48 : 40));
+              offsetof(DlTensor, shape) == sizeof(void*) + 16);
 
 // An input: an array that is only read. Borrows the elements.
 struct ConstTensor : DlTensor {

@@ -1,16 +1,13 @@
 #include "gnomon/io/checkpoint.h"
 
-#include <dirent.h>
-
 #include <algorithm>
-#include <cerrno>
 #include <cstdint>
 #include <memory>
-#include <system_error>
 #include <utility>
 
 #include "gnomon/error.h"
 #include "src/core/text.h"
+#include "src/io/folder.h"
 #include "src/io/json.h"
 
 namespace gnomon::io {
@@ -59,16 +56,10 @@ ShardOf read_index(const fs::path& path) {
 // Returns the file of the usual name in the folder, or else the only file with the extension;
 // empty if there is none.
 std::string choose(const fs::path& folder, std::string_view ending, const std::string& usual) {
-  std::vector<std::string> names;
-  // std::filesystem::directory_iterator of libstdc++ 12 allocates in a noexcept function.
-  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
-  if (!opened)
-    refuse(folder.string(), "must be a readable folder",
-           std::string_view(std::generic_category().message(errno)));
-  while (const dirent* const entry = ::readdir(opened.get()))
-    if (const std::string_view name = entry->d_name;
-        name.ends_with(ending) && name.front() != '.')
-      names.emplace_back(name);
+  std::vector<std::string> names = names_in(folder);
+  std::erase_if(names, [&](const std::string& name) {
+    return !name.ends_with(ending) || name.front() == '.';
+  });
   if (names.empty()) return {};
   if (std::find(names.begin(), names.end(), usual) != names.end()) return usual;
   if (names.size() > 1)

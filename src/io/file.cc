@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "src/io/output.h"
+
 namespace gnomon::io {
 
 MappedFile::MappedFile(MappedFile&& other) noexcept
@@ -16,6 +18,18 @@ MappedFile& MappedFile::operator=(MappedFile&& other) noexcept {
   std::swap(size_, other.size_);
   return *this;
 }
+
+void Output::write(std::string_view text) {
+  constexpr std::size_t block = 65536;
+  state_.written += text.size();
+  if (state_.pending.size() + text.size() > block) state_.flush();
+  if (text.size() > block)
+    state_.send(text);
+  else
+    state_.pending += text;
+}
+
+std::uint64_t Output::written() const noexcept { return state_.written; }
 
 void Output::write(std::span<const std::byte> bytes) {
   write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));

@@ -1,5 +1,6 @@
 // gnomon/io/file.h on POSIX systems.
 #ifndef _WIN32
+#include <dirent.h>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -10,11 +11,14 @@
 #include <cerrno>
 #include <chrono>
 #include <cstdio>
+#include <memory>
 #include <system_error>
 #include <utility>
 
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
+#include "src/io/folder.h"
+#include "src/io/output.h"
 
 namespace gnomon::io {
 namespace {
@@ -90,6 +94,15 @@ MappedFile::~MappedFile() {
   if (data_) ::munmap(const_cast<std::byte*>(data_), size_);
 }
 
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  // std::filesystem::directory_iterator of libstdc++ 12 allocates in a noexcept function.
+  const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
+  if (!opened) refuse(folder.string(), "must be a readable folder", reason(errno));
+  while (const dirent* const entry = ::readdir(opened.get())) names.emplace_back(entry->d_name);
+  return names;
+}
+
 void sync_folder(const std::filesystem::path& folder) {
   const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.number() < 0 && errno == EACCES) return;
@@ -97,19 +110,13 @@ void sync_folder(const std::filesystem::path& folder) {
   sync(opened, folder.string());
 }
 
-struct Output::State {
-  static constexpr std::size_t block = 65536;
+namespace {
 
-  std::string name;
+struct OpenedFile final : Output::State {
+  using Output::State::State;
   Descriptor file;
-  std::string pending;
-  std::uint64_t written = 0;
 
-  void flush() {
-    send(pending);
-    pending.clear();
-  }
-  void send(std::string_view bytes) {
+  void send(std::string_view bytes) override {
     while (!bytes.empty()) {
       const ssize_t sent = ::write(file.number(), bytes.data(), bytes.size());
       if (sent < 0 && errno == EINTR) continue;
@@ -118,19 +125,6 @@ struct Output::State {
     }
   }
 };
-
-void Output::write(std::string_view text) {
-  state_.written += text.size();
-  if (state_.pending.size() + text.size() > State::block) state_.flush();
-  if (text.size() > State::block)
-    state_.send(text);
-  else
-    state_.pending += text;
-}
-
-std::uint64_t Output::written() const noexcept { return state_.written; }
-
-namespace {
 
 // The temporary file that replaces `target`. It is nameless while it is written if the system
 // supports that (Linux: O_TMPFILE), so that it does not remain even after SIGKILL. Otherwise it
@@ -191,8 +185,7 @@ class Aside {
 
 void write_atomically(const std::filesystem::path& path,
                       const std::function<void(Output&)>& body) {
-  Output::State state;
-  state.name = path.string();
+  OpenedFile state(path.string());
   Output output(state);
   if (path.empty()) cannot_write("\"\"", "an empty path");
 

@@ -8,6 +8,8 @@
 
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
+#include "src/io/folder.h"
+#include "src/io/output.h"
 
 namespace gnomon::io {
 namespace {
@@ -72,25 +74,30 @@ MappedFile::~MappedFile() {
   if (data_) UnmapViewOfFile(data_);
 }
 
+std::vector<std::string> names_in(const std::filesystem::path& folder) {
+  std::vector<std::string> names;
+  try {
+    for (const auto& entry : std::filesystem::directory_iterator(folder))
+      names.push_back(entry.path().filename().string());
+  } catch (const std::filesystem::filesystem_error& error) {
+    refuse(folder.string(), "must be a readable folder", error.code().message());
+  }
+  return names;
+}
+
 // Windows has no sync of a folder: MoveFileEx waits for the name.
 void sync_folder(const std::filesystem::path& folder) {
   if (!is_folder(GetFileAttributesW(folder.c_str())))
     cannot_write(folder.string(), "not a folder");
 }
 
-struct Output::State {
-  static constexpr std::size_t block = 65536;
+namespace {
 
-  std::string name;
+struct OpenedFile final : Output::State {
+  using Output::State::State;
   Handle file;
-  std::string pending;
-  std::uint64_t written = 0;
 
-  void flush() {
-    send(pending);
-    pending.clear();
-  }
-  void send(std::string_view bytes) {
+  void send(std::string_view bytes) override {
     while (!bytes.empty()) {
       const auto wanted =
           static_cast<DWORD>(bytes.size() < (1u << 30) ? bytes.size() : 1u << 30);
@@ -102,21 +109,11 @@ struct Output::State {
   }
 };
 
-void Output::write(std::string_view text) {
-  state_.written += text.size();
-  if (state_.pending.size() + text.size() > State::block) state_.flush();
-  if (text.size() > State::block)
-    state_.send(text);
-  else
-    state_.pending += text;
-}
-
-std::uint64_t Output::written() const noexcept { return state_.written; }
+}  // namespace
 
 void write_atomically(const std::filesystem::path& path,
                       const std::function<void(Output&)>& body) {
-  Output::State state;
-  state.name = path.string();
+  OpenedFile state(path.string());
   Output output(state);
   if (path.empty()) cannot_write("\"\"", "an empty path");
   const DWORD attributes = GetFileAttributesW(path.c_str());

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Usage: headers_32_bits.sh WORK_FOLDER. Checks that the public headers, the C API and the arithmetic of sizes compile
 # where pointers have 32 bits, with warnings as errors. The headers of the 64-bit system serve for the syntax alone:
-# integers of 64 bits are aligned as on WebAssembly and ARM.
+# integers of 64 bits are aligned as on WebAssembly and ARM, and as on i386.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/../.."
 mkdir -p "$1/gnu" && : >"$1/gnu/stubs-32.h"
@@ -12,5 +12,7 @@ mkdir -p "$1/gnu" && : >"$1/gnu/stubs-32.h"
 } >"$1/all.cc"
 machine=/usr/include/$(g++ -print-multiarch)
 version=$(g++ -dumpversion)
-g++ -m32 -malign-double -std=c++20 -fsyntax-only -Wall -Wextra -Wconversion -Werror "-I$1" -Iinclude -I. \
-  -isystem "$machine/c++/$version" -isystem "$machine" "$1/all.cc"
+for alignment in -malign-double -mno-align-double; do
+  g++ -m32 $alignment -std=c++20 -fsyntax-only -Wall -Wextra -Wconversion -Werror "-I$1" -Iinclude -I. \
+    -isystem "$machine/c++/$version" -isystem "$machine" "$1/all.cc"
+done

@@ -45,10 +45,11 @@ class Output {
   void write(std::span<const std::byte> bytes);
   std::uint64_t written() const noexcept;  // in bytes
 
+  struct State;  // of the implementation
+
  private:
   friend void write_atomically(const std::filesystem::path&,
                                const std::function<void(Output&)>&);
-  struct State;
   explicit Output(State& state) : state_(state) {}
   State& state_;
 };
