@@ -10,10 +10,12 @@
 #include "src/core/angles.h"
 #include "src/core/normal.h"
 #include "src/core/tensor.h"
+#include "src/core/wide.h"
 
 namespace gnomon {
 namespace {
 
+using internal::Wide;
 using std::int64_t;
 
 constexpr double furthest = 0x1p31;   // maximum magnitude of a coordinate
@@ -136,10 +138,10 @@ std::vector<double> frequencies(const Fourier& f) {
     case FourierBands::perceiver:
       for (std::size_t a = 0; a < axes; ++a)
         for (std::size_t i = 0; i < count; ++i) {
-          const long double last = static_cast<long double>(f.resolution[a]) / 2;
-          const auto steps = static_cast<long double>(std::max<std::size_t>(count - 1, 1));
+          const Wide last = static_cast<double>(f.resolution[a]) / 2;
+          const auto steps = static_cast<double>(std::max<std::size_t>(count - 1, 1));
           all[(a * count + i) * axes + a] =
-              static_cast<double>(1 + (last - 1) * static_cast<long double>(i) / steps);
+              static_cast<double>(1 + (last - 1) * static_cast<double>(i) / steps);
         }
       break;
     case FourierBands::nerf:

@@ -10,10 +10,12 @@
 #include "src/core/overflow.h"
 #include "src/core/size.h"
 #include "src/core/tensor.h"
+#include "src/core/wide.h"
 
 namespace gnomon {
 namespace {
 
+using internal::Wide;
 using std::int64_t;
 using Recipe = SinusoidalRecipe;
 
@@ -96,15 +98,13 @@ std::vector<double> frequencies(const Sinusoidal& s) {
   check(s);
   const int64_t sines = layout_of(s).sines;
   // f_i = base^(-i / whole)
-  const long double whole =
-      s.recipe == Recipe::tensor2tensor ? static_cast<long double>(sines - 1)
-      : s.recipe == Recipe::timestep
-          ? static_cast<long double>(sines) - static_cast<long double>(s.shift)
-          : static_cast<long double>(s.width) / 2;
+  const Wide whole = s.recipe == Recipe::tensor2tensor ? Wide(static_cast<double>(sines - 1))
+                     : s.recipe == Recipe::timestep ? static_cast<double>(sines) - Wide(s.shift)
+                                                    : static_cast<double>(s.width) / 2;
   std::vector<double> f(static_cast<std::size_t>(sines));
+  const Wide step = -log(Wide(s.base)) / whole;
   for (std::size_t i = 0; i < f.size(); ++i)
-    f[i] = static_cast<double>(
-        std::pow(static_cast<long double>(s.base), -static_cast<long double>(i) / whole));
+    f[i] = i ? static_cast<double>(exp(step * static_cast<double>(i))) : 1;
   return f;
 }
 

@@ -11,6 +11,7 @@
 #include "gnomon/error.h"
 #include "src/core/memory.h"
 #include "src/core/size.h"
+#include "src/core/wide.h"
 #include "src/position/check.h"
 #include "src/rotary/check.h"
 #include "src/rotary/growth.h"
@@ -191,12 +192,10 @@ const Positions& first_of(std::span<const Positions> axes) {
 std::vector<double> inverse_frequencies(const Rotary& rotary) {
   check(rotary);
   std::vector<double> inv_freq(to_size(rotary.rotary_dim / 2));
-  for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i) {
-    const long double exponent =
-        static_cast<long double>(-2 * i) / static_cast<long double>(rotary.rotary_dim);
-    inv_freq[to_size(i)] =
-        static_cast<double>(std::pow(static_cast<long double>(rotary.base), exponent));
-  }
+  const internal::Wide step =
+      log(internal::Wide(rotary.base)) * -2 / static_cast<double>(rotary.rotary_dim);
+  for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i)
+    inv_freq[to_size(i)] = static_cast<double>(exp(step * static_cast<double>(i)));
   return inv_freq;
 }
 

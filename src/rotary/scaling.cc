@@ -2,11 +2,11 @@
 
 #include <algorithm>
 #include <cmath>
-#include <numbers>
 #include <string>
 
 #include "gnomon/error.h"
 #include "src/core/size.h"
+#include "src/core/wide.h"
 #include "src/rotary/check.h"
 
 namespace gnomon {
@@ -16,9 +16,9 @@ namespace {
 
 using rotary_internal::check;
 
-// Frequencies are computed in long double and rounded once.
-using Real = long double;
-constexpr Real two_pi = 2 * std::numbers::pi_v<Real>;
+using Real = internal::Wide;
+constexpr Real two_pi{2 * internal::wide_pi.high(), 2 * internal::wide_pi.low()};
+Real real(std::int64_t number) { return static_cast<double>(number); }
 
 void check_positive(const char* what, double value) {
   if (!(value > 0) || !std::isfinite(value))
@@ -37,37 +37,40 @@ void check_factors(const char* what, const std::vector<double>& factors, std::in
   for (const double factor : factors) check_positive(what, factor);
 }
 
-// Returns base^(-2i/over).
-Real frequency(const Rotary& rotary, std::int64_t i, Real over) {
-  return std::pow(static_cast<Real>(rotary.base), static_cast<Real>(-2 * i) / over);
-}
-Real frequency(const Rotary& rotary, std::int64_t i) {
-  return frequency(rotary, i, static_cast<Real>(rotary.rotary_dim));
-}
+// Returns base^(-2i/R).
+class Frequencies {
+ public:
+  explicit Frequencies(const Rotary& rotary)
+      : step_(log(Real(rotary.base)) * -2 / real(rotary.rotary_dim)) {}
+  Real operator()(std::int64_t i) const { return exp(step_ * real(i)); }
+
+ private:
+  Real step_;
+};
 
 template <typename Divisor>
 std::vector<double> divided(const Rotary& rotary, Divisor divisor) {
   std::vector<double> inv_freq;
   inv_freq.reserve(to_size(rotary.rotary_dim / 2));  // throws at once if it does not fit
+  const Frequencies frequency(rotary);
   for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i)
-    inv_freq.push_back(static_cast<double>(frequency(rotary, i) / divisor(i)));
+    inv_freq.push_back(static_cast<double>(frequency(i) / divisor(i)));
   return inv_freq;
 }
 
 // Returns the factor on a frequency between unchanged (share 0) and divided by `factor` (share
 // 1). Exactly 1 if `factor` is 1.
-Real slowed(Real share, double factor) {
-  return 1 - share * (1 - 1 / static_cast<Real>(factor));
-}
+Real slowed(Real share, double factor) { return 1 - share * (1 - 1 / Real(factor)); }
 
 // b' = b factor^(R/(R-2)), so f_i' = f_i factor^(-2i/(R-2)).
 std::vector<double> ntk(const Rotary& rotary, Real factor) {
   std::vector<double> inv_freq{1.0};
   inv_freq.reserve(to_size(rotary.rotary_dim / 2));
+  const Frequencies frequency(rotary);
+  const Real step = log(factor) * -2;
   for (std::int64_t i = 1; i < rotary.rotary_dim / 2; ++i)
-    inv_freq.push_back(static_cast<double>(
-        frequency(rotary, i) * std::pow(factor, static_cast<Real>(-2 * i) /
-                                                    static_cast<Real>(rotary.rotary_dim - 2))));
+    inv_freq.push_back(
+        static_cast<double>(frequency(i) * exp(step * real(i) / real(rotary.rotary_dim - 2))));
   return inv_freq;
 }
 
@@ -81,7 +84,7 @@ ScaledFrequencies apply(const Rotary& rotary, const NoScaling&, std::int64_t) {
 
 ScaledFrequencies apply(const Rotary& rotary, const LinearScaling& s, std::int64_t) {
   check_positive("factor", s.factor);
-  return {.inv_freq = divided(rotary, [&](std::int64_t) { return Real{s.factor}; })};
+  return {.inv_freq = divided(rotary, [&](std::int64_t) { return Real(s.factor); })};
 }
 
 ScaledFrequencies apply(const Rotary& rotary, const NtkScaling& s, std::int64_t) {
@@ -93,9 +96,8 @@ ScaledFrequencies apply(const Rotary& rotary, const DynamicNtkScaling& s, std::i
   if (!(s.factor >= 1) || !std::isfinite(s.factor))
     refuse("scaling", "factor must be finite and at least 1", s.factor);
   check_length("trained_length", s.trained_length);
-  const Real longer = static_cast<Real>(std::max(length, s.trained_length)) /
-                      static_cast<Real>(s.trained_length);
-  return {.inv_freq = ntk(rotary, 1 + Real{s.factor} * (longer - 1))};
+  const Real longer = real(std::max(length, s.trained_length)) / real(s.trained_length);
+  return {.inv_freq = ntk(rotary, 1 + Real(s.factor) * (longer - 1))};
 }
 
 ScaledFrequencies apply(const Rotary& rotary, const YarnScaling& s, std::int64_t) {
@@ -108,22 +110,20 @@ ScaledFrequencies apply(const Rotary& rotary, const YarnScaling& s, std::int64_t
            static_cast<int>(s.ramp));
   // Returns the pair that makes `times` full rotations within the original length.
   const auto pair_with = [&](Real times) {
-    return static_cast<Real>(rotary.rotary_dim) *
-           std::log(static_cast<Real>(s.original_length) / (times * two_pi)) /
-           (2 * std::log(static_cast<Real>(rotary.base)));
+    return real(rotary.rotary_dim) * log(real(s.original_length) / (times * two_pi)) /
+           (2 * log(Real(rotary.base)));
   };
   Real low = pair_with(s.beta_fast), high = pair_with(s.beta_slow);
-  if (s.ramp == YarnRamp::whole_pairs) low = std::floor(low), high = std::ceil(high);
+  if (s.ramp == YarnRamp::whole_pairs) low = floor(low), high = ceil(high);
   low = std::max<Real>(low, 0);
-  high = std::min<Real>(high,
-                        static_cast<Real>(rotary.rotary_dim - 1));  // as released: not R/2 - 1
-  if (low == high) high += 0.001L;
+  high = std::min<Real>(high, real(rotary.rotary_dim - 1));  // as released: not R/2 - 1
+  if (low == high) high = high + 0.001;
   ScaledFrequencies scaled;
   scaled.inv_freq.reserve(to_size(rotary.rotary_dim / 2));
+  const Frequencies frequency(rotary);
   for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i) {
-    const Real ramp = std::clamp<Real>((static_cast<Real>(i) - low) / (high - low), 0, 1);
-    scaled.inv_freq.push_back(
-        static_cast<double>(frequency(rotary, i) * slowed(ramp, s.factor)));
+    const Real ramp = std::clamp<Real>((real(i) - low) / (high - low), 0, 1);
+    scaled.inv_freq.push_back(static_cast<double>(frequency(i) * slowed(ramp, s.factor)));
   }
   if (s.attention_factor) {
     scaled.table_scale = *s.attention_factor;
@@ -165,12 +165,13 @@ ScaledFrequencies apply(const Rotary& rotary, const Llama3Scaling& s, std::int64
   check_positive("high_freq_factor", s.high_freq_factor);
   ScaledFrequencies scaled;
   scaled.inv_freq.reserve(to_size(rotary.rotary_dim / 2));
+  const Frequencies frequency(rotary);
   for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i) {
-    const Real plain = frequency(rotary, i);
-    const Real rotations = static_cast<Real>(s.original_length) * plain / two_pi;
+    const Real plain = frequency(i);
+    const Real rotations = real(s.original_length) * plain / two_pi;
     const Real low = s.low_freq_factor, high = s.high_freq_factor;
     Real stays = rotations < low ? 0 : 1;
-    if (rotations >= low && rotations <= high && low < high)
+    if (!(rotations < low) && !(high < rotations) && low < high)
       stays = (rotations - low) / (high - low);
     scaled.inv_freq.push_back(static_cast<double>(plain * slowed(1 - stays, s.factor)));
   }
@@ -183,7 +184,7 @@ ScaledFrequencies apply(const Rotary& rotary, const ProportionalScaling& s, std:
     refuse("scaling", "rotated_pairs must be 0 to " + std::to_string(rotary.rotary_dim / 2),
            s.rotated_pairs);
   ScaledFrequencies scaled{.inv_freq =
-                               divided(rotary, [&](std::int64_t) { return Real{s.factor}; })};
+                               divided(rotary, [&](std::int64_t) { return Real(s.factor); })};
   std::fill(scaled.inv_freq.begin() + s.rotated_pairs, scaled.inv_freq.end(), 0.0);
   return scaled;
 }
@@ -201,16 +202,15 @@ ScaledFrequencies apply(const Rotary& rotary, const ClippedScaling& s, std::int6
   if (clipped < 0 || clipped > pairs)
     refuse("scaling", "clipped_pairs must be 0 to " + std::to_string(pairs), clipped);
   ScaledFrequencies scaled{.inv_freq = inverse_frequencies(rotary)};  // throws at once
-  const Real slow = two_pi / static_cast<Real>(s.original_length);
-  while (!s.clipped_pairs && clipped < pairs && frequency(rotary, pairs - 1 - clipped) < slow)
+  const Frequencies frequency(rotary);
+  const Real slow = two_pi / real(s.original_length);
+  while (!s.clipped_pairs && clipped < pairs && frequency(pairs - 1 - clipped) < slow)
     ++clipped;
   for (std::int64_t m = 1; m < clipped; ++m) {
     const std::int64_t i = pairs - clipped + m;
-    const Real half =
-        std::numbers::pi_v<Real> / 2 * static_cast<Real>(m) / static_cast<Real>(clipped - 1);
-    // (1 + cos x) / 2 = cos(x / 2)^2, without cancellation near 0.
-    const Real kept = m == clipped - 1 ? 0 : std::cos(half);
-    scaled.inv_freq[to_size(i)] = static_cast<double>(frequency(rotary, i) * kept * kept);
+    // (1 + cos(pi m / n)) / 2 = sin(pi (n - m) / 2n)^2, without cancellation.
+    const Real kept = sin(internal::wide_pi * real(clipped - 1 - m) / (2 * real(clipped - 1)));
+    scaled.inv_freq[to_size(i)] = static_cast<double>(frequency(i) * kept * kept);
   }
   return scaled;
 }

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "gnomon/error.h"
+#include "src/core/wide.h"
 
 namespace gnomon {
 namespace {
@@ -36,10 +37,10 @@ RotaryFrequencies retnet_frequencies(std::int64_t dim, double base) {
   RotaryFrequencies frequencies =
       gnomon::lower(Rotary{.rotary_dim = dim, .pairing = Pairing::adjacent, .base = base});
   const std::int64_t last = std::max<std::int64_t>(1, dim / 2 - 1);
+  const internal::Wide step = log(internal::Wide(base)) / static_cast<double>(-last);
   for (std::int64_t i = 0; i < dim / 2; ++i)
-    frequencies.inv_freq[static_cast<std::size_t>(i)] = static_cast<double>(
-        std::pow(static_cast<long double>(base),
-                 -static_cast<long double>(i) / static_cast<long double>(last)));
+    frequencies.inv_freq[static_cast<std::size_t>(i)] =
+        static_cast<double>(exp(step * static_cast<double>(i)));
   return frequencies;
 }
 

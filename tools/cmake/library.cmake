@@ -197,8 +197,8 @@ if(GNOMON_WASM)  # other sources are compiled for size
   set(gnomon_kernel_options -Os)
 endif()
 # The error terms of angles require that each product and each sum is rounded.
-set_source_files_properties(src/core/angles_simd.cc src/rotary/rotate_tokens_simd.cc PROPERTIES
-  COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON)
+set_source_files_properties(src/core/angles_simd.cc src/core/wide.cc src/rotary/rotate_tokens_simd.cc PROPERTIES
+  COMPILE_OPTIONS -ffp-contract=off SKIP_PRECOMPILE_HEADERS ON SKIP_UNITY_BUILD_INCLUSION ON)
 file(GLOB rotations CONFIGURE_DEPENDS src/rotary/rotate_*_simd.cc)
 set_property(SOURCE ${rotations} src/core/angles_simd.cc APPEND PROPERTY COMPILE_OPTIONS
              ${gnomon_kernel_options})
