@@ -7,6 +7,7 @@
 #include <numeric>
 
 #include "gnomon/error.h"
+#include "src/core/exported.h"
 #include "src/core/normal.h"
 
 namespace gnomon::analysis {
@@ -72,8 +73,8 @@ std::vector<double> mean_by_distance(View<const T, 2> scores, int64_t offset) {
                         : std::numeric_limits<double>::quiet_NaN();
   return sums;
 }
-template std::vector<double> mean_by_distance(View<const float, 2>, int64_t);
-template std::vector<double> mean_by_distance(View<const double, 2>, int64_t);
+template GNOMON_EXPORTED std::vector<double> mean_by_distance(View<const float, 2>, int64_t);
+template GNOMON_EXPORTED std::vector<double> mean_by_distance(View<const double, 2>, int64_t);
 
 Decay decay(std::span<const double> by_distance) {
   std::vector<double> distances, scores;

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gnomon/error.h"
+#include "src/core/exported.h"
 
 namespace gnomon::analysis {
 namespace {
@@ -199,11 +200,12 @@ Extrapolation extrapolation(View<const T, 2> table, int64_t trained) {
   return result;
 }
 
-#define GNOMON_INSTANTIATE(T)                                                       \
-  template Uniqueness uniqueness(View<const T, 2>);                                 \
-  template Relativity relativity(View<const T, 2>);                                 \
-  template Beyond beyond(View<const double, 2>, View<const T, 2>, RowsOf, int64_t); \
-  template Extrapolation extrapolation(View<const T, 2>, int64_t);
+#define GNOMON_INSTANTIATE(T)                                                             \
+  template GNOMON_EXPORTED Uniqueness uniqueness(View<const T, 2>);                       \
+  template GNOMON_EXPORTED Relativity relativity(View<const T, 2>);                       \
+  template GNOMON_EXPORTED Beyond beyond(View<const double, 2>, View<const T, 2>, RowsOf, \
+                                         int64_t);                                        \
+  template GNOMON_EXPORTED Extrapolation extrapolation(View<const T, 2>, int64_t);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
 #undef GNOMON_INSTANTIATE

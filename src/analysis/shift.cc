@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "gnomon/error.h"
+#include "src/core/exported.h"
 
 namespace gnomon::analysis {
 namespace {
@@ -80,7 +81,9 @@ double shift_residual(View<const T, 2> table, View<const double, 2> matrix, int6
   return worst;
 }
 
-template double shift_residual(View<const float, 2>, View<const double, 2>, int64_t);
-template double shift_residual(View<const double, 2>, View<const double, 2>, int64_t);
+template GNOMON_EXPORTED double shift_residual(View<const float, 2>, View<const double, 2>,
+                                               int64_t);
+template GNOMON_EXPORTED double shift_residual(View<const double, 2>, View<const double, 2>,
+                                               int64_t);
 
 }  // namespace gnomon::analysis

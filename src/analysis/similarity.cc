@@ -5,6 +5,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/core/exported.h"
 
 namespace gnomon::analysis {
 namespace {
@@ -78,9 +79,13 @@ std::vector<double> similarity_to(View<const T, 2> table, int64_t row, Similarit
   return alike;
 }
 
-template void similarity_matrix(View<const float, 2>, Similarity, View<double, 2>);
-template void similarity_matrix(View<const double, 2>, Similarity, View<double, 2>);
-template std::vector<double> similarity_to(View<const float, 2>, int64_t, Similarity);
-template std::vector<double> similarity_to(View<const double, 2>, int64_t, Similarity);
+template GNOMON_EXPORTED void similarity_matrix(View<const float, 2>, Similarity,
+                                                View<double, 2>);
+template GNOMON_EXPORTED void similarity_matrix(View<const double, 2>, Similarity,
+                                                View<double, 2>);
+template GNOMON_EXPORTED std::vector<double> similarity_to(View<const float, 2>, int64_t,
+                                                           Similarity);
+template GNOMON_EXPORTED std::vector<double> similarity_to(View<const double, 2>, int64_t,
+                                                           Similarity);
 
 }  // namespace gnomon::analysis

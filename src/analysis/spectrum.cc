@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gnomon/error.h"
+#include "src/core/exported.h"
 
 namespace gnomon::analysis {
 namespace {
@@ -136,7 +137,7 @@ void power_spectrum(View<const T, 2> table, View<double, 2> out) {
   }
 }
 
-template void power_spectrum(View<const float, 2>, View<double, 2>);
-template void power_spectrum(View<const double, 2>, View<double, 2>);
+template GNOMON_EXPORTED void power_spectrum(View<const float, 2>, View<double, 2>);
+template GNOMON_EXPORTED void power_spectrum(View<const double, 2>, View<double, 2>);
 
 }  // namespace gnomon::analysis

@@ -9,6 +9,7 @@
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "src/bias/strip.h"
+#include "src/core/exported.h"
 #include "src/core/size.h"
 
 namespace gnomon {
@@ -152,12 +153,12 @@ void gates_backward(const WavLm& wavlm, const WavLmGate<const float>& gate, View
     internal::add(grads.constant(h), all[static_cast<std::size_t>(2 * (size + 1) + h)]);
 }
 
-#define GNOMON_INSTANTIATE(X)                                                           \
-  template void gates<X>(const WavLm&, const WavLmGate<const float>&, View<const X, 3>, \
-                         View<float, 3>);                                               \
-  template void gates_backward<X>(const WavLm&, const WavLmGate<const float>&,          \
-                                  View<const X, 3>, View<const float, 3>, View<X, 3>,   \
-                                  const WavLmGate<float>&);
+#define GNOMON_INSTANTIATE(X)                                                                  \
+  template GNOMON_EXPORTED void gates<X>(const WavLm&, const WavLmGate<const float>&,          \
+                                         View<const X, 3>, View<float, 3>);                    \
+  template GNOMON_EXPORTED void gates_backward<X>(const WavLm&, const WavLmGate<const float>&, \
+                                                  View<const X, 3>, View<const float, 3>,      \
+                                                  View<X, 3>, const WavLmGate<float>&);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
 GNOMON_INSTANTIATE(Half)

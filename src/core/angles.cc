@@ -16,6 +16,7 @@
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "src/core/angles.h"
+#include "src/core/exported.h"
 
 namespace gnomon {
 namespace {
@@ -320,11 +321,12 @@ void fill_cos_sin(std::span<const double> positions, std::span<const double> fre
   fill_any(positions, frequencies, cosines, sines, angles, scale);
 }
 
-#define GNOMON_INSTANTIATE(T)                                                               \
-  template void fill_cos_sin(std::span<const int64_t>, std::span<const double>, View<T, 2>, \
-                             View<T, 2>, Angles, double);                                   \
-  template void fill_cos_sin(std::span<const double>, std::span<const double>, View<T, 2>,  \
-                             View<T, 2>, Angles, double);
+#define GNOMON_INSTANTIATE(T)                                                                  \
+  template GNOMON_EXPORTED void fill_cos_sin(std::span<const int64_t>,                         \
+                                             std::span<const double>, View<T, 2>, View<T, 2>,  \
+                                             Angles, double);                                  \
+  template GNOMON_EXPORTED void fill_cos_sin(std::span<const double>, std::span<const double>, \
+                                             View<T, 2>, View<T, 2>, Angles, double);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
 GNOMON_INSTANTIATE(Half)

@@ -7,6 +7,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/core/exported.h"
 #include "src/core/size.h"
 
 namespace gnomon {
@@ -167,11 +168,12 @@ void fill_backward(const AxialLearned& axial, View<const T, 2> grad,
   }
 }
 
-#define GNOMON_INSTANTIATE(T)                                                                  \
-  template void fill(const AxialLearned&, std::span<const View<const T, 2>>,                   \
-                     std::span<const int64_t>, View<T, 2>);                                    \
-  template void fill_backward(const AxialLearned&, View<const T, 2>, std::span<const int64_t>, \
-                              std::span<const View<T, 2>>);
+#define GNOMON_INSTANTIATE(T)                                                                \
+  template GNOMON_EXPORTED void fill(const AxialLearned&, std::span<const View<const T, 2>>, \
+                                     std::span<const int64_t>, View<T, 2>);                  \
+  template GNOMON_EXPORTED void fill_backward(const AxialLearned&, View<const T, 2>,         \
+                                              std::span<const int64_t>,                      \
+                                              std::span<const View<T, 2>>);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
 #undef GNOMON_INSTANTIATE

@@ -9,6 +9,7 @@
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
 #include "src/core/angles.h"
+#include "src/core/exported.h"
 #include "src/core/products.h"
 #include "src/core/size.h"
 
@@ -250,12 +251,13 @@ void fill_backward(const LearnedFourier& spec,
   add_product(of_angles, coordinates, grads.frequencies);
 }
 
-#define GNOMON_INSTANTIATE(T)                                                                  \
-  template void fill(const LearnedFourier&, const LearnedFourierParameters<const T>&,          \
-                     View<const double, 2>, View<T, 2>);                                       \
-  template void fill_backward(const LearnedFourier&, const LearnedFourierParameters<const T>&, \
-                              View<const double, 2>, View<const T, 2>,                         \
-                              const LearnedFourierParameters<T>&);
+#define GNOMON_INSTANTIATE(T)                                                                 \
+  template GNOMON_EXPORTED void fill(const LearnedFourier&,                                   \
+                                     const LearnedFourierParameters<const T>&,                \
+                                     View<const double, 2>, View<T, 2>);                      \
+  template GNOMON_EXPORTED void fill_backward(                                                \
+      const LearnedFourier&, const LearnedFourierParameters<const T>&, View<const double, 2>, \
+      View<const T, 2>, const LearnedFourierParameters<T>&);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
 #undef GNOMON_INSTANTIATE

@@ -8,6 +8,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/parallel.h"
+#include "src/core/exported.h"
 #include "src/core/products.h"
 #include "src/core/size.h"
 
@@ -87,9 +88,10 @@ void project_backward(View<const double, 2> features, View<const T, 2> grad,
   sums.into(weights_grad, [](T before, double sum) { return static_cast<T>(before + sum); });
 }
 
-#define GNOMON_INSTANTIATE(T)                                                 \
-  template void project(View<const double, 2>, View<const T, 2>, View<T, 2>); \
-  template void project_backward(View<const double, 2>, View<const T, 2>, View<T, 2>);
+#define GNOMON_INSTANTIATE(T)                                                                 \
+  template GNOMON_EXPORTED void project(View<const double, 2>, View<const T, 2>, View<T, 2>); \
+  template GNOMON_EXPORTED void project_backward(View<const double, 2>, View<const T, 2>,     \
+                                                 View<T, 2>);
 GNOMON_INSTANTIATE(float)
 GNOMON_INSTANTIATE(double)
 #undef GNOMON_INSTANTIATE

@@ -63,6 +63,8 @@ c_programs() {
       $(pkg-config --cflags --libs gnomon-core) -lm
   done
   [[ $("$work/$1-rotary") == "$expected" ]] && "$work/$1-least"
+  # shellcheck disable=SC2046
+  gcc -O2 tests/c/model_test.c -o "$work/$1-model" $(pkg-config --cflags --libs gnomon-model) -lm && "$work/$1-model" || return 1
   ! ldd "$work/$1-least" | grep libhwy || return 1
   [[ $1 == static ]] || ! readelf -d "$work/shared-least" | grep 'NEEDED.*stdc++' || return 1
   printf '%s: least.c has %d bytes, the library of core %d\n' "$1" "$(stat -c %s "$work/$1-least")" \

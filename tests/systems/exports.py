@@ -3,7 +3,8 @@
 
 Each exported name must be one of namespace gnomon or of C that a public header contains. The functions of the
 internal headers of tools/cmake/exports.cmake, which other components call, are allowed if there are several
-libraries. Prints the numbers of each library.
+libraries. Each function template that a public header declares must have an exported instance in one of them. Prints
+the numbers of each library.
 """
 import pathlib
 import re
@@ -43,7 +44,11 @@ public = words(headers.rglob("*.h"))
 listed = re.search(r"set\(gnomon_internal_exports\s+([^)\"]+)\)",
                    (root / "tools/cmake/exports.cmake").read_text())
 internal = words(root / header for header in listed[1].split())
-failed = False
+templates = {re.findall(r"\w+(?=\()", declaration)[0]
+             for header in headers.rglob("*.h") if "cuda" not in header.parts
+             for declaration in re.findall(r"^template <[^\n]*>\n((?:[^;{}]|\{\})*?\))(?: noexcept)?;",
+                                           header.read_text(), re.M)}
+failed, exported = False, set()
 for library in libraries:
     lines = subprocess.run(["nm", "-DC", "--defined-only", library], check=True, text=True,
                            capture_output=True).stdout.splitlines()
@@ -55,8 +60,12 @@ for library in libraries:
         unknown = [s for s in unknown if unqualified(s) not in internal]
     of_c = sum(bool(re.fullmatch(r"gnomon_\w+", s)) for s in symbols)
     of_internal = sum("internal::" in s for s in symbols)
+    exported |= {unqualified(s) for s in symbols if "<" in s}
     print(f"{pathlib.Path(library).name}: {len(symbols)} symbols, {of_c} of C, {of_internal} internal")
     for symbol in outside + unknown:
         print(f"  not in a public header: {symbol}")
     failed |= bool(outside or unknown) or not of_c
-sys.exit(failed)
+for name in sorted(templates - exported):
+    print(f"  no exported instance of the function template {name}")
+print(f"{len(templates & exported)} of {len(templates)} function templates")
+sys.exit(failed or not templates or bool(templates - exported))

@@ -18,7 +18,8 @@ set(gnomon_internal_exports "")
 if(NOT gnomon_built STREQUAL "core")
   set(gnomon_internal_exports
       bindings/c/handles.h src/core/elements_that_fit.h src/core/json.h src/core/nearest.h src/core/size.h
-      src/core/tensor.h src/core/text.h src/core/token_projection.h src/embedding/laplacian.h src/rotary/check.h)
+      src/core/tensor.h src/core/text.h src/core/token_projection.h src/embedding/laplacian.h src/position/check.h
+      src/rotary/check.h)
 endif()
 
 if(gnomon_exports_api)
