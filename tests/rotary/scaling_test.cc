@@ -3,7 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
 #include <cmath>
+#include <cstdint>
 #include <functional>
 #include <limits>
 #include <numbers>
@@ -169,6 +171,18 @@ TEST_P(Scaling, FrequenciesAreWithinAnUlpOfTheFormula) {
   }
   EXPECT_DOUBLE_EQ(scaled.table_scale, c.table_scale);
   EXPECT_DOUBLE_EQ(scaled.softmax_scale, c.softmax_scale);
+}
+
+// The frequencies of all cases, as one number (FNV-1a of their bits).
+TEST(ScaledFrequencies, HaveTheSameBitsOnEverySystem) {
+  std::uint64_t hash = 0xcbf29ce484222325;
+  for (const Case& c : cases())
+    for (const double one : scaled_frequencies(c.rotary, c.scaling, c.length).inv_freq) {
+      const auto bits = std::bit_cast<std::uint64_t>(one);
+      for (int byte = 0; byte < 8; ++byte)
+        hash = (hash ^ (bits >> (8 * byte) & 0xff)) * 0x100000001b3;
+    }
+  EXPECT_EQ(hash, 1395086407041477557u);
 }
 
 // At large positions, the rounding of a frequency to double adds position x frequency x 2^-53.
