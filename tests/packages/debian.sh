@@ -24,6 +24,9 @@ say "gnomon list prints $names lines"
 
 # Everything, for C and C++.
 "${install[@]}" g++ cmake ninja-build pkg-config "$debs"/libgnomon*.deb
+for library in /usr/lib/*/libgnomon_*.so.0; do
+  [[ -z $(ldd -r "$library" 2>&1 | grep -F 'undefined symbol') ]]
+done
 use_libraries() {
   cp -R /share/packaging /tmp/packaging
   packaging/pkg_config.sh /usr/lib gnomon /share/first.cc ./first

@@ -4,7 +4,9 @@
 #include <filesystem>
 #include <stdexcept>
 #include <string>
+#include <vector>
 
+#include "gnomon/io/checkpoint.h"
 #include "gnomon/io/file.h"
 
 namespace gnomon::files_test {
@@ -37,6 +39,19 @@ TEST(Files, AreReplacedAtomicallyAndMapped) {
   EXPECT_THROW(io::write_atomically(folder, "text"), std::invalid_argument);
   EXPECT_THROW(io::write_atomically(folder / "absent" / "file", "text"), std::invalid_argument);
   EXPECT_NO_THROW(io::sync_folder(folder));
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Files, OfAFolderAreFound) {
+  const std::filesystem::path folder = std::filesystem::current_path() / "folder-test";
+  std::filesystem::remove_all(folder);
+  std::filesystem::create_directory(folder);
+  EXPECT_THROW(io::Checkpoint{folder}, std::invalid_argument);
+  io::write_atomically(folder / "notes.txt", "text");
+  io::write_atomically(folder / "part.safetensors", "not opened");
+  EXPECT_EQ(io::Checkpoint(folder).shards(), std::vector<std::string>{"part.safetensors"});
+  io::write_atomically(folder / "other.safetensors", "not opened");
+  EXPECT_THROW(io::Checkpoint{folder}, std::invalid_argument);  // which one is meant?
   std::filesystem::remove_all(folder);
 }
 
