@@ -25,7 +25,7 @@ say "gnomon list prints $names lines"
 # Everything, for C and C++.
 "${install[@]}" g++ cmake ninja-build pkg-config "$debs"/libgnomon*.deb
 for library in /usr/lib/*/libgnomon_*.so.0; do
-  [[ -z $(ldd -r "$library" 2>&1 | grep -F 'undefined symbol') ]]
+  ! ldd -r "$library" 2>&1 | grep -F 'undefined symbol' || exit 1
 done
 use_libraries() {
   cp -R /share/packaging /tmp/packaging
