@@ -35,7 +35,8 @@ fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 
-# Usage: in_root TEST PACKAGES. Runs $here/TEST.sh in a fresh root that has only these packages and /share.
+# Usage: in_root TEST PACKAGES. Runs $here/TEST.sh in a fresh root that has only these packages and /share, without
+# the environment of the caller.
 in_root() {
   local share=$work/share
   rm -rf "$share"
@@ -46,7 +47,7 @@ in_root() {
   /usr/bin/python3 -c 'import json, sys; json.dump(json.load(sys.stdin)["config"], sys.stdout)' \
     <tests/model/released/llama-3.1-8b.json >"$share/config.json"
   mmdebstrap --quiet --variant=apt ${2:+--include="$2"} --customize-hook="copy-in $share /" \
-    --customize-hook="chroot \"\$1\" env VERSION=$version JOBS=$jobs bash /share/packages/$1.sh" \
+    --customize-hook="chroot \"\$1\" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LC_ALL=C.UTF-8 VERSION=$version JOBS=$jobs bash /share/packages/$1.sh" \
     bookworm /dev/null ${GNOMON_MIRROR+"$GNOMON_MIRROR"} >"$state/$1.log" 2>&1 || {
     tail -n 40 "$state/$1.log" >&2
     say "$1: failed; all output is in $state/$1.log"
