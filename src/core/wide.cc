@@ -106,4 +106,12 @@ Wide floor(Wide x) {
 
 Wide ceil(Wide x) { return -floor(-x); }
 
+std::vector<double> powers(double base, Wide step, std::int64_t count) {
+  std::vector<double> all(static_cast<std::size_t>(count), 1);
+  const Wide exponent = log(base) * step;
+  for (std::size_t i = 1; i < all.size(); ++i)
+    all[i] = static_cast<double>(exp(exponent * static_cast<double>(i)));
+  return all;
+}
+
 }  // namespace gnomon::internal

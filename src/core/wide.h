@@ -6,7 +6,9 @@
 // available precision, Numerische Mathematik 18 (1971).
 #pragma once
 
+#include <cstdint>
 #include <numbers>
+#include <vector>
 
 namespace gnomon::internal {
 
@@ -42,5 +44,8 @@ Wide exp(Wide x);  // Error: 2^-94 of the result, for |x| < 700; beyond, that of
 Wide sin(Wide x);  // 0 <= x <= pi / 2. Error: 2^-95 of the result
 Wide floor(Wide x);
 Wide ceil(Wide x);
+
+// Returns base^(i step) for i < count, rounded once. base > 0.
+std::vector<double> powers(double base, Wide step, std::int64_t count);
 
 }  // namespace gnomon::internal

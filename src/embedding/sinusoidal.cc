@@ -101,11 +101,7 @@ std::vector<double> frequencies(const Sinusoidal& s) {
   const Wide whole = s.recipe == Recipe::tensor2tensor ? Wide(static_cast<double>(sines - 1))
                      : s.recipe == Recipe::timestep ? static_cast<double>(sines) - Wide(s.shift)
                                                     : static_cast<double>(s.width) / 2;
-  std::vector<double> f(static_cast<std::size_t>(sines));
-  const Wide step = -log(Wide(s.base)) / whole;
-  for (std::size_t i = 0; i < f.size(); ++i)
-    f[i] = i ? static_cast<double>(exp(step * static_cast<double>(i))) : 1;
-  return f;
+  return internal::powers(s.base, -1 / whole, sines);
 }
 
 namespace {

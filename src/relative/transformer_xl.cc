@@ -66,10 +66,8 @@ RelativeRows rows_of(const TransformerXl& xl, int64_t min_distance, int64_t coun
 // Returns r(i - j) for the distances j - i of `reach`, [vectors, C].
 std::vector<double> sinusoids(const TransformerXl& xl, const RelativeRows& reach) {
   const int64_t pairs = xl.width / 2;
-  std::vector<double> frequencies(to_size(pairs));
-  const internal::Wide step = log(internal::Wide(xl.base)) * -2 / static_cast<double>(xl.width);
-  for (int64_t i = 0; i < pairs; ++i)
-    frequencies[to_size(i)] = static_cast<double>(exp(step * static_cast<double>(i)));
+  const std::vector<double> frequencies =
+      internal::powers(xl.base, internal::Wide(-2) / static_cast<double>(xl.width), pairs);
   std::vector<int64_t> back(to_size(reach.vectors));
   for (int64_t n = 0; n < reach.vectors; ++n) back[to_size(n)] = -(reach.lowest + n);
   std::vector<double> table(

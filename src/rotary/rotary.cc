@@ -191,12 +191,9 @@ const Positions& first_of(std::span<const Positions> axes) {
 
 std::vector<double> inverse_frequencies(const Rotary& rotary) {
   check(rotary);
-  std::vector<double> inv_freq(to_size(rotary.rotary_dim / 2));
-  const internal::Wide step =
-      log(internal::Wide(rotary.base)) * -2 / static_cast<double>(rotary.rotary_dim);
-  for (std::int64_t i = 0; i < rotary.rotary_dim / 2; ++i)
-    inv_freq[to_size(i)] = static_cast<double>(exp(step * static_cast<double>(i)));
-  return inv_freq;
+  return internal::powers(rotary.base,
+                          internal::Wide(-2) / static_cast<double>(rotary.rotary_dim),
+                          rotary.rotary_dim / 2);
 }
 
 RotaryFrequencies lower(const Rotary& rotary) {

@@ -37,10 +37,8 @@ RotaryFrequencies retnet_frequencies(std::int64_t dim, double base) {
   RotaryFrequencies frequencies =
       gnomon::lower(Rotary{.rotary_dim = dim, .pairing = Pairing::adjacent, .base = base});
   const std::int64_t last = std::max<std::int64_t>(1, dim / 2 - 1);
-  const internal::Wide step = log(internal::Wide(base)) / static_cast<double>(-last);
-  for (std::int64_t i = 0; i < dim / 2; ++i)
-    frequencies.inv_freq[static_cast<std::size_t>(i)] =
-        static_cast<double>(exp(step * static_cast<double>(i)));
+  frequencies.inv_freq =
+      internal::powers(base, internal::Wide(-1) / static_cast<double>(last), dim / 2);
   return frequencies;
 }
 

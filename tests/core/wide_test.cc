@@ -5,10 +5,9 @@
 #include <mpfr.h>
 
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <numbers>
 #include <random>
+#include <vector>
 
 namespace gnomon::internal {
 namespace wide_test {
@@ -98,6 +97,20 @@ TEST(Wide, Functions) {
   mpfr_const_pi(pi.number, MPFR_RNDN);
   EXPECT_LE(error(wide_pi, pi), 0x1p-105);
   EXPECT_EQ(sin(0).high(), 0);
+}
+
+TEST(Wide, Powers) {
+  for (const double base : {1e4, 5e5, 0.3}) {
+    const auto found = powers(base, Wide(-2) / 128, 64);
+    ASSERT_EQ(found.size(), 64u);
+    for (int i = 0; i < 64; ++i) {
+      Exact expected{Wide(base)}, exponent{Wide(-2.0 * i)};
+      mpfr_div_d(exponent.number, exponent.number, 128, MPFR_RNDN);
+      mpfr_pow(expected.number, expected.number, exponent.number, MPFR_RNDN);
+      EXPECT_EQ(found[static_cast<std::size_t>(i)], mpfr_get_d(expected.number, MPFR_RNDN));
+    }
+  }
+  EXPECT_EQ(powers(10, Wide(-1) / 0, 1), std::vector<double>{1});
 }
 
 // As those of doubles: no NaN where a double has an infinity or a large number.
