@@ -7,6 +7,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <span>
+#include <stdexcept>
 #include <string_view>
 #include <vector>
 
@@ -32,6 +33,16 @@ struct Register {
   Register(std::string_view name, Reader reader) { targets().push_back({name, reader}); }
 };
 
+// Ends the process unless the message is well-formed UTF-8 without control characters.
+inline void require_printable(std::string_view message) {
+  bool good = internal::ill_formed_utf8(message) == message.npos;
+  for (const char c : message) good &= static_cast<unsigned char>(c) >= 32 && c != 127;
+  if (good) return;
+  std::fprintf(stderr, "a message that is not fit to be shown: %.*s\n",
+               static_cast<int>(message.size()), message.data());
+  std::abort();
+}
+
 // Returns true if `read` accepts its input of `size` bytes. A FormatError is a valid result if
 // its offset is at most the file size and its message is printable.
 template <typename Read>
@@ -40,12 +51,20 @@ bool taken(std::size_t size, Read read) {
     read();
     return true;
   } catch (const FormatError& error) {
-    const std::string_view message = error.what();
-    bool good = error.offset() <= size && internal::ill_formed_utf8(message) == message.npos;
-    for (const char c : message) good &= static_cast<unsigned char>(c) >= 32 && c != 127;
-    if (good) return false;
-    std::fprintf(stderr, "a message that is not fit to be shown: %s\n", error.what());
-    std::abort();
+    require_printable(error.what());
+    if (error.offset() > size) std::abort();
+    return false;
+  }
+}
+
+// The same for readers that also refuse values, by std::invalid_argument.
+template <typename Read>
+bool answered(Read read, std::size_t size = ~std::size_t{0}) {
+  try {
+    return taken(size, read);
+  } catch (const std::invalid_argument& error) {
+    require_printable(error.what());
+    return false;
   }
 }
 

@@ -1,0 +1,23 @@
+#include <string_view>
+
+#include "fuzz/target.h"
+#include "gnomon/model/encoding.h"
+
+namespace gnomon::fuzz {
+namespace encoding_fuzz {
+
+// What is read can be written, and what is written is read as the same.
+bool read(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return answered([&] {
+    const model::Encoding encoding = model::encoding_from_json(text);
+    const std::string written = model::to_json(encoding);
+    require(model::to_json(model::encoding_from_json(written)) == written);
+    answered([&] { model::check(encoding, {.width = 64, .heads = 4, .length = 32}); });
+  });
+}
+
+const Register registered("encoding", read);
+
+}  // namespace encoding_fuzz
+}  // namespace gnomon::fuzz

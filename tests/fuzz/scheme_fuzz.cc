@@ -1,0 +1,23 @@
+#include <string_view>
+
+#include "fuzz/target.h"
+#include "gnomon/model/scheme.h"
+
+namespace gnomon::fuzz {
+namespace scheme_fuzz {
+
+bool read(std::span<const std::byte> bytes) {
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return answered([&] {
+    const model::Scheme scheme = model::scheme_from_json(text);
+    const std::string written = model::to_json(scheme);
+    require(model::to_json(model::scheme_from_json(written)) == written);
+    require(!model::names(scheme).empty());
+    model::capacity(scheme);
+  });
+}
+
+const Register registered("scheme", read);
+
+}  // namespace scheme_fuzz
+}  // namespace gnomon::fuzz
