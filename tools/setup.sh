@@ -100,7 +100,7 @@ missing_packages() {
   fi
   if [[ $1 == long ]]; then
     need+=(libclang-rt-19-dev)
-    tools+=([clang++-19]=clang-19 [ld.lld-19]=lld-19 [mmdebstrap]=mmdebstrap)
+    tools+=([clang++-19]=clang-19 [ld.lld-19]=lld-19 [llvm-cov-19]=llvm-19 [mmdebstrap]=mmdebstrap)
   fi
   not_installed "${need[@]}"
   for tool in "${!tools[@]}"; do

@@ -41,26 +41,5 @@ if [ -x "$lab_tests" ]; then
   GNOMON_LONG_TESTS=1 tools/python.sh cluster -k lost_nodes
 fi
 
-# A fuzzer keeps new inputs in its folder for the next run. An input that fails is stored there,
-# too, under the name at the end of the report.
-fuzz() {
-  local name=$1 folder=$fuzzers/found/$1
-  mkdir -p "$folder/corpus"
-  if "$fuzzers/tests/fuzz/${name}_fuzz" -max_total_time="$seconds" -timeout=10 \
-    -rss_limit_mb=2048 -max_len=4096 -print_final_stats=1 -artifact_prefix="$folder/" \
-    "$folder/corpus" "tests/fuzz/corpus/$name" >"$folder/log" 2>&1; then
-    echo "== fuzzed $name: $(sed -n 's/^stat::number_of_executed_units: *//p' "$folder/log") inputs"
-  else
-    tail -n 40 "$folder/log"
-    echo "== fuzzing $name failed"
-    return 1
-  fi
-}
-fuzzers=$2 seconds=${GNOMON_FUZZ_SECONDS:-60}
-export -f fuzz
-export fuzzers seconds
-# File names and lines in reports without LLVM's symbolizer.
-export ASAN_SYMBOLIZER_PATH=${ASAN_SYMBOLIZER_PATH-$(command -v addr2line)}
-export ASAN_OPTIONS=${ASAN_OPTIONS-quarantine_size_mb=64}
-printf '%s\n' tests/fuzz/*_fuzz.cc | sed 's|.*/\(.*\)_fuzz\.cc|\1|' |
-  xargs -n 1 -P "$(nproc)" bash -euo pipefail -c 'fuzz "$1"' fuzz
+echo "== fuzzing"
+tools/fuzz.sh "$2"

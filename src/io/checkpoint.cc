@@ -8,27 +8,15 @@
 #include "gnomon/error.h"
 #include "src/core/text.h"
 #include "src/io/folder.h"
-#include "src/io/json.h"
 #include "src/io/shard_index.h"
 
 namespace gnomon::io {
 namespace {
 
 namespace fs = std::filesystem;
-using gnomon::internal::Json;
-using gnomon::internal::JsonDocument;
-using gnomon::internal::JsonType;
 using gnomon::internal::shown;
-using internal::ShardOf;
 
 constexpr std::string_view index_ending = ".index.json", shard_ending = ".safetensors";
-
-// Whether `name` is a file name without a folder, for any path separator.
-bool is_plain_name(const std::string& name) {
-  return !name.empty() && name != "." && name != ".." && name.size() < 256 &&
-         name.find('/') == std::string::npos && name.find('\\') == std::string::npos &&
-         name.find('\0') == std::string::npos;
-}
 
 // Returns the file of the usual name in the folder, or else the only file with the extension;
 // empty if there is none.
@@ -47,28 +35,6 @@ std::string choose(const fs::path& folder, std::string_view ending, const std::s
 }
 
 }  // namespace
-
-ShardOf internal::read_shard_index(std::string_view text, const std::string& name) {
-  constexpr std::size_t most = std::size_t{100} << 20;
-  if (text.size() > most) throw FormatError(name, 0, "an index of more than 100 MB");
-  const JsonDocument document(text, name);
-  const Json root = document.root();
-  root.require(JsonType::object, "an index");
-  const auto map = root.find("weight_map");
-  if (!map) root.fail("the index must have a weight_map");
-  map->require(JsonType::object, "weight_map");
-  ShardOf shard_of;
-  map->for_each_member([&](const std::string& tensor, Json value) {
-    std::string shard = value.string("a shard");
-    if (!is_plain_name(shard) || !shard.ends_with(shard_ending))
-      refuse(name, "a shard must be the name of a .safetensors file beside the index",
-             shown(shard));
-    if (!shard_of.emplace(tensor, std::move(shard)).second)
-      value.fail("the index must name each tensor once, got " + shown(tensor) + " twice");
-  });
-  if (shard_of.empty()) map->fail("the weight_map must not be empty");
-  return shard_of;
-}
 
 Checkpoint::Checkpoint(const fs::path& path) {
   const std::string name = path.filename().string();

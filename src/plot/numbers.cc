@@ -6,6 +6,7 @@
 #include <map>
 #include <set>
 
+#include "gnomon/error.h"
 #include "gnomon/plot/page.h"
 #include "src/core/json.h"
 #include "src/plot/spec.h"
@@ -66,19 +67,20 @@ std::string band_text(const Json& y, double low, double high) {
 
 std::vector<Line> lines_of(const Json& spec) {
   std::map<Json, std::map<double, std::pair<double, double>>> bands;  // by series and x
-  if (spec.contains("layer") && spec.at("layer")[0].contains("data"))
-    for (const Json& row : spec.at("layer")[0].at("data").at("values")) {
+  if (spec.contains("layer") && spec.at("layer").at(0).contains("data"))
+    for (const Json& row : spec.at("layer").at(0).at("data").at("values")) {
       if (!row.contains("low")) continue;
       for (std::size_t i = 0; i < row.at("x").size(); ++i)
-        bands[row.at("series")][row.at("x")[i]] = {row.at("low")[i], row.at("high")[i]};
+        bands[row.at("series")][row.at("x").at(i)] = {row.at("low").at(i),
+                                                      row.at("high").at(i)};
     }
   std::vector<Line> lines;
   for (const Json& row : spec.at("data").at("values")) {
     Line line{row.contains("name") ? shown(row.at("name")) : "head " + shown(row.at("head")),
               {}};
     for (std::size_t i = 0; i < row.at("x").size(); ++i) {
-      const double x = row.at("x")[i];
-      const Json& y = row.at("y")[i];
+      const double x = row.at("x").at(i);
+      const Json& y = row.at("y").at(i);
       if (y.is_null()) continue;
       line.at[x] = shown(y);
       if (!row.contains("series")) continue;
@@ -136,18 +138,19 @@ Table series_table(const Json& spec) {
 
 // The number or label of a row or column of cells.
 std::string label(const Json& cells, std::size_t index) {
-  if (cells.contains("labels")) return shown(cells.at("labels")[index]);
+  if (cells.contains("labels")) return shown(cells.at("labels").at(index));
   return shown(internal::number(cells.at("first").get<double>() +
                                 cells.at("step").get<double>() * static_cast<double>(index)));
 }
 
 Table cell_table(const Json& spec) {
   const Json& cells = spec.at("usermeta").at("gnomon").at("cells");
-  const Json& values = spec.at("data").at("values")[0].at("data");
+  const Json& values = spec.at("data").at("values").at(0).at("data");
   const std::size_t rows = cells.at("rows").at("count"),
                     columns = cells.at("columns").at("count"),
                     panels = cells.at("panels").size();
-  const auto down = sampled(rows, std::max<std::size_t>(6, most_rows / panels));
+  const auto down =
+      sampled(rows, std::max<std::size_t>(6, most_rows / std::max<std::size_t>(1, panels)));
   const auto across = sampled(columns, most_columns);
   Table table;
   if (panels > 1) table.columns.push_back({"panel"});
@@ -158,10 +161,10 @@ Table cell_table(const Json& spec) {
   for (std::size_t p = 0; p < panels; ++p)
     for (const std::size_t r : down) {
       auto& row = table.rows.emplace_back();
-      if (panels > 1) row.emplace_back(shown(cells.at("panels")[p]));
+      if (panels > 1) row.emplace_back(shown(cells.at("panels").at(p)));
       row.emplace_back(label(cells.at("rows"), r));
       for (const std::size_t c : across)
-        row.emplace_back(shown(values[(p * rows + r) * columns + c]));
+        row.emplace_back(shown(values.at((p * rows + r) * columns + c)));
     }
   std::string sample;
   note_sample(sample, down.size(), rows, "rows");
@@ -185,7 +188,7 @@ Table row_table(const Json& spec) {
   for (const std::size_t i : sampled(rows.size(), most_items)) {
     auto& row = table.rows.emplace_back();
     for (const Json& field : fields)
-      row.emplace_back(shown(rows[i][field.at("field").get<std::string>()]));
+      row.emplace_back(shown(rows.at(i).at(field.at("field").get<std::string>())));
   }
   note_sample(table.caption, table.rows.size(), rows.size(), "rows");
   return table;
@@ -195,12 +198,17 @@ Table row_table(const Json& spec) {
 
 std::optional<Table> numbers(std::string_view text) {
   const Json spec = gnomon::internal::parse_json<Json>(text, "page", "the spec of a chart");
-  const Json own = spec.is_object() ? spec.value("usermeta", Json::object()) : Json();
-  const Json kind =
-      own.is_object() ? own.value("gnomon", Json::object()).value("numbers", Json()) : own;
-  if (gnomon::internal::is_text(kind, "cells")) return cell_table(spec);
-  if (gnomon::internal::is_text(kind, "series")) return series_table(spec);
-  if (gnomon::internal::is_text(kind, "rows")) return row_table(spec);
+  try {
+    const Json own = spec.is_object() ? spec.value("usermeta", Json::object()) : Json();
+    const Json kind =
+        own.is_object() ? own.value("gnomon", Json::object()).value("numbers", Json()) : own;
+    if (gnomon::internal::is_text(kind, "cells")) return cell_table(spec);
+    if (gnomon::internal::is_text(kind, "series")) return series_table(spec);
+    if (gnomon::internal::is_text(kind, "rows")) return row_table(spec);
+  } catch (const Json::exception& error) {
+    refuse("page", "a spec with numbers must be as the functions of chart.h write it",
+           error.what());
+  }
   return {};
 }
 

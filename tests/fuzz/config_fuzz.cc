@@ -1,3 +1,4 @@
+// Reader: src/model/config/*.cc
 #include "fuzz/description.h"
 #include "fuzz/target.h"
 #include "gnomon/model/config.h"

@@ -1,3 +1,4 @@
+// Reader: src/position/graph.cc
 #include <string_view>
 
 #include "fuzz/target.h"

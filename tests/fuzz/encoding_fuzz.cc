@@ -1,5 +1,4 @@
-#include <string_view>
-
+// Reader: src/model/encodings/encoding_json.cc
 #include "fuzz/target.h"
 #include "gnomon/model/encoding.h"
 
@@ -8,9 +7,8 @@ namespace encoding_fuzz {
 
 // What is read can be written, and what is written is read as the same.
 bool read(std::span<const std::byte> bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return answered([&] {
-    const model::Encoding encoding = model::encoding_from_json(text);
+    const model::Encoding encoding = model::encoding_from_json(text(bytes));
     const std::string written = model::to_json(encoding);
     require(model::to_json(model::encoding_from_json(written)) == written);
     answered([&] { model::check(encoding, {.width = 64, .heads = 4, .length = 32}); });

@@ -1,3 +1,4 @@
+// Reader: src/model/gguf/gguf_reader.cc src/model/gguf/gguf.cc
 #include "fuzz/target.h"
 #include "gnomon/model/gguf.h"
 

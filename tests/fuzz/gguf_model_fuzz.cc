@@ -1,3 +1,10 @@
+// Reader: src/model/gguf/gguf_architectures.cc
+// Reader: src/model/gguf/gguf_attention.cc
+// Reader: src/model/gguf/gguf_keys.cc
+// Reader: src/model/gguf/gguf_layers.cc
+// Reader: src/model/gguf/gguf_model.cc
+// Reader: src/model/gguf/gguf_rope.cc
+// Reader: src/model/gguf/gguf_scaling.cc
 #include "fuzz/description.h"
 #include "fuzz/target.h"
 #include "gnomon/model/gguf_model.h"

@@ -1,3 +1,4 @@
+// Reader: src/io/npy.cc
 #include "fuzz/target.h"
 #include "src/io/npy_bytes.h"
 

@@ -1,3 +1,4 @@
+// Reader: src/io/safetensors_header.cc src/io/json.cc
 #include <sys/mman.h>
 #include <unistd.h>
 

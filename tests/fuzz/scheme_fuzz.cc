@@ -1,5 +1,4 @@
-#include <string_view>
-
+// Reader: src/model/encodings/scheme.cc
 #include "fuzz/target.h"
 #include "gnomon/model/scheme.h"
 
@@ -7,9 +6,8 @@ namespace gnomon::fuzz {
 namespace scheme_fuzz {
 
 bool read(std::span<const std::byte> bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return answered([&] {
-    const model::Scheme scheme = model::scheme_from_json(text);
+    const model::Scheme scheme = model::scheme_from_json(text(bytes));
     const std::string written = model::to_json(scheme);
     require(model::to_json(model::scheme_from_json(written)) == written);
     require(!model::names(scheme).empty());

@@ -1,5 +1,4 @@
-#include <string_view>
-
+// Reader: src/io/shard_index.cc
 #include "fuzz/target.h"
 #include "src/io/shard_index.h"
 
@@ -7,12 +6,11 @@ namespace gnomon::fuzz {
 namespace shard_index_fuzz {
 
 bool read(std::span<const std::byte> bytes) {
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return answered(
       [&] {
-        for (const auto& [tensor, shard] : io::internal::read_shard_index(text, "fuzz"))
-          require(shard.find_first_of("/\\") == shard.npos &&
-                  shard.ends_with(".safetensors") && shard != ".safetensors");
+        for (const auto& [tensor, shard] : io::internal::read_shard_index(text(bytes), "fuzz"))
+          require(shard.find_first_of("/\\") == shard.npos && shard.ends_with(".safetensors") &&
+                  shard != ".safetensors");
       },
       bytes.size());
 }

@@ -4,8 +4,11 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <initializer_list>
+#include <iterator>
 #include <span>
 #include <stdexcept>
 #include <string_view>
@@ -68,8 +71,42 @@ bool answered(Read read, std::size_t size = ~std::size_t{0}) {
   }
 }
 
+// The number of the drawn input that is read, or -1.
+inline std::int64_t drawn_input = -1;
+
 inline void require(bool holds) {
-  if (!holds) std::abort();
+  if (holds) return;
+  if (drawn_input >= 0)
+    std::fprintf(stderr, "drawn input %lld\n", static_cast<long long>(drawn_input));
+  std::abort();
 }
+
+inline std::string_view text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+// The bytes of an input as choices, two for each. All choices after the last byte are 0.
+class Choices {
+ public:
+  explicit Choices(std::span<const std::byte> bytes) : left_(bytes) {}
+  bool more() const { return !left_.empty(); }
+  std::int64_t below(std::int64_t count) {  // count: at most 65536
+    std::int64_t value = 0;
+    for (int i = 0; i < 2 && more(); ++i, left_ = left_.subspan(1))
+      value = value << 8 | std::to_integer<std::int64_t>(left_.front());
+    return value % count;
+  }
+  std::int64_t from(std::int64_t first, std::int64_t last) {
+    return first + below(last - first + 1);
+  }
+  bool one_in(std::int64_t count) { return below(count) == count - 1; }
+  template <typename T>
+  T of(std::initializer_list<T> values) {
+    return values.begin()[below(std::ssize(values))];
+  }
+
+ private:
+  std::span<const std::byte> left_;
+};
 
 }  // namespace gnomon::fuzz

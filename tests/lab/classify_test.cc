@@ -5,6 +5,7 @@
 #include <set>
 #include <sstream>
 
+#include "apps/lab/data/csv.h"
 #include "apps/lab/data/task.h"
 #include "apps/lab/model/candidate.h"
 #include "apps/lab/model/task_model.h"

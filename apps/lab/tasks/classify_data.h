@@ -34,11 +34,6 @@ struct LabelledText {
 LabelledText sentence(std::int64_t length, Part part, std::uint64_t seed, std::uint64_t number);
 constexpr std::string_view sentence_labels[] = {"hunter", "prey"};
 
-// The rows of a CSV file, by RFC 4180. Lines end in "\n" or "\r\n"; empty lines are skipped.
-// Throws std::invalid_argument with the line if a quote is not closed or stands inside a field,
-// and if a row has another number of fields than the first one. `name`: that of the file.
-std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std::string& name);
-
 // A user's texts. Texts with the same bytes are in the same part.
 struct LabelledTexts : TaskData {
   std::vector<std::string> names;  // label names, in the order of their first row

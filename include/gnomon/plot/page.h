@@ -58,7 +58,7 @@ struct Table {
 // Returns the numbers that a chart of chart.h or pictures.h draws as a table, with 4
 // significant digits; nothing for another spec. Of more than 24 places or 8 columns, places at
 // even distances are shown, and the caption gives both numbers. Throws std::invalid_argument if
-// the text is not JSON.
+// the text is not JSON, or says that it has numbers and lacks them.
 std::optional<Table> numbers(std::string_view spec);
 
 struct Link {
