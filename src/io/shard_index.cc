@@ -35,7 +35,8 @@ ShardOf read_shard_index(std::string_view text, const std::string& name) {
   ShardOf shard_of;
   map->for_each_member([&](const std::string& tensor, Json value) {
     std::string shard = value.string("a shard");
-    if (!is_plain_name(shard) || !shard.ends_with(".safetensors"))
+    constexpr std::string_view ending = ".safetensors";
+    if (!is_plain_name(shard) || !shard.ends_with(ending) || shard == ending)
       refuse(name, "a shard must be the name of a .safetensors file beside the index",
              shown(shard));
     if (!shard_of.emplace(tensor, std::move(shard)).second)

@@ -28,6 +28,10 @@ constexpr double half_ulp = std::is_same_v<T, Half>       ? 0x1p-11
                             : std::is_same_v<T, BFloat16> ? 0x1p-8
                                                           : 0;
 
+// Half of the least positive number of the type.
+template <typename T>
+constexpr double half_least = std::is_same_v<T, Half> ? 0x1p-25 : 0;
+
 // Calls visit with a value of element type `number`, 0 to 3.
 template <typename Visit>
 void with_type(std::int64_t number, Visit visit) {

@@ -100,7 +100,8 @@ void attention_in_c(const AttentionInput& input, const AttentionPlan& plan, cons
   }
   const gnomon_tensor q = tensor_of(input.q), k = tensor_of(input.k), v = tensor_of(input.v),
                       c_out = tensor_of(out);
-  const gnomon_attention_input c_input{.size = sizeof c_input, .q = &q, .k = &k, .v = &v};
+  gnomon_attention_input c_input{};
+  c_input.size = sizeof c_input, c_input.q = &q, c_input.k = &k, c_input.v = &v;
   require(gnomon_attention(&c_input, same, &c_out, nullptr) == GNOMON_OK);
   gnomon_layer_plan_destroy(same);
 }

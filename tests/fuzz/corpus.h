@@ -51,12 +51,12 @@ inline void expect_readers(const std::filesystem::path& corpus) {
     EXPECT_TRUE(names.contains(folder.path().filename().string())) << folder.path();
 }
 
-// Each seed, shortened, or with one changed byte.
-inline void change_seeds(const std::filesystem::path& corpus) {
+// Each seed, shortened, or with one changed byte, at about that many places.
+inline void change_seeds(const std::filesystem::path& corpus, std::size_t places) {
   for (const Target& target : targets())
     for (const auto& seed : std::filesystem::directory_iterator(corpus / target.name)) {
       const std::vector<std::byte> whole = contents(seed.path());
-      const std::size_t step = 1 + whole.size() / 64;
+      const std::size_t step = 1 + whole.size() / places;
       for (std::size_t at = 0; at < whole.size(); at += step) {
         target.reader(std::vector<std::byte>(whole.begin(),
                                              whole.begin() + static_cast<std::ptrdiff_t>(at)));

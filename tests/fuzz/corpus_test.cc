@@ -11,7 +11,7 @@ const std::filesystem::path seeds = corpus("tests/fuzz");
 
 TEST(Corpus, EveryReaderAnswersEverySeed) { expect_answers(seeds); }
 TEST(Corpus, EverySeedHasAReader) { expect_readers(seeds); }
-TEST(Corpus, EveryReaderSurvivesChangedSeeds) { change_seeds(seeds); }
+TEST(Corpus, EveryReaderSurvivesChangedSeeds) { change_seeds(seeds, 64); }
 
 // Attention and rotation on drawn arguments, on each instruction set of the machine, against
 // loops in double, and the C API against the same bits. GNOMON_DRAWN: the number of inputs.

@@ -11,7 +11,7 @@ bool read(std::span<const std::byte> bytes) {
     const model::Encoding encoding = model::encoding_from_json(text(bytes));
     const std::string written = model::to_json(encoding);
     require(model::to_json(model::encoding_from_json(written)) == written);
-    answered([&] { model::check(encoding, {.width = 64, .heads = 4, .length = 32}); });
+    answered([&] { model::capacity(encoding); });
   });
 }
 

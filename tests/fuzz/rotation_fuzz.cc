@@ -119,8 +119,9 @@ void compare(Choices& choose) {
                          q = value(x.view()(b, t, h, second));
             const double size = (std::abs(p) + std::abs(q)) * std::max(1.0, f.table_scale);
             const auto check = [&](T& got, double wanted, T before) {
-              const double bound =
-                  3 * 0x1p-24 * size + half_ulp<T> * (std::abs(wanted) + size * 0x1p-20);
+              const double bound = 3 * 0x1p-24 * size +
+                                   half_ulp<T> * (std::abs(wanted) + size * 0x1p-20) +
+                                   half_least<T>;
               require(std::abs(value(got) - wanted) <= bound);
               got = before;
             };

@@ -15,6 +15,7 @@
 #include <string_view>
 #include <vector>
 
+#include "apps/lab/data/corpus.h"
 #include "apps/lab/data/task.h"
 
 namespace gnomon::lab::classify_examples {
