@@ -1,4 +1,6 @@
 
+#include "apps/lab/statistics/results.h"
+
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/tasks/settings_check.h"

@@ -1,5 +1,5 @@
 #include "apps/lab/data/run_json.h"
-#include "apps/lab/tasks/finetune.h"
+#include "apps/lab/tasks/finetune_tokenizer.h"
 
 #include <unicode/regex.h>
 #include <unicode/unistr.h>

@@ -5,7 +5,7 @@
 
 #include <utility>
 
-#include "apps/lab/tasks/finetune.h"
+#include "apps/lab/tasks/finetune_tokenizer.h"
 
 namespace gnomon::lab::finetune {
 namespace {

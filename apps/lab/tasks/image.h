@@ -21,6 +21,7 @@
 #include "apps/lab/data/draws.h"
 #include "apps/lab/model/task_model.h"
 #include "apps/lab/tasks/bidirectional.h"
+#include "apps/lab/tasks/picture_file.h"
 #include "gnomon/model/scheme.h"
 #include "gnomon/torch/scheme.h"
 
@@ -109,14 +110,11 @@ std::optional<libtorch::PositionScheme> at_side(const libtorch::PositionScheme& 
                                                 Tables tables);
 
 // A folder of pictures with one subfolder for each class (picture_files.cc), and its limits.
-constexpr std::int64_t most_file_bytes = 64 << 20, most_picture_side = 4096,
-                       most_pictures = 100'000, most_classes = 1000,
+constexpr std::int64_t most_pictures = 100'000, most_classes = 1000,
                        least_pictures = 10;                        // limit of a class
 constexpr std::int64_t most_stored_bytes = std::int64_t{1} << 30;  // all pictures, as stored
 
-// Reads a PNG (any kind of pixel; transparent pixels are on white) or a PGM (P2 or P5) as grey:
-// [height, width], float32, 0 for black and 1 for white. Throws std::invalid_argument with the
-// path if the file is unreadable, damaged, of another format, or beyond the limits.
+// read_picture_file() as a tensor [height, width], float32.
 at::Tensor read_picture(const std::filesystem::path& path);
 
 // Pictures [N, P, P] of `side` x `side` pixels, bilinear with antialiasing. The height and the

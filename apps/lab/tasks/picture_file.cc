@@ -1,13 +1,12 @@
-// One picture: a PNG or a PGM.
-#include "apps/lab/tasks/image.h"
+#include "apps/lab/tasks/picture_file.h"
 
-#include <ATen/Functions.h>
 #include <png.h>
 
 #include <algorithm>
 #include <charconv>
 #include <cstring>
 #include <fstream>
+#include <string>
 
 #include "gnomon/error.h"
 
@@ -42,7 +41,7 @@ void check_size(const fs::path& path, std::int64_t height, std::int64_t width) {
                    std::to_string(width) + " x " + std::to_string(height));
 }
 
-at::Tensor read_png(const fs::path& path, const std::string& bytes) {
+Picture read_png(const fs::path& path, const std::string& bytes) {
   png_image image{};
   image.version = PNG_IMAGE_VERSION;
   // Frees the state of libpng in every case.
@@ -54,18 +53,20 @@ at::Tensor read_png(const fs::path& path, const std::string& bytes) {
     refuse_picture("a PNG must be whole", path, image.message);
   check_size(path, image.height, image.width);
   image.format = PNG_FORMAT_GRAY;
-  const std::int64_t height = image.height, width = image.width;
-  at::Tensor grey = at::empty({height, width}, at::kByte);
+  std::vector<std::uint8_t> greys(std::size_t{image.height} * image.width);
   const png_color white{255, 255, 255};
-  if (!png_image_finish_read(&image, &white, grey.data_ptr<std::uint8_t>(),
-                             static_cast<png_int_32>(width), nullptr))
+  if (!png_image_finish_read(&image, &white, greys.data(), static_cast<png_int_32>(image.width),
+                             nullptr))
     refuse_picture("a PNG must be whole", path, image.message);
-  return grey.to(at::kFloat).div_(255);
+  Picture grey{image.height, image.width, {}};
+  grey.values.reserve(greys.size());
+  for (const std::uint8_t one : greys) grey.values.push_back(static_cast<float>(one) / 255);
+  return grey;
 }
 
 bool is_space(char c) { return std::strchr(" \t\r\n\v\f", c) && c != '\0'; }
 
-at::Tensor read_pgm(const fs::path& path, const std::string& bytes) {
+Picture read_pgm(const fs::path& path, const std::string& bytes) {
   std::size_t offset = 2;  // after the magic number
   // The numbers of the header, and of the pixels of P2.
   const auto next = [&] {
@@ -84,8 +85,7 @@ at::Tensor read_pgm(const fs::path& path, const std::string& bytes) {
   check_size(path, height, width);
   if (most < 1 || most > 65535)
     refuse_picture("the largest value of a PGM must be 1 to 65535", path, std::to_string(most));
-  at::Tensor grey = at::empty({height, width}, at::kFloat);
-  float* out = grey.data_ptr<float>();
+  Picture grey{height, width, {}};
   const bool plain = bytes[1] == '2', wide = most > 255;
   const std::int64_t count = height * width;
   const std::size_t begin = offset + 1;  // one white-space byte ends the header of P5
@@ -102,14 +102,14 @@ at::Tensor read_pgm(const fs::path& path, const std::string& bytes) {
     if (value > most)
       refuse_picture("a value of a PGM must be at most the largest", path,
                      std::to_string(value));
-    out[i] = static_cast<float>(value) / static_cast<float>(most);
+    grey.values.push_back(static_cast<float>(value) / static_cast<float>(most));
   }
   return grey;
 }
 
 }  // namespace
 
-at::Tensor read_picture(const fs::path& path) {
+Picture read_picture_file(const fs::path& path) {
   const std::string bytes = read_file(path);
   if (bytes.starts_with("\x89PNG\r\n\x1a\n")) return read_png(path, bytes);
   if (bytes.starts_with("P2") || bytes.starts_with("P5")) return read_pgm(path, bytes);

@@ -67,6 +67,11 @@ PictureSet stacked(std::vector<std::pair<at::Tensor, std::int64_t>> pictures) {
 
 }  // namespace
 
+at::Tensor read_picture(const fs::path& path) {
+  const Picture picture = read_picture_file(path);
+  return at::tensor(picture.values).view({picture.height, picture.width});
+}
+
 at::Tensor resized_pictures(const at::Tensor& pictures, std::int64_t side) {
   if (pictures.size(1) == side && pictures.size(2) == side) return pictures;
   return at::_upsample_bilinear2d_aa(pictures.unsqueeze(1), {side, side},

@@ -1,7 +1,5 @@
 // Reader: apps/lab/tasks/picture_file.cc
-#include <ATen/Functions.h>
-
-#include "apps/lab/tasks/image.h"
+#include "apps/lab/tasks/picture_file.h"
 #include "fuzz/lab/memory_file.h"
 #include "fuzz/target.h"
 
@@ -11,8 +9,9 @@ namespace picture_fuzz {
 bool read(std::span<const std::byte> bytes) {
   return answered([&] {
     const MemoryFile file(text(bytes));
-    const at::Tensor grey = lab::image_examples::read_picture(file.path());
-    require(grey.dim() == 2 && grey.ge(0).logical_and(grey.le(1)).all().item<bool>());
+    const auto picture = lab::image_examples::read_picture_file(file.path());
+    require(std::ssize(picture.values) == picture.height * picture.width);
+    for (const float value : picture.values) require(value >= 0 && value <= 1);
   });
 }
 

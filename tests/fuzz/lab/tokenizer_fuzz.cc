@@ -5,7 +5,7 @@
 #include <optional>
 #include <string>
 
-#include "apps/lab/tasks/finetune.h"
+#include "apps/lab/tasks/finetune_tokenizer.h"
 #include "fuzz/target.h"
 #include "gnomon/io/file.h"
 
