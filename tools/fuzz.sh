@@ -4,8 +4,8 @@
 # inputs in FUZZ_FOLDER/found/NAME/corpus for the next run. An input that fails is stored in
 # FUZZ_FOLDER/found/NAME under the name at the end of the report.
 #
-# Then writes FUZZ_FOLDER/coverage.txt: the share of the lines of each reader that all inputs together reach.
-# The first lines of NAME_fuzz.cc name the files: "// Reader: FILE...". Fails below 90 %.
+# Then writes FUZZ_FOLDER/coverage.txt: for each file of a reader, the share of its lines that the inputs of all
+# fuzzers reach. The first lines of NAME_fuzz.cc name the files: "// Reader: FILE...". Fails below 90 %.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 readonly least=90
@@ -36,31 +36,50 @@ fuzz() {
   fi
 }
 
-# One line: the share of the lines of a reader that its inputs reach, and the reader.
+# Inputs that other tests have: the configs of released models, and the GGUF files that tests build.
+mkdir -p "$fuzzers/found/config/corpus" "$fuzzers/found/gguf_model/corpus"
+if [ -x build/release/tests/gnomon_tests ]; then
+  GNOMON_KEEP_GGUF=$fuzzers/found/gguf_model/corpus build/release/tests/gnomon_tests \
+    --gtest_brief=1 --gtest_filter='*Gguf*:*GGUF*' >/dev/null
+fi
+python3 - "$fuzzers/found/config/corpus" <<'END'
+import json, pathlib, sys
+for path in [*pathlib.Path("tests/model/released").glob("*.json"), *pathlib.Path("tests/model/layers").glob("*.json")]:
+    config = json.dumps(json.loads(path.read_text()).get("config", {}))
+    if len(config) < 16384:
+        pathlib.Path(sys.argv[1], "released-" + path.stem).write_text(config)
+END
+
+# The lines that the inputs of one fuzzer reach.
 cover() {
-  local name=$1 folder=$fuzzers/found/$1 program=$fuzzers/tests/fuzz/${1}_fuzz files total
-  read -ra files <<<"$(sed -n 's|^// Reader: ||p' "$(source_of "$name")" | tr '\n' ' ')"
+  local folder=$fuzzers/found/$1
   mkdir -p "$folder/corpus"
-  LLVM_PROFILE_FILE=$folder/raw "$program" -runs=0 "$folder/corpus" "$(seeds_of "$name")" >"$folder/log" 2>&1
-  llvm-profdata-19 merge -o "$folder/profile" "$folder/raw"
-  llvm-cov-19 report "$program" -instr-profile "$folder/profile" -show-region-summary=false \
-    -show-branch-summary=false -show-functions=false "${files[@]}" >"$folder/coverage" 2>/dev/null
-  total=$(awk '$1 == "TOTAL" { sub("%", "", $NF); print $NF }' "$folder/coverage")
-  printf '%6.2f %% of %s: %s\n' "${total:-0}" "$name" "${files[*]}"
-  awk -v share="${total:-0}" -v least="$least" 'BEGIN { exit !(share >= least) }'
+  LLVM_PROFILE_FILE=$folder/raw "$fuzzers/tests/fuzz/${1}_fuzz" -runs=0 "$folder/corpus" "$(seeds_of "$1")" \
+    >"$folder/cover.log" 2>&1
 }
 
 export -f fuzz cover source_of seeds_of
-export fuzzers seconds least
+export fuzzers seconds
 # File names and lines in reports without LLVM's symbolizer.
 export ASAN_SYMBOLIZER_PATH=${ASAN_SYMBOLIZER_PATH-$(command -v addr2line)}
 export ASAN_OPTIONS=${ASAN_OPTIONS-quarantine_size_mb=64}
-((seconds == 0)) ||
-  printf '%s\n' "${names[@]}" | xargs -n 1 -P "$(nproc)" bash -euo pipefail -c 'fuzz "$1"' fuzz
 status=0
-printf '%s\n' "${names[@]}" | xargs -n 1 -P "$(nproc)" bash -euo pipefail -c 'cover "$1"' cover \
-  >"$fuzzers/coverage.txt" || status=1
-sort -k 4 "$fuzzers/coverage.txt" | tee "$fuzzers/coverage.sorted"
-mv "$fuzzers/coverage.sorted" "$fuzzers/coverage.txt"
-((status == 0)) || echo "== a reader has less than $least % of its lines reached"
+((seconds == 0)) ||
+  printf '%s\n' "${names[@]}" | xargs -n 1 -P "$(nproc)" bash -euo pipefail -c 'fuzz "$1"' fuzz || status=1
+printf '%s\n' "${names[@]}" | xargs -n 1 -P "$(nproc)" bash -euo pipefail -c 'cover "$1"' cover || status=1
+llvm-profdata-19 merge -o "$fuzzers/profile" "$fuzzers"/found/*/raw
+programs=() files=()
+for source in tests/fuzz/*_fuzz.cc tests/fuzz/lab/*_fuzz.cc; do
+  programs+=(${programs[0]:+-object} "$fuzzers/tests/fuzz/$(basename "$source" .cc)")
+  # Patterns are expanded.
+  # shellcheck disable=SC2207
+  files+=($(sed -n 's|^// Reader: ||p' "$source"))
+done
+llvm-cov-19 report "${programs[@]}" -instr-profile "$fuzzers/profile" -show-region-summary=false \
+  -show-branch-summary=false -show-functions=false "${files[@]}" 2>/dev/null |
+  awk -v least="$least" '
+    / [0-9.]+%/ && $1 != "TOTAL" { share = $NF; sub("%", "", share); printf "%6.2f %% of the %d lines of %s\n", share, $(NF - 2), $1
+                  if (share < least) low = 1 }
+    END { exit low }' | sort -u -k 8 | tee "$fuzzers/coverage.txt" ||
+  { echo "== a reader has less than $least % of its lines reached" && status=1; }
 exit $status

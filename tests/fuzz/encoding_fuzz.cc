@@ -1,5 +1,6 @@
 // Reader: src/model/encodings/encoding_json.cc
 #include "fuzz/target.h"
+#include "gnomon/model/description.h"
 #include "gnomon/model/encoding.h"
 
 namespace gnomon::fuzz {
@@ -11,7 +12,9 @@ bool read(std::span<const std::byte> bytes) {
     const model::Encoding encoding = model::encoding_from_json(text(bytes));
     const std::string written = model::to_json(encoding);
     require(model::to_json(model::encoding_from_json(written)) == written);
+    require(!model::kind(encoding).empty());
     answered([&] { model::capacity(encoding); });
+    answered([&] { model::parameters(encoding); });
   });
 }
 

@@ -4,6 +4,8 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <cstdlib>
+#include <fstream>
 #include <span>
 #include <string>
 #include <string_view>
@@ -114,9 +116,15 @@ class GgufBuilder {
   }
   std::string file() const {
     std::string file = description();
-    if (tensor_count_ == 0) return file;
-    file.resize((file.size() + alignment_ - 1) / alignment_ * alignment_);
-    return file + data_;
+    if (tensor_count_ > 0) {
+      file.resize((file.size() + alignment_ - 1) / alignment_ * alignment_);
+      file += data_;
+    }
+    if (const char* const folder = std::getenv("GNOMON_KEEP_GGUF")) {  // for tools/fuzz.sh
+      static int kept = 0;
+      std::ofstream(folder + ("/built-" + std::to_string(kept++)), std::ios::binary) << file;
+    }
+    return file;
   }
 
  private:

@@ -58,6 +58,9 @@ std::string word_of(const std::string& key, const Json& value) {
 
 Settings read_settings_of_plan(const Json& given) {
   if (!given.is_object()) fail("a value must be an object");
+  // --task=list would print the tasks and end the process.
+  if (const auto task = given.find("task"); task != given.end() && task->is_string())
+    find_task(task->get<std::string>());
   const bool tunes = given.contains("finetune") && !given.at("finetune").empty();
   std::vector<std::string> words{"lab", "--list-runs"};
   Json others = Json::object();

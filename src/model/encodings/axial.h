@@ -57,7 +57,8 @@ struct Entry<AxialLearned> : EntryOf<AxialLearned> {
   }
   // Two tables of equal widths are those of an image, others are Reformer's.
   static bool rows_and_columns(const AxialLearned& s) {
-    return s.join == AxisJoin::summed || s.widths.front() == s.widths.back();
+    return s.join == AxisJoin::summed || s.widths.empty() ||
+           s.widths.front() == s.widths.back();
   }
   static const char* kind(const AxialLearned& s) {
     return rows_and_columns(s) ? "rows_and_columns" : "learned";

@@ -31,6 +31,7 @@
 
 #include "gnomon/model/description.h"
 #include "gnomon/model/encoding.h"
+#include "src/core/size.h"
 
 namespace gnomon::model {
 
@@ -114,7 +115,8 @@ std::vector<Positions> cells_or_axes(std::span<const Positions> axes,
 inline std::optional<std::int64_t> cells(std::span<const std::int64_t> grid) {
   if (grid.empty()) return std::nullopt;
   std::int64_t count = 1;
-  for (const std::int64_t extent : grid) count *= extent;
+  for (const std::int64_t extent : grid)
+    count = gnomon::internal::checked_product("encoding", "cells of a grid", {count, extent});
   return count;
 }
 

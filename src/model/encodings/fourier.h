@@ -85,12 +85,7 @@ struct Entry<FourierLine> : EntryOf<FourierLine> {
     const std::int64_t count = features(s.fourier);
     return {{"weights", count, s.width, 1 / std::sqrt(3 * static_cast<double>(count))}};
   }
-  static std::optional<std::int64_t> capacity(const FourierLine& s) {
-    if (s.grid.empty()) return std::nullopt;
-    std::int64_t cells = 1;
-    for (const std::int64_t extent : s.grid) cells *= extent;
-    return cells;
-  }
+  static std::optional<std::int64_t> capacity(const FourierLine& s) { return cells(s.grid); }
   static View<const double, 2> rows(const FourierLine& s, const std::vector<double>& filled) {
     const std::int64_t count = features(s.fourier);
     return {filled.data(), {static_cast<std::int64_t>(filled.size()) / count, count}};

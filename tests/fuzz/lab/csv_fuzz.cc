@@ -1,7 +1,7 @@
 // Reader: apps/lab/data/csv.cc
 #include "apps/lab/data/csv.h"
 #include "apps/lab/tasks/classify_data.h"
-#include "fuzz/lab/memory_file.h"
+#include "fuzz/memory_file.h"
 #include "fuzz/target.h"
 
 namespace gnomon::fuzz {

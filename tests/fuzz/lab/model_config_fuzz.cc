@@ -1,6 +1,6 @@
 // Reader: apps/lab/data/run_json.h
 #include "apps/lab/tasks/stored.h"
-#include "fuzz/lab/memory_file.h"
+#include "fuzz/memory_file.h"
 #include "fuzz/target.h"
 
 namespace gnomon::fuzz {

@@ -1,6 +1,6 @@
 // Reader: apps/lab/tasks/picture_file.cc
 #include "apps/lab/tasks/picture_file.h"
-#include "fuzz/lab/memory_file.h"
+#include "fuzz/memory_file.h"
 #include "fuzz/target.h"
 
 namespace gnomon::fuzz {

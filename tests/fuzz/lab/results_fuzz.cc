@@ -1,16 +1,22 @@
 // Reader: apps/lab/statistics/results_json.cc
+#include "apps/lab/statistics/compare.h"
 #include "apps/lab/statistics/results.h"
+#include "fuzz/memory_file.h"
 #include "fuzz/target.h"
-#include "src/core/json.h"
 
 namespace gnomon::fuzz {
 namespace results_fuzz {
 
 bool read(std::span<const std::byte> bytes) {
   return answered([&] {
-    const auto json = internal::parse_json<lab::Json>(text(bytes), "lab", "the file");
-    const lab::Json written = lab::to_json(lab::read_results(json));
-    require(lab::to_json(lab::read_results(written)) == written);
+    const MemoryFile file(text(bytes));
+    lab::Results results = lab::read_results(file.path());
+    lab::compare_encodings(results);
+    const lab::Json written = lab::to_json(results);
+    lab::Results again = lab::read_results(written);
+    lab::compare_encodings(again);
+    require(lab::to_json(again).at("answer") == written.at("answer"));
+    if (!results.encodings.empty()) lab::compare(results, again, lab::Texts::same);
   });
 }
 

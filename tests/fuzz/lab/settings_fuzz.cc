@@ -1,6 +1,6 @@
 // Reader: apps/lab/tasks/stored.cc apps/lab/data/run_json.h
 #include "apps/lab/tasks/stored.h"
-#include "fuzz/lab/memory_file.h"
+#include "fuzz/memory_file.h"
 #include "fuzz/target.h"
 
 namespace gnomon::fuzz {
@@ -23,6 +23,11 @@ bool read(std::span<const std::byte> bytes) {
   bool good = attempt([](const auto& path) {
     const lab::Json written = lab::to_json(lab::read_settings(path));
     require(lab::to_json(lab::read_settings(written)) == written);
+    const lab::StoredSettings stored = lab::read_settings(path),
+                              read = lab::read_settings(written);
+    require(lab::changed_settings(stored.settings, read.settings).empty());
+    lab::require_same("a", read, "b", stored);
+    answered([&] { lab::require_same("a", {.settings = tested()}, "b", stored); });
   });
   good |= attempt([&](const auto& path) { lab::read_run(path, settings, "rotary", 1); });
   good |= attempt([](const auto& path) { lab::read_costs(path); });

@@ -1,13 +1,11 @@
 // Reader: apps/lab/tasks/finetune_tokens.cc apps/lab/tasks/finetune_word_pieces.cc
 #include <unistd.h>
-#include <cstdlib>
 #include <filesystem>
-#include <optional>
+#include <fstream>
 #include <string>
 
 #include "apps/lab/tasks/finetune_tokenizer.h"
 #include "fuzz/target.h"
-#include "gnomon/io/file.h"
 
 namespace gnomon::fuzz {
 namespace tokenizer_fuzz {
@@ -27,7 +25,7 @@ struct Folder {
   Folder() { fs::create_directories(path); }
   ~Folder() { fs::remove_all(path); }
   void write(const char* name, std::string_view contents) const {
-    io::write_atomically(path / name, contents);
+    std::ofstream(path / name, std::ios::binary) << contents;
   }
   void clear() const {
     for (const auto& entry : fs::directory_iterator(path)) fs::remove(entry.path());
