@@ -27,7 +27,9 @@ bool read(std::span<const std::byte> bytes) {
                               read = lab::read_settings(written);
     require(lab::changed_settings(stored.settings, read.settings).empty());
     lab::require_same("a", read, "b", stored);
-    answered([&] { lab::require_same("a", {.settings = tested()}, "b", stored); });
+    lab::StoredSettings other;
+    other.settings = tested();
+    answered([&] { lab::require_same("a", other, "b", stored); });
   });
   good |= attempt([&](const auto& path) { lab::read_run(path, settings, "rotary", 1); });
   good |= attempt([](const auto& path) { lab::read_costs(path); });
