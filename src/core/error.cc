@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "src/core/float_mode.h"
 #include "src/core/text.h"
 
 namespace gnomon {
@@ -24,13 +25,12 @@ void refuse(std::string_view operation, std::string_view rule, std::int64_t got)
 }
 
 void refuse(std::string_view operation, std::string_view rule, double got) {
-  char text[40];
-  std::snprintf(text, sizeof text, "%.17g", got);
+  const internal::DefaultFloatMode mode;
   char shorter[40];  // 0.1 instead of 0.10000000000000001 if both are the same number
   std::snprintf(shorter, sizeof shorter, "%.15g", got);
   double back = 0;
   const bool same = std::sscanf(shorter, "%lf", &back) == 1 && back == got;
-  refuse(operation, rule, std::string_view(same ? shorter : text));
+  refuse(operation, rule, internal::printed(same ? "%.15g" : "%.17g", got));
 }
 
 std::string shape_text(std::span<const std::int64_t> extents) {

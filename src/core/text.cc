@@ -1,7 +1,10 @@
 #include "src/core/text.h"
 
+#include <array>
 #include <cstdint>
 #include <cstdio>
+
+#include "src/core/float_mode.h"
 
 namespace gnomon::internal {
 namespace {
@@ -81,6 +84,20 @@ std::string printable_lines(std::string_view text) {
 
 std::string shown(std::string_view name) {
   return std::string("\"").append(printable(name, 80)).append("\"");
+}
+
+std::string printed(const char* format, double value) {
+  const DefaultFloatMode mode;
+  const auto print = [](const char* by, double number) {
+    std::array<char, 400> text{};  // %.3f of the largest double has 313 characters
+    std::snprintf(text.data(), text.size(), by, number);
+    return std::string(text.data());
+  };
+  std::string text = print(format, value);
+  const std::string half = print("%.1f", 0.5), point = half.substr(1, half.size() - 2);
+  if (const std::size_t at = text.find(point); at != std::string::npos)
+    text.replace(at, point.size(), ".");
+  return text;
 }
 
 }  // namespace gnomon::internal

@@ -1,4 +1,4 @@
-// Text from a file, which may contain any bytes.
+// Text from a file, which may contain any bytes, and numbers as text.
 #pragma once
 
 #include <cstddef>
@@ -22,5 +22,9 @@ std::string printable_lines(std::string_view text);
 
 // Returns a name from a file for a message: printable and in quotes.
 std::string shown(std::string_view name);
+
+// Returns a number in a format of printf without other text, such as "%.3g". The locale and the
+// rounding mode of the caller have no effect.
+std::string printed(const char* format, double value);
 
 }  // namespace gnomon::internal

@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstdio>
 #include <numeric>
 #include <span>
 #include <utility>
 
 #include "gnomon/error.h"
+#include "src/core/text.h"
 #include "src/plot/spec.h"
 
 namespace gnomon::plot {
@@ -18,9 +18,7 @@ constexpr double sum_rounding = 1e-5;  // tolerance of the sum of a row of weigh
 constexpr double rounding = 1e-12;     // share of the largest magnitude: equal values
 
 std::string digits(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.3g", value == 0 ? 0.0 : value);
-  return text;
+  return gnomon::internal::printed("%.3g", value == 0 ? 0.0 : value);
 }
 
 std::size_t index_of(const Matrix& matrix, std::int64_t row, std::int64_t column) {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "gnomon/error.h"
+#include "src/core/float_mode.h"
 
 namespace gnomon::plot::internal {
 namespace {
@@ -69,6 +70,7 @@ Json place(double value) {
 
 Json number(double value) {
   if (!std::isfinite(value)) return nullptr;
+  const gnomon::internal::DefaultFloatMode mode;
   char digits[32];
   std::snprintf(digits, sizeof digits, "%.3e", value);
   return place(std::strtod(digits, nullptr));

@@ -1,12 +1,11 @@
 #include "src/verdicts/findings.h"
 
 #include <algorithm>
-#include <array>
-#include <cstdio>
 
 #include "gnomon/analysis/invariance.h"
 #include "gnomon/analysis/order.h"
 #include "gnomon/analysis/shift.h"
+#include "src/core/text.h"
 #include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::verdicts {
@@ -184,16 +183,10 @@ OrderedJson as_json(const Findings& f) {
   return json;
 }
 
-std::string printed(const char* format, double value) {
-  std::array<char, 64> text;
-  const int size = std::snprintf(text.data(), text.size(), format, value);
-  return {text.data(), static_cast<std::size_t>(size)};
-}
-
 std::string shown(double value) {
   if (value == 0) return "0";
   if (std::isinf(value)) return "inf";
-  return printed(std::fabs(value) < 1e-3 ? "%.0e" : "%.3f", value);
+  return internal::printed(std::fabs(value) < 1e-3 ? "%.0e" : "%.3f", value);
 }
 
 }  // namespace gnomon::verdicts

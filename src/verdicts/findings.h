@@ -52,8 +52,6 @@ Findings examine(const EncodingMatrices& matrices, const Setting& setting);
 
 internal::OrderedJson as_json(const Findings& findings);
 
-// The value in a format of printf.
-std::string printed(const char* format, double value);
 // "0.244", "1e-07"
 std::string shown(double value);
 

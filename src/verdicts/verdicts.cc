@@ -4,8 +4,12 @@
 #include <cmath>
 #include <string_view>
 
+#include "src/core/text.h"
+
 namespace gnomon::verdicts {
 namespace {
+
+using internal::printed;
 
 std::string text_of(std::int64_t value) { return std::to_string(value); }
 std::string text_of(std::string text) { return text; }
@@ -40,7 +44,7 @@ std::string brief(double value) {
 // the lab from those that fail (docs/analysis/properties.md).
 constexpr double known_below = 0.5;
 
-std::string percent(double share) { return printed("%.0f %%", 100 * share); }
+std::string percent(double share) { return printed("%.0f", 100 * share) + " %"; }
 
 bool nowhere(const Findings& f) { return f.matrices->info->enters == model::Place::nowhere; }
 bool by_position(const Findings& f) {
@@ -148,7 +152,7 @@ Verdict past(const Findings& f) {
   if (f.matrices->random)
     return {"trained", "", values + " How much attention they get depends on training."};
   const bool known = b.share() < known_below;
-  return {known ? "yes" : "no", printed("%.0f%%", 100 * b.share()),
+  return {known ? "yes" : "no", printed("%.0f", 100 * b.share()) + "%",
           filled("{} At position {}, for random contents, {} of the attention weight is on "
                  "keys farther than any in training and {} on pairs with new values. So {} "
                  "of the weight, the mean of both, has no precedent in training; the limit "
@@ -164,7 +168,7 @@ Verdict nearer(const Findings& f) {
     return {f.matrices->random ? "trained" : "tokens", "",
             "Whether nearer keys score higher depends on the tokens."};
   const std::string number =
-      printed("(rank correlation of score and distance %.3f)", correlation);
+      "(rank correlation of score and distance " + printed("%.3f", correlation) + ")";
   if (correlation <= -1 + rounding &&
       (!f.matrices->random ||
        model::properties(f.matrices->encoding).decay == model::Decay::monotonic))

@@ -1,10 +1,8 @@
 #include "src/model/config/reading.h"
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <cmath>
-#include <cstdio>
 #include <limits>
 #include <map>
 #include <string_view>
@@ -107,11 +105,7 @@ std::optional<bool> Keys::boolean(Names names) {
 
 double inverse_sqrt(double x) { return 1 / std::sqrt(x); }
 
-std::string shown(double value) {
-  std::array<char, 32> text{};
-  std::snprintf(text.data(), text.size(), "%.10g", value);
-  return text.data();
-}
+std::string shown(double value) { return gnomon::internal::printed("%.10g", value); }
 
 void Draft::note(std::string text) {
   text = gnomon::internal::printable(text, 400);  // may contain text of the file
