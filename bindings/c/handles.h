@@ -14,6 +14,7 @@
 #include "gnomon/attention/layer_plan.h"
 #include "gnomon/error.h"
 #include "gnomon/tensor.h"
+#include "src/core/float_mode.h"
 #include "src/core/tensor.h"
 
 struct gnomon_frequencies {
@@ -43,9 +44,11 @@ static_assert(offsetof(gnomon_tensor, byte_offset) == offsetof(DlTensor, byte_of
 // Stores the message for gnomon_error_message().
 gnomon_status failed(gnomon_status status, const char* message) noexcept;
 
-// Runs body() and converts exceptions to a status.
+// Runs body() in the default mode of floating-point arithmetic, and converts exceptions to a
+// status.
 template <typename Body>
 gnomon_status guarded(Body&& body) noexcept {
+  const gnomon::internal::DefaultFloatMode mode;
   try {
     body();
     return GNOMON_OK;

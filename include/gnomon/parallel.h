@@ -4,6 +4,10 @@
 // A loop is split into pieces. The bounds of the pieces depend only on `count` and `grain`, not
 // on the number of threads or the executor, so the results have the same bits for all of them.
 // The caller of a loop adds sums over pieces in the order of the pieces.
+//
+// Pieces compute in the default mode of floating-point arithmetic on all threads: rounding to
+// the nearest, denormal numbers kept, no traps. The mode of the caller has no effect on them,
+// and is as before after the loop.
 #pragma once
 
 #include <cstdint>

@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "gnomon/error.h"
+#include "src/core/float_mode.h"
 #include "src/core/text.h"
 
 namespace gnomon::internal {
@@ -25,6 +26,7 @@ Value parse_json(std::string_view text, std::string_view operation, const std::s
     refuse(operation,
            what + " must be JSON of at most " + std::to_string(max_json_depth) + " levels",
            "more levels");
+  const DefaultFloatMode mode;  // strtod rounds in that of the caller
   Value value = Value::parse(text, nullptr, /*allow_exceptions=*/false);
   if (value.is_discarded()) refuse(operation, what + " must be JSON", shown(text));
   return value;

@@ -7,6 +7,7 @@
 
 #include "gnomon/error.h"
 #include "src/core/context.h"
+#include "src/core/float_mode.h"
 #include "src/core/thread_pool.h"
 
 #if defined(GNOMON_THREADS_OPENMP)
@@ -91,6 +92,7 @@ void run_share(void* data, std::int64_t runner) noexcept {
   const bool before = inside;
   inside = true;
   internal::ContextState* const context_before = internal::bind_context(loop.context);
+  const internal::DefaultFloatMode mode;
   try {
     if (loop.share == Share::contiguous) {
       const std::int64_t each = loop.pieces / loop.runners, more = loop.pieces % loop.runners;
@@ -150,6 +152,7 @@ namespace internal {
 void run_pieces(std::int64_t count, std::int64_t grain, Share share, Piece piece, void* body) {
   if (count <= 0) return;
   grain = std::max<std::int64_t>(grain, 1);
+  const DefaultFloatMode mode;
   if (count <= grain) return piece(body, 0, count);  // takes some ns, for a decoding step
   const std::int64_t pieces = (count - 1) / grain + 1;
   const Executor& executor = current();

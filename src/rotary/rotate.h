@@ -14,6 +14,7 @@
 #include "gnomon/parallel.h"
 #include "gnomon/rotary/rotary.h"
 #include "gnomon/view.h"
+#include "src/core/float_mode.h"
 #include "src/core/overlap.h"
 #include "src/core/tensor.h"
 
@@ -176,6 +177,7 @@ void for_tokens(const Body& body, const InputOutputs&... ways) {
                          most = 64;  // elements; tokens; pieces
   const auto& first = std::get<0>(std::tie(ways...)).from;
   const std::int64_t tokens = first.extent(1), rows = first.extent(0) * tokens;
+  const internal::DefaultFloatMode mode;
   const bool by_head = (... || (std::abs(ways.to.stride(1)) < std::abs(ways.to.stride(2))));
   const std::int64_t pieces =
       std::clamp<std::int64_t>(rows * (... + ways.head_elements()) / worth, 1, most);
