@@ -17,6 +17,7 @@
 #include "gnomon/rotary/int8_keys.h"
 #include "gnomon/version.h"
 #include "src/core/angles.h"
+#include "src/core/overlap.h"
 #include "src/core/tensor.h"
 #include "src/rotary/check.h"
 
@@ -43,11 +44,15 @@ Rotary rotary_of(const gnomon_rotary_spec* given_spec) {
           .head_offset = spec.head_offset};
 }
 
-void copy(const char* name, View<const float, 3> from, const gnomon_tensor* out) {
-  const auto to = internal::write<float, 3>({"c", name}, tensor(name, out));
+// Checks an output for the elements of a view.
+View<float, 3> output_of(const char* name, View<const float, 3> from, const Tensor& out) {
+  const auto to = internal::write<float, 3>({"c", name}, out);
   if (to.extents() != from.extents())
     refuse("c", std::string(name) + " must have the shape " + shape_text(from.extents()),
            shape_text(to.extents()));
+  return to;
+}
+void copy(View<const float, 3> from, View<float, 3> to) {
   for (std::ptrdiff_t b = 0; b < from.extent(0); ++b)
     for (std::ptrdiff_t t = 0; t < from.extent(1); ++t)
       for (std::ptrdiff_t i = 0; i < from.extent(2); ++i) to(b, t, i) = from(b, t, i);
@@ -196,8 +201,12 @@ gnomon_status gnomon_rotary_table_get(const gnomon_rotary_table* table,
                                       const gnomon_tensor* cos, const gnomon_tensor* sin) {
   return guarded([&] {
     const gnomon::RotaryTable& from = given("table", table).table;
-    gnomon::c::copy("cos", from.cos(), cos);
-    gnomon::c::copy("sin", from.sin(), sin);
+    const gnomon::Tensor cosines = tensor("cos", cos), sines = tensor("sin", sin);
+    const auto to_cos = gnomon::c::output_of("cos", from.cos(), cosines);
+    const auto to_sin = gnomon::c::output_of("sin", from.sin(), sines);
+    gnomon::internal::check_disjoint({"c", "sin"}, sines, "cos", cosines);
+    gnomon::c::copy(from.cos(), to_cos);
+    gnomon::c::copy(from.sin(), to_sin);
   });
 }
 
@@ -215,10 +224,12 @@ gnomon_status gnomon_cos_sin(const gnomon_tensor* positions,
     const gnomon::Tensor cosines = tensor("cos", cos), sines = tensor("sin", sin);
     constexpr gnomon::internal::Argument of_cos{"c", "cos"}, of_sin{"c", "sin"};
     gnomon::internal::by_type(of_cos, cosines, [&]<typename T>(T) {
-      gnomon::fill_cos_sin(
-          std::span<const std::int64_t>(ids), std::span<const double>(by.inv_freq),
-          gnomon::internal::write<T, 2>(of_cos, cosines),
-          gnomon::internal::write<T, 2>(of_sin, sines), gnomon::Angles::exact, by.table_scale);
+      const auto to_cos = gnomon::internal::write<T, 2>(of_cos, cosines);
+      const auto to_sin = gnomon::internal::write<T, 2>(of_sin, sines);
+      gnomon::internal::check_disjoint(of_sin, sines, "cos", cosines);
+      gnomon::fill_cos_sin(std::span<const std::int64_t>(ids),
+                           std::span<const double>(by.inv_freq), to_cos, to_sin,
+                           gnomon::Angles::exact, by.table_scale);
     });
   });
 }

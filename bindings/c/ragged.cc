@@ -6,6 +6,7 @@
 #include "bindings/c/handles.h"
 #include "gnomon/position/positions.h"
 #include "src/attention/ragged.h"
+#include "src/core/overlap.h"
 #include "src/core/tensor.h"
 
 using gnomon::c::given;
@@ -59,6 +60,8 @@ gnomon_status gnomon_ragged_positions(const gnomon_tensor* starts, const gnomon_
       gnomon::refuse(
           "c", "sequences must have the shape of ids, " + gnomon::shape_text(to.extents()),
           gnomon::shape_text(to_sequences.extents()));
+    if (to_sequences.data())
+      gnomon::internal::check_disjoint({"c", "sequences"}, to_sequences, "ids", to);
     const gnomon::RaggedRows rows{.starts = numbers("starts", starts),
                                   .lengths = numbers("lengths", lengths),
                                   .offsets = numbers("offsets", offsets),

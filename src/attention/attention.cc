@@ -16,6 +16,7 @@
 #include "src/attention/ragged.h"
 #include "src/attention/tile.h"
 #include "src/attention/token_rotation.h"
+#include "src/attention/written.h"
 #include "src/core/overloaded.h"
 #include "src/core/size.h"
 #include "src/core/tensor.h"
@@ -275,6 +276,8 @@ void forward(const AttentionInput& input, const AttentionPlan& plan, const Ragge
   problem.out.places = problem.q.places;
   problem.lse = internal::write_if<A, 3>(named("lse"), lse);
   if (lse.has_data()) check_shape("lse", problem.lse, {q.extent(0), q.extent(2), q.extent(1)});
+  internal::check_written({{"out", &out}, {"lse", &lse}}, input,
+                          {{"block_table", &ragged.block_table}});
   prepare_position(problem);
   internal::run_forward(problem);
 }
@@ -303,6 +306,10 @@ void backward(const AttentionInput& input, const AttentionPlan& plan, const Cons
   check_places_of("the gradient of q", gradient.q);
   check_places_of("the gradient of k", gradient.k);
   check_places_of("the gradient of v", gradient.v);
+  internal::check_written({{"the gradient of q", &gradient.q},
+                           {"the gradient of k", &gradient.k},
+                           {"the gradient of v", &gradient.v}},
+                          input, {{"out", &out}, {"lse", &lse}, {"out_grad", &out_grad}});
 
   BiasGradient* const bias_grad = gradient.bias;
   int64_t numbers = 0;  // elements of the bias for each head

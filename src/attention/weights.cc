@@ -7,6 +7,7 @@
 
 #include "gnomon/error.h"
 #include "src/attention/ragged.h"
+#include "src/attention/written.h"
 #include "src/core/tensor.h"
 
 namespace gnomon {
@@ -80,6 +81,8 @@ void attention_weights(const AttentionInput& input, const AttentionPlan& plan,
   const int64_t keys = k.view.extent(1), key_heads = k.view.extent(2);
   const std::array<int64_t, 4> shape{batch, heads, queries, keys};
   const Matrix to_weights("weights", weights, shape), to_scores("scores", scores, shape);
+  internal::check_written({{"weights", &weights}, {"scores", &scores}},
+                          {.q = input.q, .k = input.k, .v = {}});
   if (plan.stick_breaking && to_scores.given())
     refuse("attention_weights", "scores require a softmax", "stick-breaking");
   AttentionPlan own = plan;

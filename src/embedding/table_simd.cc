@@ -17,6 +17,7 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
+#include "src/core/overlap.h"
 #include "src/core/tensor.h"
 
 HWY_BEFORE_NAMESPACE();
@@ -224,6 +225,9 @@ void add_rows_typed(View<T, 3> x, View<const float, 2> table, View<const int64_t
   });
 }
 
+// Channels whose sums are on the stack, so that no allocation fails after a row was changed.
+constexpr int64_t sums_at_once = 512;
+
 template <typename T>
 void add_table_backward_typed(View<const T, 3> grad, View<float, 2> table_grad, float scale) {
   check_table(grad, table_grad);
@@ -232,14 +236,17 @@ void add_table_backward_typed(View<const T, 3> grad, View<float, 2> table_grad, 
   const int64_t batch = grad.extent(0), channels = grad.extent(2);
   const int64_t piece = grain(channels * std::max<int64_t>(1, batch));
   parallel_for(grad.extent(1), piece, [&](int64_t begin, int64_t end) {
-    std::vector<double> sums(static_cast<std::size_t>(channels));
-    for (int64_t t = begin; t < end; ++t) {
-      std::fill(sums.begin(), sums.end(), 0.0);
-      for (int64_t b = 0; b < batch; ++b) sum(sums.data(), &grad(b, t, 0), channels);
-      for (int64_t c = 0; c < channels; ++c)
-        table_grad(t, c) = static_cast<float>(
-            double{table_grad(t, c)} + double{scale} * sums[static_cast<std::size_t>(c)]);
-    }
+    for (int64_t t = begin; t < end; ++t)
+      for (int64_t first = 0; first < channels; first += sums_at_once) {
+        const int64_t count = std::min(sums_at_once, channels - first);
+        std::array<double, sums_at_once> sums{};
+        for (int64_t b = 0; b < batch; ++b) sum(sums.data(), &grad(b, t, first), count);
+        for (int64_t c = 0; c < count; ++c) {
+          float& to = table_grad(t, first + c);
+          to = static_cast<float>(double{to} +
+                                  double{scale} * sums[static_cast<std::size_t>(c)]);
+        }
+      }
   });
 }
 
@@ -261,20 +268,24 @@ void add_rows_backward_typed(View<const T, 3> grad, View<const int64_t, 2> rows,
   for (std::size_t i = 0; i < order.size(); ++i)
     if (i == 0 || row_of(order[i]) != row_of(order[i - 1])) begins.push_back(i);
   begins.push_back(order.size());
+  // Adds the tokens of a run to some channels of their row.
+  const auto add_run = [&](std::size_t from, std::size_t to, int64_t first) {
+    const int64_t count = std::min(sums_at_once, channels - first);
+    std::array<double, sums_at_once> sums{};
+    for (std::size_t i = from; i < to; ++i)
+      sum(sums.data(), &grad(order[i] / tokens, order[i] % tokens, first), count);
+    const int64_t row = row_of(order[from]);
+    for (int64_t c = 0; c < count; ++c) {
+      float& all = table_grad(row, first + c);
+      all = static_cast<float>(double{all} + sums[static_cast<std::size_t>(c)]);
+    }
+  };
   parallel_for(static_cast<int64_t>(begins.size()) - 1, grain(channels),
                [&](int64_t begin, int64_t end) {
-                 std::vector<double> sums(static_cast<std::size_t>(channels));
-                 for (int64_t run = begin; run < end; ++run) {
-                   std::fill(sums.begin(), sums.end(), 0.0);
-                   const std::size_t first = begins[static_cast<std::size_t>(run)];
-                   for (std::size_t i = first; i < begins[static_cast<std::size_t>(run) + 1];
-                        ++i)
-                     sum(sums.data(), &grad(order[i] / tokens, order[i] % tokens, 0), channels);
-                   const int64_t row = row_of(order[first]);
-                   for (int64_t c = 0; c < channels; ++c)
-                     table_grad(row, c) = static_cast<float>(double{table_grad(row, c)} +
-                                                             sums[static_cast<std::size_t>(c)]);
-                 }
+                 for (int64_t run = begin; run < end; ++run)
+                   for (int64_t c = 0; c < channels; c += sums_at_once)
+                     add_run(begins[static_cast<std::size_t>(run)],
+                             begins[static_cast<std::size_t>(run) + 1], c);
                });
 }
 
@@ -294,28 +305,42 @@ View<float, 2> grad_of(const Tensor& table_grad) {
 
 void add_table(const Tensor& x, const ConstTensor& table, float scale) {
   internal::by_type(named("x"), x, [&]<typename T>(T) {
-    add_table_typed(internal::write<T, 3>(named("x"), x), table_of(table), scale);
+    const auto to = internal::write<T, 3>(named("x"), x);
+    const auto from = table_of(table);
+    internal::check_disjoint(named("x"), x, "the table", table);
+    add_table_typed(to, from, scale);
   });
 }
 
 void add_rows(const Tensor& x, const ConstTensor& table, const ConstTensor& rows) {
   internal::by_type(named("x"), x, [&]<typename T>(T) {
-    add_rows_typed(internal::write<T, 3>(named("x"), x), table_of(table), rows_of(rows));
+    const auto to = internal::write<T, 3>(named("x"), x);
+    const auto from = table_of(table);
+    const auto by = rows_of(rows);
+    internal::check_disjoint(named("x"), x, "the table", table);
+    internal::check_disjoint(named("x"), x, "rows", rows);
+    add_rows_typed(to, from, by);
   });
 }
 
 void add_table_backward(const ConstTensor& grad, float scale, const Tensor& table_grad) {
   internal::by_type(named("grad"), grad, [&]<typename T>(T) {
-    add_table_backward_typed(internal::read<T, 3>(named("grad"), grad), grad_of(table_grad),
-                             scale);
+    const auto from = internal::read<T, 3>(named("grad"), grad);
+    const auto to = grad_of(table_grad);
+    internal::check_disjoint(named("the gradient of the table"), table_grad, "grad", grad);
+    add_table_backward_typed(from, to, scale);
   });
 }
 
 void add_rows_backward(const ConstTensor& grad, const ConstTensor& rows,
                        const Tensor& table_grad) {
   internal::by_type(named("grad"), grad, [&]<typename T>(T) {
-    add_rows_backward_typed(internal::read<T, 3>(named("grad"), grad), rows_of(rows),
-                            grad_of(table_grad));
+    const auto from = internal::read<T, 3>(named("grad"), grad);
+    const auto by = rows_of(rows);
+    const auto to = grad_of(table_grad);
+    internal::check_disjoint(named("the gradient of the table"), table_grad, "grad", grad);
+    internal::check_disjoint(named("the gradient of the table"), table_grad, "rows", rows);
+    add_rows_backward_typed(from, by, to);
   });
 }
 

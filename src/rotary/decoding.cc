@@ -116,6 +116,8 @@ void rotate_at(const Tensor& q, const Tensor& k, const ConstTensor& positions,
     rotary_internal::check_heads(queries, frequencies);
     rotary_internal::check_heads(keys, frequencies);
     internal::check_disjoint(named("k"), keys, "q", queries);
+    internal::check_disjoint(named("q"), queries, "positions", positions);
+    internal::check_disjoint(named("k"), keys, "positions", positions);
     rotate_tokens_at(frequencies, ids, InputOutput<T, T>(queries), InputOutput<T, T>(keys));
   });
 }
@@ -127,6 +129,7 @@ void rotate_at(const Tensor& x, const ConstTensor& positions,
     const auto heads = heads_of<T>("x", x);
     check_positions(frequencies, ids, heads.extent(0), heads.extent(1));
     rotary_internal::check_heads(heads, frequencies);
+    internal::check_disjoint(named("x"), heads, "positions", positions);
     rotate_tokens_at(frequencies, ids, InputOutput<T, T>(heads));
   });
 }
@@ -145,6 +148,8 @@ void rotate_append_at(const Tensor& q, const ConstTensor& k, const ConstTensor& 
     rotary_internal::check_target("slot", keys, to);
     internal::check_disjoint(named("q"), queries, "k", keys);
     internal::check_disjoint(named("q"), queries, "slot", to);
+    internal::check_disjoint(named("q"), queries, "positions", positions);
+    internal::check_disjoint(named("slot"), to, "positions", positions);
     rotate_tokens_at(frequencies, ids, InputOutput<T, T>(queries), InputOutput<T, U>(keys, to));
   });
 }

@@ -18,6 +18,7 @@
 #include "hwy/highway.h"
 #include "src/core/dispatch.h"
 #include "src/core/elements-inl.h"
+#include "src/core/overlap.h"
 
 #ifndef GNOMON_ROTARY_QUANTIZED_HEADS
 #define GNOMON_ROTARY_QUANTIZED_HEADS
@@ -191,6 +192,8 @@ void with_heads(const char* name, const ConstTensor& x, const Tensor& slot,
   const auto run = [&]<typename T>(T) {
     const auto heads = heads_of<T>(name, x);
     check(heads, slots, of_heads);
+    internal::check_disjoint(named("scales"), of_heads, name, heads);
+    internal::check_disjoint(named("scales"), of_heads, "slot", slots);
     body(heads, slots, of_heads);
   };
   if (x.holds<float>()) return run(float{});
