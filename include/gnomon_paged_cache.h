@@ -58,7 +58,7 @@ typedef struct gnomon_paged_kv_cache_spec {
 
 /* The keys and values of many sequences of one layer, in one pool of P blocks. Sequences share
  * the blocks of a common prefix. All keys are rotated with the frequencies of the cache. A call
- * that gives GNOMON_INVALID_ARGUMENT changes nothing. */
+ * that gives GNOMON_INVALID_ARGUMENT or GNOMON_OUT_OF_MEMORY changes nothing. */
 typedef struct gnomon_paged_kv_cache gnomon_paged_kv_cache;
 /* frequencies: copied; NULL: keys are not rotated. */
 gnomon_status gnomon_paged_kv_cache_create(const gnomon_paged_kv_cache_spec* spec,

@@ -1,5 +1,8 @@
 #include "allocations.h"
 
+#include <stdlib.h>
+
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <new>
@@ -20,16 +23,24 @@ bool fails() {
   return true;
 }
 
+void* aligned(std::size_t alignment, std::size_t bytes) noexcept {
+  void* data = nullptr;
+  return ::posix_memalign(&data, std::max(alignment, sizeof(void*)), bytes) ? nullptr : data;
+}
 void* counted(std::size_t bytes, std::size_t alignment) {
   if (fails()) throw std::bad_alloc();
   allocated += bytes;
-  const std::size_t whole = (bytes + alignment - 1) / alignment * alignment;
-  if (void* const data = std::aligned_alloc(alignment, whole ? whole : alignment)) return data;
+  if (void* const data = aligned(alignment, bytes ? bytes : alignment)) return data;
   throw std::bad_alloc();
 }
 [[gnu::noinline]] void release(void* data) noexcept { std::free(data); }
 
 }  // namespace
+
+// Working memory is allocated by this function.
+extern "C" void* aligned_alloc(std::size_t alignment, std::size_t bytes) noexcept {
+  return fails() ? nullptr : aligned(alignment, bytes);
+}
 
 void* operator new(std::size_t bytes) { return counted(bytes, alignof(std::max_align_t)); }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {

@@ -154,8 +154,9 @@ gnomon_status gnomon_layer_plan_set_rotary(gnomon_layer_plan* plan,
                                            const gnomon_rotary_table* keys) {
   return guarded([&] {
     gnomon::LayerPlan& to = plan_of(plan);
-    to.query_rotary = queries ? std::optional(queries->table) : std::nullopt;
-    to.key_rotary = keys ? std::optional(keys->table) : std::nullopt;
+    auto of_queries = queries ? std::optional(queries->table) : std::nullopt;
+    auto of_keys = keys ? std::optional(keys->table) : std::nullopt;
+    to.query_rotary = std::move(of_queries), to.key_rotary = std::move(of_keys);
   });
 }
 

@@ -11,6 +11,7 @@
 #include "src/core/overflow.h"
 #include "src/core/overlap.h"
 #include "src/core/size.h"
+#include "src/rotary/key_shift.h"
 
 namespace gnomon {
 
@@ -56,6 +57,7 @@ template <typename T>
 struct KvCache<T>::Move {
   std::int64_t row, begin, end;
   std::vector<std::int64_t> deltas;  // [A]
+  std::optional<rotary_internal::KeyShift> shift = {};
 };
 
 template <typename T>
@@ -183,10 +185,10 @@ void KvCache<T>::check_entries(std::int64_t begin, std::int64_t end) const {
            end);
 }
 
-// Throws if `make` would throw. Shifting no token checks everything but the tokens.
+// Checks moves, and allocates all that `make` requires, which cannot fail.
 template <typename T>
-void KvCache<T>::check(const std::vector<Move>& moves) {
-  for (const Move& move : moves) {
+void KvCache<T>::prepare(std::vector<Move>& moves) const {
+  for (Move& move : moves) {
     for (std::size_t a = 0; a < axes_.size(); ++a)
       for (const std::int64_t id : axes_[a].row(move.row).subspan(
                to_size(move.begin), to_size(move.end - move.begin))) {
@@ -196,16 +198,16 @@ void KvCache<T>::check(const std::vector<Move>& moves) {
         if (frequencies_ && (to < -farthest || to > farthest))
           refuse("kv_cache", "positions must be at most 2^31 in magnitude", to);
       }
-    if (frequencies_) shift_keys(key_rows().slice(1, 0, 0), *frequencies_, move.deltas);
+    if (frequencies_) move.shift.emplace(*frequencies_, move.deltas);
   }
 }
 
 template <typename T>
 void KvCache<T>::make(const std::vector<Move>& moves) {
   for (const Move& move : moves) {
-    if (frequencies_)
-      shift_keys(key_rows().slice(0, move.row, 1).slice(1, move.begin, move.end - move.begin),
-                 *frequencies_, move.deltas);
+    if (move.shift)
+      move.shift->apply(
+          key_rows().slice(0, move.row, 1).slice(1, move.begin, move.end - move.begin));
     for (std::size_t a = 0; a < axes_.size(); ++a)
       for (std::int64_t j = move.begin; j < move.end; ++j)
         axes_[a].ids[to_size(move.row * tokens_ + j)] += move.deltas[a];
@@ -232,7 +234,7 @@ auto KvCache<T>::moves_after(std::int64_t begin, std::span<const std::int32_t> s
           moves.back().end == j)
         ++moves.back().end;
       else
-        moves.push_back({b, j, j + 1, std::vector<std::int64_t>(axes_.size(), delta)});
+        moves.push_back({b, j, j + 1, std::vector<std::int64_t>(axes_.size(), delta), {}});
     }
   }
   return moves;
@@ -284,7 +286,7 @@ void KvCache<T>::put(std::int64_t at, View<const S, 4> k, View<const S, 4> v,
       for (std::int64_t t = 0; t < count; ++t)
         sequences.push_back(axes[0].sequences[to_size(b % axes[0].batch * count + t)]);
     moves = moves_after(at, sequences, 1);
-    check(moves);
+    prepare(moves);
   }
   // Write behind the last entry first: these rows are not in use yet.
   const View<T, 4> slot = key_rows().slice(1, tokens_, count);
@@ -374,8 +376,8 @@ void KvCache<T>::remove(std::int64_t begin, std::int64_t end) {
     const auto row = axes_[0].sequences.begin() + b * tokens_;
     sequences.insert(sequences.end(), row + begin, row + end);
   }
-  const std::vector<Move> moves = moves_after(end, sequences, -1);
-  check(moves);
+  std::vector<Move> moves = moves_after(end, sequences, -1);
+  prepare(moves);
   make(moves);
   drop(begin, end);
 }
@@ -390,8 +392,8 @@ void KvCache<T>::shift(std::int64_t begin, std::int64_t end,
            static_cast<std::int64_t>(std::ssize(deltas)));
   std::vector<Move> moves;
   for (std::int64_t b = 0; b < shape_.batch; ++b)
-    moves.push_back({b, begin, end, {deltas.begin(), deltas.end()}});
-  check(moves);
+    moves.push_back({b, begin, end, {deltas.begin(), deltas.end()}, {}});
+  prepare(moves);
   make(moves);
 }
 

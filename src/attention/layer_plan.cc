@@ -179,6 +179,9 @@ void finish_backward(const LayerPlan& plan, const Tensor& out_grad) {
 void rotate_in_prepare(LayerPlan& plan) {
   if (plan.polar) return;
   internal::check_rotated_once(plan);
+  // If this throws, the plan is as before.
+  plan.query_rotations.reserve(plan.query_rotations.size() + 1);
+  plan.key_rotations.reserve(plan.key_rotations.size() + 1);
   if (plan.query_rotary) plan.query_rotations.push_back(*std::move(plan.query_rotary));
   if (plan.key_rotary) plan.key_rotations.push_back(*std::move(plan.key_rotary));
   if (plan.token_rotation) {

@@ -109,6 +109,7 @@ class Steps {
   Steps(std::span<const int64_t> positions, std::span<const double> frequencies)
       : pairs_(std::ssize(frequencies)),
         values_(allocate(chunks(pairs_) * chunk * (1 + 2 * anchor_step))) {
+    if (!values_) return;
     constexpr std::uint64_t all = ~std::uint64_t{0};
     std::uint64_t taken = 0;
     for (std::size_t t = 0; t < positions.size() && taken != all; ++t)
@@ -132,6 +133,8 @@ class Steps {
                  });
   }
 
+  // Whether there was memory for them.
+  explicit operator bool() const { return values_ != nullptr; }
   const double* frequencies(int64_t c) const { return values_.get() + c * chunk; }
   const double* of(int64_t c) const { return values_.get() + offset(c); }
 
@@ -144,7 +147,8 @@ class Steps {
   using Values = std::unique_ptr<double[], Free>;
   static Values allocate(int64_t count) {
     const auto bytes = static_cast<std::size_t>(count) * sizeof(double);
-    return Values(static_cast<double*>(::operator new[](bytes, std::align_val_t{alignment})));
+    return Values(static_cast<double*>(
+        ::operator new[](bytes, std::align_val_t{alignment}, std::nothrow)));
   }
   int64_t offset(int64_t c) const { return (chunks(pairs_) + c * 2 * anchor_step) * chunk; }
 
@@ -164,10 +168,12 @@ int64_t run_end(const int64_t* p, int64_t t, int64_t end, int64_t anchor) {
   return t;
 }
 
+// Returns false if there is no memory.
 template <typename T>
-void fill_run(std::span<const int64_t> positions, std::span<const double> frequencies,
+bool fill_run(std::span<const int64_t> positions, std::span<const double> frequencies,
               const Output<T>& out, double scale) {
   const Steps steps(positions, frequencies);
+  if (!steps) return false;
   const int64_t pairs = std::ssize(frequencies);
   const int64_t grain = std::max(int64_t{1}, piece / pairs / anchor_step) * anchor_step;
   const auto make = internal::cos_sin_row();
@@ -193,6 +199,7 @@ void fill_run(std::span<const int64_t> positions, std::span<const double> freque
     }
   };
   parallel_for(std::ssize(positions), grain, run, Share::contiguous);
+  return true;
 }
 
 // Computes each entry directly: for a few integer positions, or continuous ones.
@@ -288,8 +295,10 @@ void fill_any(std::span<const P> positions, std::span<const double> frequencies,
     return fill_float32(positions, frequencies, cosines, sines, scale);
   const Output<T> out(cosines, sines);
   if constexpr (std::is_same_v<P, int64_t>) {
-    if (std::ssize(positions) >= steps_from)
-      return fill_run(positions, frequencies, out, scale);
+    // Without memory, each entry is computed directly, with the same bits, so that a loop which
+    // rotates keys in place cannot fail in its middle.
+    if (std::ssize(positions) >= steps_from && fill_run(positions, frequencies, out, scale))
+      return;
     if constexpr (std::is_same_v<T, float>)
       if (out.apart()) {
         const auto fill = internal::pair_angles();

@@ -44,10 +44,7 @@ std::atomic<int> forks{0};
 class Pool {
  public:
   ~Pool() {
-    if (forks.load() != forks_) {  // the threads do not exist here
-      new std::vector<std::thread>(std::move(threads_));
-      return;
-    }
+    if (forks.load() != forks_) return;  // the threads do not exist here
     {
       const std::lock_guard lock(mutex_);
       ending_ = true;
@@ -55,6 +52,7 @@ class Pool {
     }
     wake_.notify_all();
     for (std::thread& thread : threads_) thread.join();
+    std::destroy_at(&threads_);
   }
   // Returns false, without running the tasks, if the pool is in use or memory is exhausted.
   bool run(std::int64_t count, Task task, void* data) noexcept {
@@ -138,7 +136,11 @@ class Pool {
   std::int64_t count_ = 0;
   std::unique_ptr<std::atomic<bool>[]> claimed_;
   std::int64_t capacity_ = 0;
-  std::vector<std::thread> threads_;
+  // In a union, because after a fork it is not destroyed: that of a std::thread which was not
+  // joined ends the process.
+  union {
+    std::vector<std::thread> threads_ = {};
+  };
   bool ending_ = false;
   const int forks_ = forks.load();
   std::atomic<std::int64_t> left_{0}, inside_{0};

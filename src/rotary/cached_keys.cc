@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cmath>
 #include <limits>
+#include <utility>
 #include <vector>
 
 #include "gnomon/angles.h"
@@ -12,6 +13,7 @@
 #include "src/core/size.h"
 #include "src/rotary/check.h"
 #include "src/rotary/growth.h"
+#include "src/rotary/key_shift.h"
 #include "src/rotary/rotate.h"
 
 namespace gnomon {
@@ -68,27 +70,20 @@ class DifferenceAngles {
     }
   }
 
-  // Views of the cosines and sines as [batch, tokens, R/2]: one row per token, or the first row
-  // for all tokens.
+  // Views of the cosines and sines as [batch, tokens, R/2].
   rotary_internal::CosSin each(std::int64_t batch, std::int64_t tokens) const {
-    return cos_sin(batch, tokens, pairs_);
+    const float* const cos = factors_.data();
+    return {{cos, {batch, tokens, pairs_}, {0, pairs_, 1}},
+            {cos + tokens_ * pairs_, {batch, tokens, pairs_}, {0, pairs_, 1}}};
   }
-  rotary_internal::CosSin first_for_all(std::int64_t batch, std::int64_t tokens) const {
-    return cos_sin(batch, tokens, 0);
-  }
+  // The cosines and sines of one token.
+  std::vector<float> factors() && { return std::move(factors_); }
 
  private:
   struct Axis {
     std::vector<double> inv_freq;
     std::vector<std::size_t> columns;
   };
-
-  rotary_internal::CosSin cos_sin(std::int64_t batch, std::int64_t tokens,
-                                  std::int64_t stride) const {
-    const float* const cos = factors_.data();
-    return {{cos, {batch, tokens, pairs_}, {0, stride, 1}},
-            {cos + tokens_ * pairs_, {batch, tokens, pairs_}, {0, stride, 1}}};
-  }
 
   std::int64_t pairs_;
   std::int64_t tokens_;
@@ -102,12 +97,13 @@ void check_factor(const char* what, double factor) {
     refuse("rotary", what, factor);
 }
 
-template <typename U>
-void shift(View<U, 4> cached, const RotaryFrequencies& frequencies,
-           std::span<const std::int64_t> deltas) {
+}  // namespace
+
+rotary_internal::KeyShift::KeyShift(const RotaryFrequencies& frequencies,
+                                    std::span<const std::int64_t> deltas)
+    : frequencies_(&frequencies) {
   if (deltas.empty()) refuse("rotary", "there must be one delta per axis", 0);
   rotary_internal::check(frequencies, std::ssize(deltas));
-  rotary_internal::check_heads(cached, frequencies);
   if (std::ranges::all_of(deltas, [](std::int64_t delta) { return delta == 0; })) return;
   const auto factor = [&](std::size_t i, std::int64_t delta) {
     return std::exp(growth(frequencies, i, static_cast<double>(delta)));
@@ -117,10 +113,25 @@ void shift(View<U, 4> cached, const RotaryFrequencies& frequencies,
                  factor(i, deltas[to_size(axis_of(frequencies, i))]));
   DifferenceAngles row(frequencies, frequencies.inv_freq, 1);
   row.fill(1, [&](std::size_t a) { return deltas.subspan(a, 1); }, factor);
-  rotary_internal::rotate_together(frequencies,
-                                   row.first_for_all(cached.extent(0), cached.extent(1)),
-                                   rotary_internal::InputOutput<U, U>(cached));
+  factors_ = std::move(row).factors();
 }
+
+template <typename U>
+void rotary_internal::KeyShift::apply(View<U, 4> cached) const {
+  if (factors_.empty()) return;
+  const std::int64_t pairs = std::ssize(factors_) / 2;
+  const std::array<std::int64_t, 3> shape{cached.extent(0), cached.extent(1), pairs},
+      strides{0, 0, 1};
+  const float* const cos = factors_.data();
+  rotate_together(*frequencies_, CosSin{{cos, shape, strides}, {cos + pairs, shape, strides}},
+                  InputOutput<U, U>(cached));
+}
+template void rotary_internal::KeyShift::apply(View<float, 4>) const;
+template void rotary_internal::KeyShift::apply(View<Half, 4>) const;
+template void rotary_internal::KeyShift::apply(View<BFloat16, 4>) const;
+template void rotary_internal::KeyShift::apply(View<double, 4>) const;
+
+namespace {
 
 void check_same_layout(const RotaryFrequencies& from, const RotaryFrequencies& to) {
   const auto layout = [](const RotaryFrequencies& frequencies) {
@@ -267,7 +278,10 @@ std::string difference(const RotaryFrequencies& one, const RotaryFrequencies& ot
 void shift_keys(const Tensor& cached, const RotaryFrequencies& frequencies,
                 std::span<const std::int64_t> deltas) {
   internal::by_type(rotary_internal::named("cached"), cached, [&]<typename U>(U) {
-    shift(rotary_internal::heads_of<U>("cached", cached), frequencies, deltas);
+    const auto keys = rotary_internal::heads_of<U>("cached", cached);
+    const rotary_internal::KeyShift by(frequencies, deltas);
+    rotary_internal::check_heads(keys, frequencies);
+    by.apply(keys);
   });
 }
 

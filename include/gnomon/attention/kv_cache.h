@@ -64,7 +64,7 @@ struct KvCacheShape {
 // - 1) max |v| of attention over exact keys, plus the bound of attention.h. If float rows are
 // appended to a cache of 16 bits, values and elements that do not rotate are rounded once.
 //
-// If a call throws std::invalid_argument, the cache is unchanged.
+// If a call throws std::invalid_argument or std::bad_alloc, the cache is unchanged.
 template <typename T>
 class KvCache {
  public:
@@ -178,7 +178,7 @@ class KvCache {
   void slide(const View<const S, 4>& k, const View<const S, 4>& v, const RotaryTable* table);
   void check_frequencies(const RotaryFrequencies& rotated_with) const;
   void check_entries(std::int64_t begin, std::int64_t end) const;
-  void check(const std::vector<Move>& moves);
+  void prepare(std::vector<Move>& moves) const;
   void make(const std::vector<Move>& moves);
   std::vector<Move> moves_after(std::int64_t begin, std::span<const std::int32_t> sequences,
                                 std::int64_t sign) const;

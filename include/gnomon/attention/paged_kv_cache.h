@@ -71,7 +71,7 @@ struct PagedKvCacheShape {
 // Error bound of a key and a value: that of rotate_append of gnomon/rotary/paged_append.h; each
 // change of frequencies adds that of rerotate_keys, as in a KvCache.
 //
-// If a call throws std::invalid_argument, the cache is unchanged.
+// If a call throws std::invalid_argument or std::bad_alloc, the cache is unchanged.
 class PagedKvCache {
  public:
   // Without frequencies keys are not rotated: for models with a bias, or NoPE layers.
