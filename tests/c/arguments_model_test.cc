@@ -1,6 +1,7 @@
 // Drawn arguments for every function of gnomon.h in gnomon::model. Each returns a status.
 #include <gtest/gtest.h>
 
+#include "c/declared.h"
 #include "c/drawn.h"
 
 namespace gnomon {
@@ -14,13 +15,16 @@ using std::int64_t;
 
 class Attack : public drawn::Caller {
  public:
-  using Caller::Caller;
+  explicit Attack(unsigned seed) : Caller(seed) {
+    gnomon_encoding_from_name("fox", 8, 2, 16, GNOMON_CAUSAL, &gated_);
+  }
+  ~Attack() { gnomon_encoding_destroy(gated_); }
   void call() {
     begin();
     gnomon_plan_gradient* gradient = nullptr;
     if (draw.one_in(100) && gnomon_plan_gradient_create(&gradient) == GNOMON_OK)
       gradients_.add(draw, gradient);
-    model(28 + static_cast<int>(draw.below(13)));
+    model(28 + static_cast<int>(draw.below(14)));
   }
 
  private:
@@ -31,6 +35,7 @@ class Attack : public drawn::Caller {
   Handles<gnomon_plan_gradient> gradients_{gnomon_plan_gradient_destroy};
   Handles<gnomon_encoding> encodings_{gnomon_encoding_destroy};
   Handles<gnomon_model> models_{gnomon_model_destroy};
+  gnomon_encoding* gated_ = nullptr;  // of forget gates, which depend on tokens
 };
 
 void Attack::model(int which) {
@@ -56,6 +61,8 @@ void Attack::model(int which) {
       R"({"model_type": "llama", "num_attention_heads": 9223372036854775807, "hidden_size": 8,
           "num_hidden_layers": 4611686018427387904})",
       R"({"model_type": "t5", "num_heads": 2, "d_kv": 4, "d_model": 8, "num_layers": 1})",
+      R"({"model_type": "unknown", "num_attention_heads": 2, "hidden_size": 16,
+          "num_hidden_layers": 2, "rope_theta": 10000, "max_position_embeddings": 16})",
       R"({"model_type": "bloom", "n_head": 2, "hidden_size": 8, "n_layer": 1})",
       "{}",
       ""};
@@ -133,7 +140,12 @@ void Attack::model(int which) {
             gnomon_model_open(text_of({"/nonexistent", "", ".", released}), out(model)));
       return models_.add(draw, model);
     case 37:
-      count("model_from_config", gnomon_model_from_config(text_of(configs), out(model)));
+      if (draw.one_in(3))
+        count("model_from_config_assuming",
+              gnomon_model_from_config_assuming(
+                  text_of(configs), static_cast<gnomon_pairing>(draw.code()), out(model)));
+      else
+        count("model_from_config", gnomon_model_from_config(text_of(configs), out(model)));
       return models_.add(draw, model);
     case 38:
       if (draw.one_in(2))
@@ -147,6 +159,25 @@ void Attack::model(int which) {
             gnomon_model_layer_parameters(models_.one(draw), text_of({"", "encoder", "?"}),
                                           draw.number(), out(json)));
       return give(json);
+    case 41: {
+      if (draw.one_in(40)) {
+        count("encoding_check",
+              gnomon_encoding_check(text_of({"none", "alibi", "no such"}),
+                                    draw.one_in(4) ? draw.number() : 16,
+                                    draw.one_in(4) ? draw.number() : 2, 16,
+                                    draw.one_in(4) ? draw.code() : 16, out(json)));
+        return give(json);
+      }
+      const gnomon_tensor* const of_gates[] = {tensor(Kind::f32, {2, 8}),
+                                               tensor(Kind::f32, {2, 1})};
+      gnomon_terms* terms = nullptr;
+      count("encoding_terms",
+            gnomon_encoding_terms(draw.one_in(4) ? encodings_.one(draw) : gated_, of_gates,
+                                  draw.one_in(6) ? draw.number() : 2,
+                                  tensor(Kind::f32, {1 + draw.below(2), draw.below(4), 8}),
+                                  out(terms)));
+      return gnomon_terms_destroy(terms);
+    }
     case 40: {
       const std::vector<std::vector<int64_t>> shapes = {{3}, {2, 3}, {3, 1, 3}};
       const gnomon_tokens tokens{
@@ -164,7 +195,9 @@ void Attack::model(int which) {
   }
 }
 
-TEST(ArgumentsModel, OfEveryFunctionGiveAStatus) { drawn::attack<Attack>(20, 16); }
+TEST(ArgumentsModel, OfEveryFunctionGiveAStatus) {
+  drawn::attack<Attack>(20, testing::declared_functions("gnomon.h", testing::Part::model));
+}
 
 }  // namespace arguments_model_test
 }  // namespace gnomon

@@ -1,6 +1,7 @@
 // Drawn arguments for every function of gnomon_paged_cache.h. Each returns a status.
 #include <gtest/gtest.h>
 
+#include "c/declared.h"
 #include "c/drawn.h"
 #include "gnomon_paged_cache.h"
 
@@ -92,6 +93,7 @@ void Attack::use(int which) {
       return count("paged_kv_cache_end", gnomon_paged_kv_cache_end(cache, number()));
     case 8:
       EXPECT_GE(gnomon_paged_kv_cache_free_blocks(cache), 0);
+      count("paged_kv_cache_free_blocks");
       return count(
           "paged_kv_cache_tokens",
           gnomon_paged_kv_cache_tokens(cache, number(), to, draw.one_in(2) ? nullptr : &room));
@@ -149,7 +151,9 @@ void Attack::use(int which) {
   }
 }
 
-TEST(PagedCacheArguments, OfEveryFunctionGiveAStatus) { drawn::attack<Attack>(20, 13); }
+TEST(PagedCacheArguments, OfEveryFunctionGiveAStatus) {
+  drawn::attack<Attack>(20, testing::declared_functions("gnomon_paged_cache.h"));
+}
 
 }  // namespace arguments_paged_cache_test
 }  // namespace gnomon

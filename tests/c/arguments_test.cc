@@ -1,7 +1,13 @@
 // Drawn arguments for every function of gnomon.h in gnomon::core. Each returns a status.
 #include <gtest/gtest.h>
 
+#include <set>
+#include <string>
+#include <vector>
+
+#include "c/declared.h"
 #include "c/drawn.h"
+#include "gnomon_context.h"
 
 namespace gnomon {
 namespace arguments_test {
@@ -16,7 +22,8 @@ class Attack : public drawn::Caller {
   using Caller::Caller;
   void call() {
     begin();
-    const auto which = static_cast<int>(draw.below(30));
+    const auto which = static_cast<int>(draw.below(38));
+    if (which > 29) return others(which);
     which < 14 ? rotate(which) : layer(which);
   }
 
@@ -30,12 +37,15 @@ class Attack : public drawn::Caller {
   }
   void rotate(int which);
   void layer(int which);
+  void others(int which);
 
   std::list<Drawn> kept_;  // dense biases, which plans borrow
   Handles<gnomon_frequencies> frequencies_{gnomon_frequencies_destroy};
   Handles<gnomon_rotary_table> tables_{gnomon_rotary_table_destroy};
   Handles<gnomon_layer_plan> plans_{gnomon_layer_plan_destroy};
   Handles<gnomon_plan_gradient> gradients_{gnomon_plan_gradient_destroy};
+  Handles<gnomon_terms> terms_{gnomon_terms_destroy};
+  Handles<gnomon_context> contexts_{gnomon_context_destroy};
 };
 
 void Attack::rotate(int which) {
@@ -134,7 +144,7 @@ void Attack::layer(int which) {
                                draw.one_in(6) ? tensor(Kind::f32, {b, s, hk}) : nullptr,
                                draw.one_in(6) ? tensor(Kind::f32, {b, s, hk}) : nullptr,
                                draw.one_in(6) ? tensor(Kind::f32, {b, h, t}) : nullptr,
-                               nullptr};
+                               draw.one_in(8) ? terms_.one(draw) : nullptr};
   switch (which) {
     case 14:
       count("layer_plan_create", gnomon_layer_plan_create(out(plan)));
@@ -273,7 +283,67 @@ void Attack::layer(int which) {
   }
 }
 
-TEST(Arguments, OfEveryFunctionGiveAStatus) { drawn::attack<Attack>(40, 38); }
+void Attack::others(int which) {
+  gnomon_terms* terms = nullptr;
+  gnomon_context* context = nullptr;
+  const int64_t b = draw.below(3), t = draw.below(5), h = 1 + draw.below(2);
+  const auto run = [](void*, int64_t all, gnomon_task task, void* data) {
+    for (int64_t i = 0; i < all; ++i) task(data, i);
+  };
+  switch (which) {
+    case 30:
+      count("terms_create", gnomon_terms_create(out(terms)));
+      return terms_.add(draw, terms);
+    case 31:
+    case 32: {
+      const std::vector<std::vector<int64_t>> shapes = {{b, h, t}, {b, t, h, 2}};
+      return count("terms_set",
+                   gnomon_terms_set(terms_.one(draw),
+                                    draw.of<const char*>({"gates", "log_gates", "angles",
+                                                          "edge_keys", "no such", nullptr}),
+                                    tensor(Kind::f32, draw.of(shapes))));
+    }
+    case 33:
+      return count("prepare_with",
+                   gnomon_prepare_with(
+                       tensor(Kind::any, {b, t, h, 4}), maybe(Kind::any, {b, t, h, 4}), nullptr,
+                       plans_.one(draw), draw.one_in(2) ? nullptr : terms_.one(draw)));
+    case 34:
+      return count("layer_plan_round_weights",
+                   gnomon_layer_plan_round_weights(plans_.one(draw), draw.code()));
+    case 35:
+      if (draw.one_in(2))
+        count("context_create", gnomon_context_create(draw.code(), out(context)));
+      else
+        count("context_create_on",
+              gnomon_context_create_on(draw.one_in(8) ? gnomon_run{} : run, nullptr,
+                                       draw.code(), out(context)));
+      return contexts_.add(draw, context);
+    case 36:
+      gnomon_context_use(contexts_.one(draw));
+      gnomon_context_kept_bytes(contexts_.one(draw));
+      if (draw.one_in(4)) gnomon_context_release(contexts_.one(draw));
+      for (const char* name : {"context_use", "context_kept_bytes", "context_release"})
+        count(name);
+      return;
+    default:
+      EXPECT_GE(gnomon_frequencies_count(frequencies_.one(draw)), 0);
+      EXPECT_GT(gnomon_version_number(), 0);
+      EXPECT_NE(*gnomon_version(), 0);
+      EXPECT_NE(*gnomon_isa(), 0);
+      EXPECT_GE(gnomon_threads(), 1);
+      for (const char* name :
+           {"frequencies_count", "version_number", "version", "isa", "threads"})
+        count(name);
+  }
+}
+
+TEST(Arguments, OfEveryFunctionGiveAStatus) {
+  std::set<std::string> declared = testing::declared_functions("gnomon.h");
+  declared.merge(testing::declared_functions("gnomon_ragged.h"));
+  declared.merge(testing::declared_functions("gnomon_context.h"));
+  drawn::attack<Attack>(60, declared);
+}
 
 // The arguments that the attack found.
 TEST(Arguments, RanksThatNoTensorHasAreRefused) {
