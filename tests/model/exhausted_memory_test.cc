@@ -94,6 +94,49 @@ TEST_F(ExhaustedMemoryOfModels, Encodings) {
       lower_backward(spec, window, values, lowered, grads);
     });
     exhaust(name.c_str(), [&] { encoding_from_json(to_json(encoding)); });
+    // What depends on the tokens, and a layer with both.
+    constexpr std::int64_t tokens = 16;
+    const Mixture mixture{encoding};
+    const auto x = random_tensor<float, 3>({2, tokens, shape.width});
+    auto x_grad = x;
+    TermArrays terms;
+    if (!token_terms(mixture).empty())
+      exhaust((name + ", terms").c_str(), [&] {
+        terms = term_arrays(mixture, 2, tokens);
+        compute_terms(mixture, values, x.view(), terms.terms<gnomon::Tensor>());
+        compute_terms_backward(mixture, values, x.view(), terms.terms<ConstTensor>(),
+                               x_grad.view(), grads);
+        token_terms(mixture), term_history(mixture);
+      });
+    LayerPlan plan = lower(encoding, {tokens, tokens}, values);
+    plan.mask = {.visibility = Visibility::causal};
+    const std::int64_t size = shape.width / shape.heads;
+    auto q = random_tensor<float, 4>({2, tokens, shape.heads, size}, 1), k = q, v = q;
+    auto out = q, q_grad = q, k_grad = q, v_grad = q;
+    Tensor<float, 3> lse({2, shape.heads, tokens});
+    exhaust((name + ", layer").c_str(), [&] {
+      auto layer_input = x;
+      add_position(plan, layer_input.view()),
+          prepare_input(plan, shape.heads, layer_input.view());
+      auto queries = q, keys = k;
+      prepare(plan, queries.view(), keys.view(), v.view(),
+              plan.prepared_rotation ? terms.terms<ConstTensor>() : TokenTerms{});
+      const AttentionInput input{
+          .q = queries.view(),
+          .k = keys.view(),
+          .v = v.view(),
+          .terms = plan.prepared_rotation ? TokenTerms{} : terms.terms<ConstTensor>()};
+      attention(input, plan, out.view(), lse.view());
+      explain_attention(input, plan);
+      BiasGradient bias;
+      RelativeGradient relative;
+      attention_backward(input, plan, out.view(), lse.view(), out.view(),
+                         {.q = q_grad.view(),
+                          .k = k_grad.view(),
+                          .v = v_grad.view(),
+                          .bias = &bias,
+                          .relative = plan.relative.empty() ? nullptr : &relative});
+    });
   }
 }
 
