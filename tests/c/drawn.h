@@ -18,6 +18,7 @@
 #include <map>
 #include <random>
 #include <set>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -46,8 +47,16 @@ enum class Kind { f32, f64, i64, i32, any };
 class Draws {
  public:
   explicit Draws(unsigned seed) : engine_(seed) {}
+  // Two bytes choose each number; after them, as with the seed 0.
+  explicit Draws(std::span<const std::byte> bytes) : engine_(0), bytes_(bytes) {}
+  bool more() const { return !bytes_.empty(); }
+  // Draws for the elements of an array, which would take all bytes.
+  Draws apart() { return Draws(static_cast<unsigned>(below(1 << 16))); }
   int64_t below(int64_t count) {
-    return static_cast<int64_t>(engine_() % static_cast<std::uint64_t>(count));
+    std::uint64_t number = bytes_.empty() ? engine_() : 0;
+    for (int i = 0; i < 2 && more(); ++i, bytes_ = bytes_.subspan(1))
+      number = number << 8 | std::to_integer<std::uint64_t>(bytes_.front());
+    return static_cast<int64_t>(number % static_cast<std::uint64_t>(count));
   }
   bool one_in(int64_t count) { return below(count) == 0; }
   template <typename T>
@@ -86,6 +95,7 @@ class Draws {
 
  private:
   std::mt19937_64 engine_;
+  std::span<const std::byte> bytes_ = {};
 };
 
 // A tensor with its buffer. Copies are not possible: the tensor points into it.
@@ -95,7 +105,7 @@ struct Drawn {
   gnomon_tensor tensor{};
 
   Drawn(Draws& draw, Kind kind, const std::vector<int64_t>& wanted) {
-    fill(draw, kind);
+    fill(draw.apart(), kind);
     auto rank = static_cast<std::int32_t>(wanted.size());
     if (draw.fault(12))
       rank = draw.of<std::int32_t>({-1, 0, 1, 2, 3, 4, 5, 1000000, INT32_MIN});
@@ -126,11 +136,27 @@ struct Drawn {
     if (draw.fault(40)) tensor.data = nullptr;
     make_true(axes);
   }
+  // Every member of the tensor is drawn.
+  explicit Drawn(Draws& draw) {
+    fill(draw.apart(), draw.of<Kind>({Kind::f32, Kind::f64, Kind::i64, Kind::i32, Kind::any}));
+    for (std::size_t axis = 0; axis < shape.size(); ++axis) {
+      shape[axis] = draw.one_in(4) ? draw.number() : draw.below(6);
+      strides[axis] = draw.one_in(4) ? draw.number() : draw.below(12) - 2;
+    }
+    tensor.data = draw.one_in(20) ? nullptr : buffer.data();
+    tensor.device = {draw.one_in(8) ? draw.of<std::int32_t>({0, 2, 3, 13, -1}) : 1, 0};
+    tensor.ndim = draw.one_in(16) ? draw.code() : static_cast<std::int32_t>(draw.below(6));
+    tensor.dtype = type(draw, draw.of<Kind>({Kind::f32, Kind::f64, Kind::i64, Kind::any}));
+    tensor.shape = draw.one_in(20) ? nullptr : shape.data();
+    tensor.strides = draw.one_in(2) ? nullptr : strides.data();
+    tensor.byte_offset = draw.one_in(8) ? static_cast<std::uint64_t>(draw.number()) : 0;
+    make_true(tensor.ndim < 0 ? 0 : tensor.ndim > 8 ? 8 : tensor.ndim);
+  }
   Drawn(const Drawn&) = delete;
   Drawn& operator=(const Drawn&) = delete;
 
  private:
-  void fill(Draws& draw, Kind kind) {
+  void fill(Draws draw, Kind kind) {
     buffer.resize(buffer_bytes / sizeof(double));
     for (std::size_t i = 0; i < buffer.size(); ++i) {
       if (kind == Kind::i64 || kind == Kind::any) {
@@ -253,6 +279,8 @@ class MemoryLimit {
 class Caller {
  public:
   explicit Caller(unsigned seed) : draw(seed) {}
+  explicit Caller(std::span<const std::byte> bytes) : draw(bytes) {}
+  bool more() const { return draw.more(); }
   // Calls by function, and how many of them succeeded.
   std::map<std::string, std::array<int, 2>> counts;
 
