@@ -92,8 +92,8 @@ typedef struct gnomon_tensor {
 
 /* --- Threads ------------------------------------------------------------------------------ */
 
-/* Sets the largest number of threads that calls of this thread use. Results do not depend on
- * the number of threads. */
+/* Sets the largest number of threads that calls of this thread use, 1 to 4096. Results do not
+ * depend on the number of threads. */
 gnomon_status gnomon_set_threads(int32_t count);
 int32_t gnomon_threads(void);
 

@@ -53,7 +53,7 @@ Executor thread_pool_executor(int threads = 0);
 // With an executor: at most its `threads`. Default: OMP_NUM_THREADS if it is set, else the
 // number of hardware threads.
 int threads() noexcept;
-// Sets the largest number of threads of loops that the calling thread starts; at least 1.
+// Sets the largest number of threads of loops that the calling thread starts, 1 to 4096.
 void set_threads(int count);
 
 // How pieces are assigned to threads. Results do not depend on it.

@@ -20,6 +20,9 @@ namespace {
 
 using internal::Task;
 
+// OpenMP ends the process if it cannot start a thread.
+constexpr int most_threads = 4096;
+
 // The default executor of the build: run, threads, set_threads, and whether the caller is
 // already inside a parallel region.
 #if defined(GNOMON_THREADS_OPENMP)
@@ -128,7 +131,7 @@ Executor serial_executor() noexcept {
 }
 
 Executor thread_pool_executor(int threads) {
-  if (threads < 0 || threads > 4096)
+  if (threads < 0 || threads > most_threads)
     refuse("threads", "the threads of a pool must be 0 to 4096", threads);
   return {.run = [](void* pool, std::int64_t count, Task task,
                     void* data) { internal::run_on_pool(count, task, data, pool); },
@@ -142,7 +145,7 @@ int threads() noexcept {
 }
 
 void set_threads(int count) {
-  if (count < 1) refuse("threads", "count must be at least 1", count);
+  if (count < 1 || count > most_threads) refuse("threads", "count must be 1 to 4096", count);
   limit = count;
   build_set_threads(count);
 }

@@ -206,7 +206,10 @@ TEST(ParallelFor, PassesAnExceptionToItsCaller) {
       }
 }
 
-TEST(SetThreads, RefusesZero) { EXPECT_THROW(set_threads(0), std::invalid_argument); }
+TEST(SetThreads, RefusesNumbersOutOfBounds) {
+  for (const int count : {0, -1, 4097, 2147483647})
+    EXPECT_THROW(set_threads(count), std::invalid_argument);
+}
 
 }  // namespace parallel_test
 }  // namespace gnomon
