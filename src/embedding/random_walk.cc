@@ -60,7 +60,8 @@ ReturnProbabilities return_probabilities(const RandomWalk& walk, const Graph& gr
   const int64_t nodes = graph.nodes();
   ReturnProbabilities result{.nodes = nodes,
                              .steps = walk.steps,
-                             .values = std::vector<double>(to_size(nodes * walk.steps))};
+                             .values = std::vector<double>(internal::checked_size(
+                                 "random_walk", "nodes x steps", {nodes, walk.steps}))};
   if (!nodes) return result;
   // One walker per piece. All walkers together have about 2^22 nodes at most.
   const int64_t pieces = std::clamp<int64_t>((int64_t{1} << 22) / nodes, 1, 64);
