@@ -118,11 +118,14 @@ nb::object resize_of(nb::handle table, nb::handle to, nb::handle size,
   internal::check_tensor({"resize", "table"}, array.tensor(), 2);
   const std::int64_t width = array.tensor().shape[1];
   const Size target = size_of("to", to);
-  const Size source = old_size(size, target, array.tensor().shape[0] - resize.extra_rows);
   if (target.grid.height < 1 || target.grid.width < 1 || resize.extra_rows < 0)
     refuse("resize", "to must be at least 1, and extra_rows at least 0",
            std::min({target.grid.height, target.grid.width, resize.extra_rows}));
-  const std::int64_t rows = resize.extra_rows + target.grid.height * target.grid.width;
+  const Size source = old_size(size, target, array.tensor().shape[0] - resize.extra_rows);
+  const std::int64_t cells = internal::checked_product("resize", "height x width",
+                                                       {target.grid.height, target.grid.width});
+  const std::int64_t rows = internal::checked_sum("resize", "extra_rows + height x width",
+                                                  {resize.extra_rows, cells});
   const std::vector<std::size_t> shape = {static_cast<std::size_t>(rows),
                                           static_cast<std::size_t>(width)};
   nb::object result;

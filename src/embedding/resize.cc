@@ -125,6 +125,7 @@ void resize_grid(const TableResize& resize, View<const T, 2> table, GridSize fro
   if (out.extent(1) != channels)
     refuse("resize", "out must have the table's " + std::to_string(channels) + " channels",
            int64_t{out.extent(1)});
+  if (channels == 0) return;  // no elements, but possibly 2^31 rows
   const auto rows = axis_taps(resize, from.height, to.height);
   const auto columns = axis_taps(resize, from.width, to.width);
   for (int64_t row = 0; row < extra; ++row)

@@ -263,6 +263,12 @@ TEST(Resize, ThreadsChangeNoBit) {
   set_threads(before);
 }
 
+TEST(Resize, OfNoChannelsTouchesNoRow) {
+  const View<const float, 2> table(nullptr, {9, 0});
+  const View<float, 2> out(nullptr, {std::int64_t{1} << 31, 0});
+  resize_table(resize_linear(), table, out);  // its taps would take 200 GB
+}
+
 TEST(Resize, RefusesWhatBreaksItsBounds) {
   const Tensor<float, 2> table({5, 2});
   Tensor<float, 2> out({10, 2});
