@@ -73,8 +73,10 @@ nb::dict terms_of_layer(const ModelDescription& model, std::int64_t layer,
   const model::LayerGroup& group = model::group_of(model, layer, part);
   const Array x("model", "hidden", hidden, Array::Access::read);
   const auto input = internal::read<float, 3>({"model", "hidden"}, x.tensor());
+  const auto shapes = model::layer_terms(group);
+  if (shapes.empty()) return {};
   TermArrays terms;
-  for (const model::TermShape& one : model::layer_terms(group))
+  for (const model::TermShape& one : shapes)
     terms.add(one.name, one.shape(input.extent(0), input.extent(1)));
   {
     ReleasedGil released;

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "gnomon/model/encoding.h"
+#include "gnomon/model/layer.h"
 #include "testing.h"
 
 namespace gnomon::model {
@@ -118,6 +119,16 @@ TEST(TokenTerms, OfAllEncodingsAndTheirGradients) {
     }
   }
   EXPECT_GE(found, 2);
+}
+
+TEST(TokenTerms, OfALayerRefuseThePlanOfAnother) {
+  LayerGroup group;
+  group.position = {find_encoding("selective").usual(shape)};
+  ASSERT_FALSE(layer_terms(group).empty());
+  const std::string said =
+      testing::message_of([&] { compute_layer_terms(group, {}, {}, {}, {}); });
+  EXPECT_TRUE(said.starts_with("[terms] requires 3 parameter matrices (")) << said;
+  EXPECT_TRUE(said.ends_with(", got 0")) << said;
 }
 
 TEST(TokenTerms, RefuseWrongShapes) {

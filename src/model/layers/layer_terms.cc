@@ -33,7 +33,6 @@ void project_sinks(View<const float, 3> x, SinkWeights weight, const Tensor& out
 SinkWeights sink_weights(const LayerGroup& group,
                          std::span<const View<const float, 2>> values) {
   const std::vector<Parameter> all = layer_parameters(group);
-  internal::check_parameter_count("terms", all, values.size());
   for (std::size_t i = 0; i < all.size(); ++i)
     if (all[i].name == "sinks.weight") return values[i];
   return {};
@@ -52,6 +51,7 @@ void compute_layer_terms(const LayerGroup& group, const LayerPlan& plan,
                          const TokenTermOutputs& out, const Positions* tokens) {
   if (layer_terms(group).empty())
     refuse("terms", "require a layer with token terms", names(group.position));
+  internal::check_parameter_count("terms", layer_parameters(group), values.size());
   if (!token_terms(group.position).empty())
     compute_terms(group.position, values.first(parameters(group.position).size()), x, out,
                   tokens);
