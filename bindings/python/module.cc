@@ -10,7 +10,7 @@
 #include "gnomon/parallel.h"
 #include "gnomon/version.h"
 
-NB_MODULE(_core, module) {
+NB_MODULE(_core_of_main, module) {
   namespace nb = nanobind;
   using namespace gnomon;
   // Caches of gnomon.torch hold tables and plans until the process ends.
@@ -49,4 +49,13 @@ NB_MODULE(_core, module) {
   python::bind_jax(module);
   // Stubs (nanobind.stubgen) list the signatures without it.
   if (!std::getenv("NB_STUBGEN")) python::bind_wrong_calls(module);
+}
+
+// A second interpreter of a process would take the types of nanobind away from the first one,
+// whose calls then refuse all objects.
+extern "C" NB_EXPORT PyObject* PyInit__core() {
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) return PyInit__core_of_main();
+  PyErr_SetString(PyExc_ImportError,
+                  "gnomon must be imported by the main interpreter, got a sub-interpreter");
+  return nullptr;
 }
