@@ -2,8 +2,10 @@
 
 #include <nanobind/stl/string.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
+#include <span>
 #include <string>
 
 #include "gnomon/error.h"
@@ -31,12 +33,13 @@ struct ArrayType {
   const ExchangeApi* api = nullptr;
   bool immutable = false;  // JAX: its DLPack capsules do not say that they are read-only
   bool torch = false;      // autograd may record what happens to it
+  bool known = false;      // its capsules are right; those of other types are checked
 };
 const ArrayType& array_type(PyObject* object) {
-  thread_local ArrayType known[8] = {};
+  thread_local ArrayType kept[8] = {};
   thread_local int next = 0;
   auto* const type = reinterpret_cast<PyObject*>(Py_TYPE(object));
-  for (const ArrayType& one : known)
+  for (const ArrayType& one : kept)
     if (one.type == type) return one;
   const ExchangeApi* api = nullptr;
   nb::object capsule = nb::getattr(nb::handle(type), "__dlpack_c_exchange_api__", nb::none());
@@ -49,12 +52,74 @@ const ArrayType& array_type(PyObject* object) {
   const nb::object module = nb::getattr(nb::handle(type), "__module__", nb::str(""));
   std::string from;
   const bool immutable = nb::try_cast(module, from, false) && from.starts_with("jax");
+  bool known = immutable;
+  for (const char* package : {"numpy", "torch", "cupy"}) known |= from.starts_with(package);
   const bool torch = nb::hasattr(nb::handle(type), "_backward_hooks");
-  ArrayType& place = known[next++ % 8];
+  ArrayType& place = kept[next++ % 8];
   Py_XDECREF(place.type);
   Py_INCREF(type);
-  place = {type, api, immutable, torch};
+  place = {type, api, immutable, torch, known};
   return place;
+}
+
+// The contents of DLPack capsules, whose layout is fixed by DLPack.
+struct ManagedTensor {
+  DlTensor tensor;
+  void* context;
+  void (*deleter)(ManagedTensor*);
+};
+struct VersionedTensor {
+  std::uint32_t major, minor;
+  void* context;
+  void (*deleter)(VersionedTensor*);
+  std::uint64_t flags;
+  DlTensor tensor;
+};
+
+// Calls object.__dlpack__, with the keyword max_version if `versioned`. Null if it raises.
+nb::object dlpack_of(nb::handle object, bool versioned) {
+  const nb::object method = nb::getattr(object, "__dlpack__", nb::none());
+  if (method.is_none()) return {};
+  nb::dict options;
+  if (versioned) options["max_version"] = nb::make_tuple(1, 1);
+  const nb::tuple no_arguments = nb::make_tuple();
+  PyObject* const made = PyObject_Call(method.ptr(), no_arguments.ptr(), options.ptr());
+  if (!made) PyErr_Clear();
+  return nb::steal(made);
+}
+
+// Returns a capsule of a type that is not known, after a check of what nanobind reads without
+// one. nanobind renames this capsule when it takes it, so that an object that gives one capsule
+// twice is refused and not read after its deleter. Null: no capsule.
+nb::object checked_capsule(const char* operation, const char* name, nb::handle object,
+                           bool versioned) {
+  nb::object capsule = nb::borrow(object);
+  if (!PyCapsule_CheckExact(object.ptr())) {
+    capsule = dlpack_of(object, versioned);
+    if (!capsule.is_valid()) capsule = dlpack_of(object, !versioned);
+    if (!capsule.is_valid() || !PyCapsule_CheckExact(capsule.ptr())) return {};
+  }
+  const DlTensor* tensor = nullptr;
+  if (PyCapsule_IsValid(capsule.ptr(), "dltensor")) {
+    tensor = &static_cast<const ManagedTensor*>(PyCapsule_GetPointer(capsule.ptr(), "dltensor"))
+                  ->tensor;
+  } else if (PyCapsule_IsValid(capsule.ptr(), "dltensor_versioned")) {
+    const auto& managed = *static_cast<const VersionedTensor*>(
+        PyCapsule_GetPointer(capsule.ptr(), "dltensor_versioned"));
+    if (managed.major != 1)
+      refuse(operation, std::string(name) + " must have version 1 of DLPack, or none",
+             std::int64_t{managed.major});
+    tensor = &managed.tensor;
+  } else {
+    return {};
+  }
+  constexpr std::int32_t most_axes = 64;  // of NumPy and PyTorch
+  if (tensor->rank < 0 || tensor->rank > most_axes)
+    refuse(operation, std::string(name) + " must have at most 64 axes",
+           std::int64_t{tensor->rank});
+  if (tensor->rank && !tensor->shape)
+    refuse(operation, std::string(name) + " must have a shape", "a null pointer");
+  return capsule;
 }
 
 std::string dtype_of(nb::handle object) {
@@ -150,7 +215,14 @@ void put(const Array& array, Tensor& tensor) {
 
 }  // namespace
 
-bool Array::take(nb::handle object, Access access) {
+bool Array::take(const char* operation, const char* name, nb::handle object, Access access) {
+  nb::object capsule;
+  const bool known = array_type(object.ptr()).known;
+  if (!known && (PyCapsule_CheckExact(object.ptr()) || nb::hasattr(object, "__dlpack__"))) {
+    capsule = checked_capsule(operation, name, object, access == Access::write);
+    if (!capsule.is_valid()) return false;
+    object = capsule;
+  }
   if (access == Access::write) {
     if (!nb::try_cast(object, written_, false)) return false;
     put(written_, tensor_);
@@ -171,14 +243,15 @@ Array::Array(const char* operation, const char* name, nb::handle object, Access 
                function_of("jax", operation),
            "an array of JAX");
   if (torch) check_autograd(operation, name, object, access == Access::write);
-  if (!borrow(object) && !take(object, access) && !take_ml_dtype(object, access)) {
+  if (!borrow(object) && !take(operation, name, object, access) &&
+      !take_ml_dtype(operation, name, object, access)) {
     if (torch) refuse_tensor(operation, name, object);
     const std::string of = name;
     if (jax)
       refuse(operation, of + " must have values: use " + function_of("jax", operation),
              type_of(object));
-    nb::ndarray<nb::ro> readable;
-    if (access == Access::write && (owner_.is_valid() || nb::try_cast(object, readable, false)))
+    if (access == Access::write &&
+        (owner_.is_valid() || take(operation, name, object, Access::read)))
       refuse(operation, of + " must be writable, since it is changed in place",
              "a read-only array");
     refuse(operation, of + " must be an array that supports DLPack (NumPy, PyTorch, JAX, CuPy)",
@@ -188,6 +261,14 @@ Array::Array(const char* operation, const char* name, nb::handle object, Access 
     refuse(operation,
            std::string(name) + " must have values: use " + function_of("torch", operation),
            type_of(object));
+  if (!tensor_.data) {  // a null pointer would be an argument that is left out
+    alignas(64) static std::byte no_elements[64];
+    const std::span<const std::int64_t> shape(tensor_.shape,
+                                              static_cast<std::size_t>(tensor_.rank));
+    if (std::ranges::find(shape, 0) == shape.end())
+      refuse(operation, std::string(name) + " must have data", "a null pointer");
+    tensor_.data = no_elements, tensor_.byte_offset = 0;
+  }
   if (access == Access::write && internal::fits(tensor_))
     internal::check_own_places({operation, name}, tensor_);
 }
@@ -201,16 +282,31 @@ bool Array::borrow(nb::handle object) {
 }
 
 // NumPy cannot export the types of ml_dtypes. Their elements have the layout of integers.
-bool Array::take_ml_dtype(nb::handle object, Access access) {
+bool Array::take_ml_dtype(const char* operation, const char* name, nb::handle object,
+                          Access access) {
   if (!nb::hasattr(object, "dtype") || !nb::hasattr(object, "view") ||
       (dtype_of(object) != "bfloat16" && dtype_of(object) != "float8_e4m3fn"))
     return false;
   const bool narrow = dtype_of(object) == "float8_e4m3fn";
   owner_ = object.attr("view")(narrow ? "uint8" : "uint16");
-  if (!take(owner_, access)) return false;
+  if (!take(operation, name, owner_, access)) return false;
   tensor_.dtype =
       narrow ? DataType{TypeCode::float8_e4m3fn, 8} : DataType{TypeCode::bfloat, 16};
   return true;
+}
+
+nb::object new_array(const char* operation, const char* whose, const ConstTensor& like,
+                     std::initializer_list<std::int64_t> shape) {
+  const char* type = like.holds<float>()    ? "float32"
+                     : like.holds<Half>()   ? "float16"
+                     : like.holds<double>() ? "float64"
+                                            : nullptr;
+  if (!type)
+    refuse(operation, std::string("out must be given unless ") + whose + " f32, f16 or f64",
+           gnomon::name(like.dtype));
+  nb::list extents;
+  for (const std::int64_t one : shape) extents.append(one);
+  return nb::module_::import_("numpy").attr("empty")(nb::tuple(extents), type);
 }
 
 nb::list sequence(const char* operation, const char* name, nb::handle object) {
@@ -234,15 +330,18 @@ Integers integers(const char* operation, const char* name, nb::handle object) {
   }
   const Array array(operation, name, object, Array::Access::read);
   const Tensor& t = array.tensor();
-  const bool is_integer =
-      t.dtype.code == TypeCode::integer || t.dtype.code == TypeCode::unsigned_integer;
-  if (!is_integer && t.dtype.code != TypeCode::boolean)
+  const bool is_integer = t.dtype.code == TypeCode::integer ||
+                          t.dtype.code == TypeCode::unsigned_integer ||
+                          t.dtype.code == TypeCode::boolean;
+  const bool has_bytes =
+      t.dtype.bits == 8 || t.dtype.bits == 16 || t.dtype.bits == 32 || t.dtype.bits == 64;
+  if (!is_integer || !has_bytes || t.dtype.lanes != 1)
     refuse(operation, std::string(name) + " must be integers", gnomon::name(t.dtype));
-  if (t.device.type != DeviceType::cpu)
-    refuse(operation, std::string(name) + " must be on the CPU, device type",
-           static_cast<std::int64_t>(t.device.type));
   if (t.rank < 1 || t.rank > 2)
     refuse(operation, std::string(name) + " must have 1 or 2 axes", std::int64_t{t.rank});
+  ConstTensor places = t;  // as bytes, because integers need not be aligned
+  places.dtype = {TypeCode::unsigned_integer, 8};
+  internal::check_tensor({operation, name}, places, t.rank);
   for (std::int32_t axis = 0; axis < t.rank; ++axis) all.shape.push_back(t.shape[axis]);
   const std::int64_t rows = t.rank == 2 ? t.shape[0] : 1, columns = t.shape[t.rank - 1];
   all.values.reserve(internal::checked_size(operation, name, {rows, columns}));

@@ -6,6 +6,7 @@
 #include <nanobind/ndarray.h>
 
 #include <cstdint>
+#include <initializer_list>
 #include <utility>
 #include <vector>
 
@@ -32,8 +33,8 @@ class Array {
 
  private:
   bool borrow(nb::handle object);  // through the C exchange API (PyTorch)
-  bool take(nb::handle object, Access access);
-  bool take_ml_dtype(nb::handle object, Access access);
+  bool take(const char* operation, const char* name, nb::handle object, Access access);
+  bool take_ml_dtype(const char* operation, const char* name, nb::handle object, Access access);
 
   Tensor tensor_;
   nb::ndarray<> written_;
@@ -69,6 +70,10 @@ Integers integers(const char* operation, const char* name, nb::handle object);
 // Returns the elements of a list, a tuple or another iterable.
 nb::list sequence(const char* operation, const char* name, nb::handle object);
 
+// Returns a new NumPy array of the element type of `like`. Throws std::invalid_argument, with the
+// rule "out must be given unless `whose` f32, f16 or f64", if NumPy has no such type.
+nb::object new_array(const char* operation, const char* whose, const ConstTensor& like,
+                     std::initializer_list<std::int64_t> shape);
 // Returns a new NumPy array that owns `values`.
 template <typename T>
 nb::object numpy(std::vector<T> values, std::vector<std::size_t> shape) {

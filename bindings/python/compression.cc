@@ -105,21 +105,6 @@ nb::object entries_of_kept(nb::handle self) {
       nb::cast<const Kept&>(self));
 }
 
-// A new array of this shape, of the type of `like`.
-nb::object new_array(const char* operation, const ConstTensor& like,
-                     std::initializer_list<std::int64_t> shape) {
-  const char* type = like.holds<float>()    ? "float32"
-                     : like.holds<Half>()   ? "float16"
-                     : like.holds<double>() ? "float64"
-                                            : nullptr;
-  if (!type)
-    refuse(operation, "out must be given unless the inputs are f32, f16 or f64",
-           gnomon::name(like.dtype));
-  nb::list extents;
-  for (const std::int64_t one : shape) extents.append(one);
-  return nb::module_::import_("numpy").attr("empty")(nb::tuple(extents), type);
-}
-
 nb::object compress(nb::handle values, nb::handle gates, const Plan& plan, bool index,
                     nb::handle out) {
   const auto& keys = *keys_of("compress_keys", plan, index);
@@ -128,7 +113,7 @@ nb::object compress(nb::handle values, nb::handle gates, const Plan& plan, bool 
   internal::check_tensor({"compress_keys", "values"}, v.tensor(), 4);
   nb::object result = nb::borrow(out);
   if (out.is_none())
-    result = new_array("compress_keys", v.tensor(),
+    result = new_array("compress_keys", "the inputs are", v.tensor(),
                        {v.tensor().extent(0),
                         entries_of(keys.compression, v.tensor().extent(1)), 1, keys.head_dim});
   const Array to("compress_keys", "out", result, Access::write);
@@ -196,7 +181,7 @@ nb::object compressed_attention_of(nb::handle q, nb::handle kv, nb::handle entri
   const ConstTensor& like = qs.tensor();
   nb::object result = nb::borrow(out);
   if (out.is_none())
-    result = new_array(operation, like,
+    result = new_array(operation, "the inputs are", like,
                        {like.extent(0), like.extent(1), like.extent(2), like.extent(3)});
   const Array to(operation, "out", result, Access::write),
       sums(operation, "lse", lse, Access::write);

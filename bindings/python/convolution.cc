@@ -28,7 +28,11 @@ nb::object convolve_tokens(nb::handle x, nb::handle weight, const std::string& o
   internal::check_tensor({operation, "x"}, xs.tensor(), 3);
   internal::check_tensor({operation, "weight"}, weights.tensor(), 2);
   nb::object result = nb::borrow(out);
-  if (out.is_none()) result = nb::module_::import_("numpy").attr("empty_like")(x);
+  if (out.is_none()) {
+    const Tensor& like = xs.tensor();
+    result =
+        new_array(operation, "x is", like, {like.extent(0), like.extent(1), like.extent(2)});
+  }
   const Array to(operation, "out", result, Access::write);
   const ShortConvolution convolution{.taps = weights.tensor().extent(1),
                                      .order = chosen(operation, "order", order, orders),
@@ -46,8 +50,8 @@ void bind_convolution(nb::module_& module) {
       nb::arg("order") = "oldest_first", nb::arg("scale") = 1.0,
       nb::arg("dynamic") = nb::none(), nb::arg("state") = nb::none(),
       nb::arg("out") = nb::none(), nb::arg("tokens") = nb::none(),
-      nb::sig("def convolve(x: Array, weight: Array, *, order: Literal['oldest_first', "
-              "'newest_first'] = 'oldest_first', scale: float = 1.0, dynamic: Array | None = "
+      nb::sig("def convolve(x: Array, weight: Array, *, order: TapOrder = "
+              "'oldest_first', scale: float = 1.0, dynamic: Array | None = "
               "None, state: Array | None = None, out: Array | None = None, tokens: Positions "
               "| None = None) -> Array"),
       R"(Returns a causal convolution of each channel, with the token itself added (Inkling).

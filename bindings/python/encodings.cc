@@ -80,7 +80,11 @@ model::Encoding encoding_of(nb::handle object) {
   if (!nb::hasattr(object, "to_json"))
     refuse("encoding", "must be a spec, as gnomon.Rotary(...), or its JSON",
            std::string_view(nb::cast<std::string>(nb::str(object.type()))));
-  return model::encoding_from_json(nb::cast<std::string>(object.attr("to_json")()));
+  const nb::object given = object.attr("to_json")();
+  if (!nb::try_cast(given, json, false))
+    refuse("encoding", "to_json must return a string",
+           nb::cast<std::string>(nb::str(given.type())));
+  return model::encoding_from_json(json);
 }
 
 model::Mixture mixture_of(nb::handle object) {

@@ -90,8 +90,14 @@ class NamedArrays {
     if (!nb::try_cast(terms, given))
       refuse(operation, std::string(argument) + " must be a dict of arrays",
              nb::cast<std::string>(nb::str(terms.type())));
-    for (const auto& [key, value] : given) {
-      const auto name = nb::cast<std::string>(key);
+    // A copy, because conversions of the arrays may change the dict.
+    const auto copy = nb::steal<nb::dict>(PyDict_Copy(given.ptr()));
+    if (!copy.is_valid()) throw nb::python_error();
+    for (const auto& [key, value] : copy) {
+      std::string name;
+      if (!nb::try_cast(key, name, false))
+        refuse(operation, std::string(argument) + " must have names of token terms",
+               nb::cast<std::string>(nb::str(key.type())));
       const auto term =
           std::find_if(std::begin(named_terms<Tensor>), std::end(named_terms<Tensor>),
                        [&](const auto& one) { return one.name == name; });
@@ -145,14 +151,8 @@ struct Inputs {
 nb::object result_like(const ConstTensor& q, const ConstTensor& v) {
   internal::check_tensor({"attention", "q"}, q, 4);
   internal::check_tensor({"attention", "v"}, v, 4);
-  const char* type = q.holds<float>()    ? "float32"
-                     : q.holds<Half>()   ? "float16"
-                     : q.holds<double>() ? "float64"
-                                         : nullptr;
-  if (!type)
-    refuse("attention", "out must be given unless q is f32, f16 or f64", gnomon::name(q.dtype));
-  return nb::module_::import_("numpy").attr("empty")(
-      nb::make_tuple(q.extent(0), q.extent(1), q.extent(2), v.extent(3)), type);
+  return new_array("attention", "q is", q,
+                   {q.extent(0), q.extent(1), q.extent(2), v.extent(3)});
 }
 
 // Whether axis 1 of q, k, v and the result is that of the heads.

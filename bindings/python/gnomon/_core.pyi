@@ -21,12 +21,14 @@ from gnomon._typing import (
     LaplacianZeros,
     Layout,
     MemoryType,
+    PagedCacheType,
     Pairing,
     Resize,
     ResizeCorners,
     ResizeKernel,
     Segment,
     Switch,
+    TapOrder,
     Visibility,
     YarnFactor,
 )
@@ -960,7 +962,7 @@ def compressed_attention_backward(q: Array, kv: Array, entries: Array, plan: Pla
     sinks_grad: float64 [Hq].
     """
 
-def convolve(x: Array, weight: Array, *, order: Literal['oldest_first', 'newest_first'] = 'oldest_first', scale: float = 1.0, dynamic: Array | None = None, state: Array | None = None, out: Array | None = None, tokens: Positions | None = None) -> Array:
+def convolve(x: Array, weight: Array, *, order: TapOrder = 'oldest_first', scale: float = 1.0, dynamic: Array | None = None, state: Array | None = None, out: Array | None = None, tokens: Positions | None = None) -> Array:
     """
     Returns a causal convolution of each channel, with the token itself added (Inkling).
 

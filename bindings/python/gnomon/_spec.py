@@ -180,6 +180,9 @@ def usual(name: str, *, width: int | None = None, heads: int | None = None,
     not given has the default of its spec. Raises ValueError with the size if there is none.
     """
     given = {"width": width, "heads": heads, "length": length}
+    for size, n in given.items():
+        if n is not None and not hasattr(n, "__index__"):
+            raise TypeError(f"[usual] {size} must be an integer, got {type(n).__name__}")
     options = dict(_SIZES)
     if width is None and heads is not None:
         options["width"] = (64 * heads, 128 * heads)

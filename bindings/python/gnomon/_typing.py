@@ -23,6 +23,7 @@ Angles: TypeAlias = Literal["exact", "float32"]
 Direction: TypeAlias = Literal["forward", "inverse"]
 Layout: TypeAlias = Literal["tokens_heads", "heads_tokens"]
 Pairing: TypeAlias = Literal["halves", "adjacent"]
+TapOrder: TypeAlias = Literal["oldest_first", "newest_first"]
 Visibility: TypeAlias = Literal["causal", "bidirectional"]
 YarnFactor: TypeAlias = Literal["as-written", "by-lengths"]
 
