@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import random
 from typing import Any
 
 import numpy as np
 
 import gnomon
+import gnomon.model
 
 NUMBERS = [0, 1, 7, 2**31, 2**32 + 1, 2**62, 2**63 - 1, -1, -(2**63), 2**63, 10**30]
 SPECS = [
@@ -43,6 +45,9 @@ class Draw:
         self.paged: list[Any] = []
         self.memories: list[Any] = []
         self.graphs: list[Any] = []
+        self.compressed: list[Any] = []
+        self.released = [gnomon.model.from_pretrained(json.loads(CONFIG))]
+        self.specs = SPECS
         self.frequencies: list[Any] = [gnomon.rotary_frequencies(SPECS[0])]
         self.last: Any = None
         self.calm = False  # only arguments that may be right

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import gnomon
+import gnomon.model
 from gnomon import _core
 
 MOST = 2**63 - 1
@@ -198,11 +200,81 @@ def test_overlapping_arrays_are_refused() -> None:
 
 
 def test_drawn_arguments_of_every_callable() -> None:
-    """In a process of its own, so that a crash is a failure of this test."""
+    """In a process of its own, so that a crash is a failure of this test.
+
+    GNOMON_ATTACKS: the number of calls; default 12000. GNOMON_ATTACK_SEED: default 0.
+    """
+    calls = os.environ.get("GNOMON_ATTACKS", "12000")
+    seed = os.environ.get("GNOMON_ATTACK_SEED", "0")
     done = subprocess.run(
-        [sys.executable, Path(__file__).parent / "attack.py", "6000"],
+        [sys.executable, Path(__file__).parent / "attack.py", calls, seed],
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
+
+
+def test_sizes_of_resized_tables_do_not_overflow() -> None:
+    table = np.zeros((9, 2), np.float32)
+    for to in ((2**62, 4), (2**32, 2**32), (MOST, MOST)):
+        with pytest.raises(ValueError, match=r"^\[resize\] height x width must fit in memory"):
+            gnomon.resize_table(table, to, preset="linear")
+    with pytest.raises(ValueError, match=r"^\[resize\] extra_rows \+ height x width must fit 64"):
+        gnomon.resize_table(table, 1, 9, preset="linear", extra_rows=MOST)
+    with pytest.raises(ValueError, match=r"^\[resize\] to must be at least 1, and extra_rows"):
+        gnomon.resize_table(table, 4, preset="linear", extra_rows=-(2**63))
+    assert gnomon.resize_table(table[:, :0], 2**31 - 1, preset="linear").shape == (2**31 - 1, 0)
+
+
+def test_sizes_of_walks_do_not_overflow() -> None:
+    for steps in (2**62, MOST):
+        with pytest.raises(ValueError, match=r"^\[random_walk\] nodes x steps must fit"):
+            gnomon.Graph.path(4).return_probabilities(steps)
+
+
+def test_terms_require_a_plan_of_the_layer() -> None:
+    config = {"model_type": "inkling_text", "hidden_size": 8, "num_hidden_layers": 1,
+              "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4, "d_rel": 6,
+              "rel_extent": 9, "layer_types": ["hybrid"], "max_position_embeddings": 64}
+    model, hidden = gnomon.model.from_pretrained(config), np.zeros((1, 3, 8), np.float32)
+    other = gnomon.lower(None, 3, visibility="causal")
+    with pytest.raises(ValueError, match=r"^\[terms\] requires 6 parameter matrices .*, got 0"):
+        model.terms(0, hidden, other)
+    llama = gnomon.model.from_pretrained({"model_type": "llama", "num_attention_heads": 2,
+                                          "hidden_size": 8, "num_hidden_layers": 1})
+    assert llama.terms(0, hidden, llama.lower(0, 3)) == {}
+
+
+def test_types_are_refused_by_a_sentence() -> None:
+    q = np.zeros((1, 3, 2, 4), np.float32)
+    plan = gnomon.lower(None, 3, visibility="causal")
+    with pytest.raises(ValueError, match=r"^\[attention\] terms must have names of token terms"):
+        gnomon.attention(q, q, q, plan, terms={3: q})  # type: ignore[dict-item]
+    with pytest.raises(TypeError, match=r"^\[convolve\] order must be a string, one of oldest"):
+        gnomon.convolve(q[0], q[0, 0], order=3)  # type: ignore[arg-type]
+    for width in (1.5, float("nan"), "x"):
+        with pytest.raises(TypeError, match=r"^\[usual\] width must be an integer, got "):
+            gnomon.usual("alibi", width=width)  # type: ignore[arg-type]
+
+    class Spec:
+        def to_json(self) -> Any:
+            return 3
+
+    with pytest.raises(ValueError, match=r"^\[encoding\] to_json must return a string"):
+        gnomon.lower(Spec(), 3, visibility="causal")
+
+
+def test_terms_that_change_during_the_call() -> None:
+    class Grows:
+        def __dlpack__(self, **_: Any) -> Any:
+            terms.update({f"x{i}": 1 for i in range(99)})
+            return np.zeros(3, np.float32).__dlpack__()
+
+        def __dlpack_device__(self) -> tuple[int, int]:
+            return 1, 0
+
+    q, terms = np.zeros((1, 3, 2, 4), np.float32), {}
+    terms.update({"gates": Grows(), "sinks": np.zeros((1, 2, 3), np.float32)})
+    with pytest.raises(ValueError, match=r"^\[attention\] "):
+        gnomon.attention(q, q, q, gnomon.lower(None, 3, visibility="causal"), terms=terms)

@@ -1,61 +1,38 @@
-"""The process ends, or forks, while other threads compute."""
+"""The process ends, forks, gets signals or has several interpreters while threads compute.
+
+edges.py has the scenarios. GNOMON_EDGE_REPEATS: the repeats of each; default 3.
+"""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-BEFORE = """
-import os, sys, threading, time
-import numpy as np
-import gnomon
+import edges
 
-random = np.random.default_rng(1)
-q, k, v = (random.standard_normal((1, 8, 4, 32)).astype("f4") for _ in range(3))
-plan = gnomon.lower(None, 8, visibility="causal")
-
-def compute():
-    while True:
-        gnomon.attention(q, k, v, plan)
-
-worker = threading.Thread(target=compute, daemon=True)
-worker.start()
-"""
-
-FORK = """
-def serve():
-    gnomon.attention(q, k, v, plan)
-    os._exit(0)
-
-for _ in range(100):
-    child = os.fork()
-    if child == 0:
-        serve()
-    end = time.monotonic() + 60
-    while os.waitpid(child, os.WNOHANG) == (0, 0):
-        if time.monotonic() > end:
-            os.kill(child, 9)
-            sys.exit("a forked child waits forever")
-        time.sleep(0.001)
-os._exit(0)
-"""
+REPEATS = os.environ.get("GNOMON_EDGE_REPEATS", "3")
 
 
-def run(code: str) -> None:
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True,
-                          text=True, timeout=300, check=False)
-    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+def run(name: str, *options: str) -> None:
+    done = subprocess.run([sys.executable, "-W", "ignore", Path(edges.__file__), name, *options],
+                          capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout[-4000:] + done.stderr[-4000:]
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_the_process_ends_while_daemon_threads_compute(threads: int) -> None:
-    for repeat in range(10):
-        run(BEFORE + f"gnomon.set_threads({threads})\ntime.sleep({repeat / 100})\n")
+@pytest.mark.parametrize("name", edges.SCENARIOS)
+def test_repeats_in_forked_children(name: str) -> None:
+    run(name, REPEATS)
 
 
-@pytest.mark.parametrize("threads", [1, 3])
-def test_a_forked_child_computes(threads: int) -> None:
-    """multiprocessing does this on Linux, until Python 3.14."""
-    run(f"import gnomon\ngnomon.set_threads({threads})" + BEFORE + FORK)
+@pytest.mark.parametrize("name", ["exit_with_daemon_threads", "exit_with_live_objects"])
+def test_repeats_in_new_interpreters(name: str) -> None:
+    run(name, str(max(1, int(REPEATS) // 10)), "fresh")
+
+
+def test_a_bad_repeat_is_found() -> None:
+    with pytest.raises(AssertionError, match="1 of 1 bad"):
+        run("fails", "1")
