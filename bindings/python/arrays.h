@@ -70,8 +70,8 @@ Integers integers(const char* operation, const char* name, nb::handle object);
 // Returns the elements of a list, a tuple or another iterable.
 nb::list sequence(const char* operation, const char* name, nb::handle object);
 
-// Returns a new NumPy array of the element type of `like`. Throws std::invalid_argument, with the
-// rule "out must be given unless `whose` f32, f16 or f64", if NumPy has no such type.
+// Returns a new NumPy array of the element type of `like`. Throws std::invalid_argument, with
+// the rule "out must be given unless `whose` f32, f16 or f64", if NumPy has no such type.
 nb::object new_array(const char* operation, const char* whose, const ConstTensor& like,
                      std::initializer_list<std::int64_t> shape);
 // Returns a new NumPy array that owns `values`.

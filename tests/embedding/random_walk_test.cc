@@ -114,10 +114,9 @@ TEST(RandomWalk, OfNoNodesIsNothing) {
 TEST(RandomWalk, RefusesWhatBreaksItsBounds) {
   EXPECT_EQ(message_of([] { return_probabilities({.steps = 0}, path_graph(3)); }),
             "[random_walk] steps must be at least 1, got 0");
-  EXPECT_EQ(message_of([] {
-              return_probabilities({.steps = std::int64_t{1} << 62}, path_graph(4));
-            }),
-            "[random_walk] nodes x steps must fit in memory, got 4 x 4611686018427387904");
+  EXPECT_EQ(
+      message_of([] { return_probabilities({.steps = std::int64_t{1} << 62}, path_graph(4)); }),
+      "[random_walk] nodes x steps must fit in memory, got 4 x 4611686018427387904");
 }
 
 }  // namespace random_walk_test
