@@ -49,7 +49,9 @@ def calls(d: Draw) -> dict[str, Any]:  # one entry for each callable
                 [d.integer() for _ in range(d.random.randrange(4))], maybe(d.integer)
             )
         ),
-        "Positions.from_padding_mask": lambda: used(gnomon.Positions.from_padding_mask(d.ids(2, 3))),
+        "Positions.from_padding_mask": lambda: used(
+            gnomon.Positions.from_padding_mask(d.ids(2, 3))
+        ),
         "Positions.ids": lambda: (d.of(d.positions).ids.sum(), d.of(d.positions).sequences.sum()),
         "RotaryFrequencies": lambda: used(
             d.keep(
@@ -189,7 +191,10 @@ def calls(d: Draw) -> dict[str, Any]:  # one entry for each callable
                 maybe(lambda: d.text("halves", "adjacent")),
             ),
         ),
-        "ModelDescription.to_json": lambda: (d.of(d.models).to_json(maybe(d.integer)), d.of(d.models).groups()),
+        "ModelDescription.to_json": lambda: (
+            d.of(d.models).to_json(maybe(d.integer)),
+            d.of(d.models).groups(),
+        ),
         "ModelDescription.parameters": lambda: d.of(d.models).parameters(
             d.integer(), d.text("", "encoder")
         ),

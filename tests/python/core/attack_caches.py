@@ -63,7 +63,7 @@ def calls(d: Draw) -> dict[str, Any]:
     x = lambda: d.array(1, t, 2, 4)  # noqa: E731
     maybe = lambda make: make() if d.one_in(4) else None  # noqa: E731
     number = lambda: d.few() if d.one_in(4) else 0  # noqa: E731
-    packed = lambda: d.random.choice([COMPRESSED, COMPRESSED, COMPRESSED, d.of(d.plans)])  # noqa: E731
+    packed = lambda: d.random.choice([COMPRESSED] * 3 + [d.of(d.plans)])  # noqa: E731
     network = lambda: [d.array(3, 4), d.array(3), d.array(2, 3), d.array(2)]  # noqa: E731
 
     def started(**options: Any) -> gnomon.PagedKvCache:

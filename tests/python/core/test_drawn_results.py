@@ -148,7 +148,8 @@ def test_attention(seed: int) -> None:
                                           cap=rules["cap"], sinks=rules["sinks"])  # fmt: skip
         options: dict[str, Any] = {}
         if d.up_to(2) == 1:
-            options["lse"] = np.full((batch, heads, tokens), np.nan, dtype if dtype == "f8" else "f4")
+            sums = dtype if dtype == "f8" else "f4"
+            options["lse"] = np.full((batch, heads, tokens), np.nan, sums)
         if d.up_to(2) == 1:
             options["out"] = d.array(want.shape, dtype)
         if d.up_to(2) == 1:

@@ -2,10 +2,21 @@
 
 from __future__ import annotations
 
+import gc
+import os
+import pickle
 import subprocess
 import sys
+import tracemalloc
+import types
+from typing import Any
 
+import numpy as np
 import pytest
+
+import gnomon
+
+ROPE = gnomon.Rotary(rotary_dim=4, pairing="halves")
 
 PREAMBLE = """
 import resource, numpy as np, gnomon
@@ -88,3 +99,70 @@ print(peak() - before)
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert float(done.stdout) < 8 * 2**20, done.stdout  # one leaked table: 512 KiB each turn
+
+
+def test_references_and_memory_of_calls() -> None:
+    """Successful and refused calls keep no reference to their arguments, and no memory.
+
+    GNOMON_SOAK_CALLS: the number of calls; default 10000.
+    """
+    x, table = np.ones((1, 3, 2, 4), np.float32), gnomon.RotaryTable(ROPE, 3)
+    plan, cache = gnomon.lower(ROPE, 3, visibility="causal"), gnomon.KvCache(
+        capacity=4, heads=2, head_dim=4, encoding=ROPE)
+    paged = gnomon.PagedKvCache(blocks=4, heads=2, head_dim=4)
+    ids, terms, numbers = np.arange(3), {"gates": x, 3: x}, [0, 1, 2]
+    paged.start()
+    capsule = types.SimpleNamespace(  # a type that is not known
+        __dlpack__=None, x=x)
+
+    class Other:
+        def __init__(self, x: np.ndarray) -> None:
+            self.x = x
+
+        def __dlpack__(self, **options: Any) -> Any:
+            return self.x.__dlpack__(**options)
+
+    other = Other(x)
+    calls = [
+        lambda: gnomon.rotate(x, table),
+        lambda: gnomon.rotate(other, table),
+        lambda: gnomon.rotate(other, table, out=x),
+        lambda: gnomon.rotate(capsule, table),
+        lambda: gnomon.rotate(x, table, k=x),
+        lambda: gnomon.rotate(x[:, :2], table),
+        lambda: gnomon.attention(x, other, x, plan, lse=np.empty((1, 2, 3), "f4")),
+        lambda: gnomon.attention(x, x, x, plan, terms=terms),
+        lambda: gnomon.attention(x, x, None, plan),
+        lambda: gnomon.Positions(ids, numbers),
+        lambda: gnomon.Positions(other),
+        lambda: gnomon.lower(ROPE, numbers, visibility="causal").query_rotary.cos.sum(),
+        lambda: gnomon.lower(ROPE, ids, visibility="?"),
+        lambda: (cache.clear(), cache.append(x, other, ids), cache.keys.sum()),
+        lambda: cache.append(x, x),
+        lambda: (paged.append(x[0], x[0], 0, [0, 3]), paged.keys.sum(), paged.truncate(0, 0)),
+        lambda: pickle.loads(pickle.dumps(table)),
+        lambda: gnomon.convolve(x[0], np.ones((4, 2), "f4")),
+        lambda: gnomon.Alibi(heads="x"),
+    ]
+    held = [x, table, plan, cache, paged, ids, terms, numbers, other, capsule, ROPE, type(other)]
+
+    def run(count: int) -> None:
+        for i in range(count):
+            try:
+                calls[i % len(calls)]()
+            except (ValueError, TypeError):
+                pass
+
+    run(40 * len(calls))
+    gc.collect()
+    before = [sys.getrefcount(one) for one in held]
+    tracemalloc.start()
+    run(len(calls))
+    gc.collect()
+    memory = tracemalloc.get_traced_memory()[0]
+    run(int(os.environ.get("GNOMON_SOAK_CALLS", "10000")) // len(calls) * len(calls))
+    gc.collect()
+    grown = tracemalloc.get_traced_memory()[0] - memory
+    tracemalloc.stop()
+    assert [sys.getrefcount(one) for one in held] == before
+    assert grown < 20000, f"{grown} bytes"
