@@ -3,9 +3,11 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <fstream>
 #include <initializer_list>
 #include <memory>
+#include <system_error>
 #include <tuple>
 
 #include "apps/cli/arguments.h"
@@ -134,12 +136,17 @@ Job plan(const ConvertOptions& o) {
 
 class Reader {
  public:
-  explicit Reader(const fs::path& path) : name_(path.string()), file_(path, std::ios::binary) {}
+  explicit Reader(const fs::path& path) : name_(path.string()), file_(path, std::ios::binary) {
+    if (!file_) fail();
+  }
 
   void read(std::span<char> to) {
-    if (!file_.read(to.data(), static_cast<std::streamsize>(to.size())))
+    errno = 0;
+    if (!file_.read(to.data(), static_cast<std::streamsize>(to.size()))) {
+      if (!file_.eof()) fail();
       throw FormatError(name_, at_ + static_cast<std::uint64_t>(file_.gcount()),
-                        "the file ends or cannot be read inside a tensor");
+                        "the file ends inside a tensor");
+    }
     at_ += to.size();
   }
   void copy(std::uint64_t bytes, io::Output& out) {
@@ -152,6 +159,10 @@ class Reader {
   }
 
  private:
+  [[noreturn]] void fail() const {
+    refuse(name_, "must be a readable file", std::generic_category().message(errno));
+  }
+
   std::string name_;
   std::ifstream file_;
   std::uint64_t at_ = 0;

@@ -1,15 +1,14 @@
 #include "apps/cli/model_folder.h"
 
-#include <fmt/format.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <chrono>
-#include <cstdio>
+#include <cerrno>
 #include <fstream>
+#include <functional>
 #include <system_error>
 
 #include "gnomon/error.h"
+#include "src/io/folder.h"
+#include "src/io/output.h"
 
 namespace gnomon::cli {
 namespace {
@@ -24,33 +23,6 @@ fs::path plain(const fs::path& path) {
   return normal.has_filename() ? normal : normal.parent_path();
 }
 
-// Temporary files and a folder with hidden names in `parent`. The destructor removes those that
-// still exist.
-class Hidden {
- public:
-  explicit Hidden(const fs::path& parent) {
-    const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-    folder_ = parent / fmt::format(".gnomon-{:x}-{:x}", ::getpid(), now);
-  }
-  ~Hidden() {
-    std::error_code ignored;
-    for (const fs::path& file : files_) fs::remove(file, ignored);
-    fs::remove_all(folder_, ignored);
-  }
-  Hidden(const Hidden&) = delete;
-  Hidden& operator=(const Hidden&) = delete;
-
-  const fs::path& folder() const { return folder_; }
-  const fs::path& add() {
-    return files_.emplace_back(folder_.string() + fmt::format("-{}", files_.size()));
-  }
-  const std::vector<fs::path>& files() const { return files_; }
-
- private:
-  fs::path folder_;
-  std::vector<fs::path> files_;
-};
-
 }  // namespace
 
 Companions companions_of(const io::Checkpoint& checkpoint) {
@@ -60,14 +32,15 @@ Companions companions_of(const io::Checkpoint& checkpoint) {
   };
   Companions companions;
   const auto& shards = checkpoint.shards();
-  for (const auto& entry : fs::directory_iterator(checkpoint.folder())) {
-    const std::string name = entry.path().filename().string();
-    if (name == checkpoint.index() || std::binary_search(shards.begin(), shards.end(), name))
+  for (const std::string& name : io::names_in(checkpoint.folder())) {
+    if (name == "." || name == ".." || name == checkpoint.index() ||
+        std::binary_search(shards.begin(), shards.end(), name))
       continue;
     const bool is_weights =
         std::any_of(std::begin(weights), std::end(weights),
                     [&](std::string_view ending) { return name.ends_with(ending); });
-    const bool comes = entry.is_regular_file() && !is_weights && name.front() != '.';
+    const bool comes =
+        !is_weights && name.front() != '.' && fs::is_regular_file(checkpoint.folder() / name);
     (comes ? companions.copied : companions.left).push_back(name);
   }
   std::sort(companions.copied.begin(), companions.copied.end());
@@ -88,31 +61,32 @@ void check_folder(const fs::path& folder) {
 
 void write_folder(const fs::path& folder, const std::vector<FileToWrite>& files) {
   check_folder(folder);
-  const fs::path out = plain(folder);
-  Hidden hidden(out.parent_path());
+  const fs::path out = plain(folder), parent = out.parent_path();
+  io::remove_leftovers(parent);
+  io::TemporaryFolder hidden(parent);
   // Each file is written inside the callback of the previous file of its group. The files of a
-  // group get their hidden names only after the last one is complete.
+  // group get names, in a temporary folder, only after the last one is complete.
   const std::function<void(std::size_t, std::size_t)> write_from = [&](std::size_t index,
                                                                        std::size_t end) {
-    if (index == end) return;
-    io::write_atomically(fs::path(hidden.add()), [&](io::Output& output) {
-      files[index].write(output);
-      write_from(index + 1, end);
-    });
+    if (index == end) return hidden.create(folder.string());
+    const std::string& name = files[index].name;
+    io::write_atomically_as(hidden.path() / name, (folder / name).string(), parent,
+                            [&](io::Output& output) {
+                              files[index].write(output);
+                              write_from(index + 1, end);
+                            });
   };
   for (std::size_t index = 0; index < files.size(); index += most_open)
     write_from(index, std::min(index + most_open, files.size()));
-  fs::create_directory(hidden.folder());
-  for (std::size_t i = 0; i < files.size(); ++i)
-    fs::rename(hidden.files()[i], hidden.folder() / files[i].name);
-  io::sync_folder(hidden.folder());
-  if (std::rename(hidden.folder().c_str(), out.c_str()) != 0)
-    refuse(folder.string(), "the output folder must be new or empty",
-           std::generic_category().message(errno));
-  io::sync_folder(out.parent_path());
+  hidden.create(folder.string());
+  io::sync_folder_of(hidden.path(), folder.string());
+  if (const auto reason = hidden.take_the_place_of(out))
+    refuse(folder.string(), "the output folder must be new or empty", *reason);
+  io::sync_folder_of(parent, folder.string());
 }
 
 void copy_file(const fs::path& path, io::Output& out) {
+  errno = 0;
   std::ifstream file(path, std::ios::binary);
   std::vector<char> block(std::size_t{1} << 20);
   while (file.read(block.data(), static_cast<std::streamsize>(block.size())) ||

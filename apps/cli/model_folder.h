@@ -25,8 +25,8 @@ struct FileToWrite {
 
 // Writes all files or none. `folder` appears when all files are complete. Until then up to 64
 // files have no names (if the system supports that), so that SIGKILL leaves no files behind.
-// Each group of 64 files before them has hidden names, which SIGKILL leaves behind. Throws if
-// the folder exists and is not empty.
+// The files of earlier groups of 64 are in a temporary folder beside `folder`, which the next
+// call removes after SIGKILL. Throws if the folder exists and is not empty.
 void write_folder(const std::filesystem::path& folder, const std::vector<FileToWrite>& files);
 // Throws if write_folder would throw before writing.
 void check_folder(const std::filesystem::path& folder);

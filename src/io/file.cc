@@ -35,6 +35,11 @@ void Output::write(std::span<const std::byte> bytes) {
   write(std::string_view(reinterpret_cast<const char*>(bytes.data()), bytes.size()));
 }
 
+void write_atomically(const std::filesystem::path& path,
+                      const std::function<void(Output&)>& body) {
+  write_atomically_as(path, path.string(), {}, body);
+}
+
 void write_atomically(const std::filesystem::path& path, std::string_view text) {
   write_atomically(path, [text](Output& output) { output.write(text); });
 }

@@ -2,6 +2,7 @@
 #ifndef _WIN32
 #include <dirent.h>
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -63,14 +64,18 @@ void sync(const Descriptor& file, const std::string& name) {
     }
 }
 
-// A name that is unlikely to be used by another process or thread. O_EXCL detects a collision.
-std::string hidden_name() {
-  static std::atomic<unsigned> counter{0};
-  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
-  char text[64];
-  std::snprintf(text, sizeof text, ".gnomon-%x-%llx-%x", static_cast<unsigned>(::getpid()),
-                static_cast<unsigned long long>(now), counter++);
-  return text;
+// Whether another process has the lock. False if the file system has no locks.
+bool is_locked(int file) {
+  int status = 0;
+  while ((status = ::flock(file, LOCK_EX | LOCK_NB)) != 0 && errno == EINTR) {
+  }
+  return status != 0 && errno == EWOULDBLOCK;
+}
+// Whether remove_leftovers of another process removes the file or folder, or has removed it,
+// before this process could lock it.
+bool lost_to_another(int file) {
+  struct stat status{};
+  return is_locked(file) || (::fstat(file, &status) == 0 && status.st_nlink == 0);
 }
 
 }  // namespace
@@ -99,15 +104,103 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   // std::filesystem::directory_iterator of libstdc++ 12 allocates in a noexcept function.
   const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), ::closedir);
   if (!opened) refuse(folder.string(), "must be a readable folder", reason(errno));
-  while (const dirent* const entry = ::readdir(opened.get())) names.emplace_back(entry->d_name);
-  return names;
+  for (;;) {
+    errno = 0;
+    const dirent* const entry = ::readdir(opened.get());
+    if (entry)
+      names.emplace_back(entry->d_name);
+    else if (errno != 0)
+      refuse(folder.string(), "must be a readable folder", reason(errno));
+    else
+      return names;
+  }
 }
 
 void sync_folder(const std::filesystem::path& folder) {
+  sync_folder_of(folder, folder.string());
+}
+
+void sync_folder_of(const std::filesystem::path& folder, const std::string& shown) {
   const Descriptor opened(::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (opened.number() < 0 && errno == EACCES) return;
-  if (opened.number() < 0) cannot_write(folder.string(), reason(errno));
-  sync(opened, folder.string());
+  if (opened.number() < 0) cannot_write(shown, reason(errno));
+  sync(opened, shown);
+}
+
+// Unlikely to be used by another process or thread. O_EXCL detects a collision.
+std::string temporary_name() {
+  static std::atomic<unsigned> counter{0};
+  const auto now = std::chrono::steady_clock::now().time_since_epoch().count();
+  char text[64];
+  std::snprintf(text, sizeof text, ".gnomon-%x-%llx-%x", static_cast<unsigned>(::getpid()),
+                static_cast<unsigned long long>(now), counter++);
+  return text;
+}
+
+void TemporaryFolder::create(const std::string& shown) {
+  const auto fail = [&] { refuse(shown, "must be a writable folder", reason(errno)); };
+  while (!created_) {
+    if (::mkdir(path_.c_str(), 0777) != 0) fail();
+    lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    created_ = lock_ >= 0 && !lost_to_another(lock_);
+    if (created_ || (lock_ < 0 && errno == ENOENT)) continue;
+    if (lock_ < 0) {
+      const int error = errno;
+      ::rmdir(path_.c_str());
+      errno = error;
+      fail();
+    }
+    ::close(lock_);
+  }
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  if (!created_) return;
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  ::close(lock_);
+}
+
+std::optional<std::string> TemporaryFolder::take_the_place_of(
+    const std::filesystem::path& target) {
+  if (::rename(path_.c_str(), target.c_str()) != 0) return reason(errno);
+  path_.clear();
+  return std::nullopt;
+}
+
+void remove_leftovers(const std::filesystem::path& folder) noexcept try {
+  static constexpr std::string_view begin = ".gnomon-", digits = "0123456789abcdef";
+  const auto is_temporary = [](std::string_view name) {
+    if (!name.starts_with(begin)) return false;
+    name.remove_prefix(begin.size());
+    int numbers = 1;
+    for (std::size_t i = 0; i < name.size(); ++i)
+      if (digits.find(name[i]) == digits.npos) {
+        if (name[i] != '-' || i == 0 || i + 1 == name.size() || name[i - 1] == '-')
+          return false;
+        ++numbers;
+      }
+    return numbers == 3;
+  };
+  const auto path = folder.empty() ? std::filesystem::path(".") : folder;
+  for (const std::string& name : names_in(path)) {
+    if (!is_temporary(name)) continue;
+    const std::filesystem::path one = path / name;
+    // O_RDWR: network file systems lock only files that are open for writing.
+    constexpr int flags = O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC;
+    Descriptor file(::open(one.c_str(), O_RDWR | flags));
+    if (file.number() < 0) file.reset(::open(one.c_str(), O_RDONLY | O_DIRECTORY | flags));
+    struct stat status{};
+    if (file.number() < 0 || ::fstat(file.number(), &status) != 0) continue;
+    if (status.st_uid != ::geteuid() || ::flock(file.number(), LOCK_EX | LOCK_NB) != 0)
+      continue;
+    std::error_code ignored;
+    if (S_ISDIR(status.st_mode))
+      std::filesystem::remove_all(one, ignored);
+    else if (S_ISREG(status.st_mode))
+      ::unlink(one.c_str());
+  }
+} catch (...) {
 }
 
 namespace {
@@ -131,8 +224,8 @@ struct OpenedFile final : Output::State {
 // has a hidden name.
 class Aside {
  public:
-  Aside(const std::filesystem::path& target, const std::string& name, Descriptor& file)
-      : name_(name), folder_(target.parent_path().empty() ? "." : target.parent_path()) {
+  Aside(const std::filesystem::path& folder, const std::string& name, Descriptor& file)
+      : name_(name), folder_(folder) {
 #ifdef O_TMPFILE
     if (::access("/proc/self/fd", X_OK) == 0) {  // required to name the file at the end
       file.reset(::open(folder_.c_str(), O_TMPFILE | O_WRONLY | O_CLOEXEC, 0666));
@@ -140,9 +233,9 @@ class Aside {
     }
 #endif
     do {
-      path_ = folder_ / hidden_name();
+      path_ = folder_ / temporary_name();
       file.reset(::open(path_.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666));
-    } while (file.number() < 0 && errno == EEXIST);
+    } while (file.number() < 0 ? errno == EEXIST : lost_to_another(file.number()));
     if (file.number() < 0) {
       const int error = errno;
       path_.clear();
@@ -159,21 +252,24 @@ class Aside {
   // new file.
   void take_the_place_of(const std::filesystem::path& target, Descriptor& file) {
     sync(file, name_);
+    const auto parent = target.parent_path().empty() ? "." : target.parent_path();
     if (path_.empty()) {
+      is_locked(file.number());  // locks it
       const std::string self = "/proc/self/fd/" + std::to_string(file.number());
       std::filesystem::path hidden;
       int linked;
       do {
-        hidden = folder_ / hidden_name();
+        hidden = parent / temporary_name();
         linked = ::linkat(AT_FDCWD, self.c_str(), AT_FDCWD, hidden.c_str(), AT_SYMLINK_FOLLOW);
       } while (linked != 0 && errno == EEXIST);
       if (linked != 0) cannot_write(name_, reason(errno));
       path_ = std::move(hidden);  // a copy could throw and leave the file
     }
+    const Descriptor lock(::fcntl(file.number(), F_DUPFD_CLOEXEC, 0));  // until it is renamed
     if (!file.close()) cannot_write(name_, reason(errno));
     if (::rename(path_.c_str(), target.c_str()) != 0) cannot_write(name_, reason(errno));
     path_.clear();
-    sync_folder(folder_);
+    sync_folder_of(parent, name_);
   }
 
  private:
@@ -183,20 +279,23 @@ class Aside {
 
 }  // namespace
 
-void write_atomically(const std::filesystem::path& path,
-                      const std::function<void(Output&)>& body) {
-  OpenedFile state(path.string());
-  Output output(state);
+void write_atomically_as(const std::filesystem::path& path, const std::string& shown,
+                         const std::filesystem::path& folder,
+                         const std::function<void(Output&)>& body) {
+  OpenedFile state(shown);
+  Output output = state.output();
   if (path.empty()) cannot_write("\"\"", "an empty path");
 
   struct stat status{};
   const bool exists = ::stat(path.c_str(), &status) == 0;
+  if (!exists && errno != ENOENT) cannot_write(state.name, reason(errno));
   if (exists && S_ISDIR(status.st_mode)) cannot_write(state.name, "a folder");
   if (exists && !S_ISREG(status.st_mode)) {
     state.file.reset(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
     if (state.file.number() < 0) cannot_write(state.name, reason(errno));
     body(output);
     state.flush();
+    if (!state.file.close()) cannot_write(state.name, reason(errno));
     return;
   }
   if (exists && ::access(path.c_str(), W_OK) != 0) cannot_write(state.name, reason(errno));
@@ -207,7 +306,8 @@ void write_atomically(const std::filesystem::path& path,
     const auto followed = std::filesystem::weakly_canonical(path, ignored);
     if (!ignored) target = followed;
   }
-  Aside aside(target, state.name, state.file);
+  const auto parent = target.parent_path().empty() ? "." : target.parent_path();
+  Aside aside(folder.empty() ? parent : folder, state.name, state.file);
   if (exists && ::fchmod(state.file.number(), status.st_mode & 07777) != 0)
     cannot_write(state.name, reason(errno));
   body(output);

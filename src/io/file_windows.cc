@@ -85,11 +85,44 @@ std::vector<std::string> names_in(const std::filesystem::path& folder) {
   return names;
 }
 
-// Windows has no sync of a folder: MoveFileEx waits for the name.
 void sync_folder(const std::filesystem::path& folder) {
-  if (!is_folder(GetFileAttributesW(folder.c_str())))
-    cannot_write(folder.string(), "not a folder");
+  sync_folder_of(folder, folder.string());
 }
+
+// Windows has no sync of a folder: MoveFileEx waits for the name.
+void sync_folder_of(const std::filesystem::path& folder, const std::string& shown) {
+  if (!is_folder(GetFileAttributesW(folder.c_str()))) cannot_write(shown, "not a folder");
+}
+
+std::string temporary_name() {
+  static std::atomic<unsigned> counter{0};
+  return ".gnomon-" + std::to_string(GetCurrentProcessId()) + "-" +
+         std::to_string(GetTickCount64()) + "-" + std::to_string(counter++);
+}
+
+void TemporaryFolder::create(const std::string& shown) {
+  std::error_code error;
+  std::filesystem::create_directory(path_, error);
+  if (error) refuse(shown, "must be a writable folder", error.message());
+  created_ = true;
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;
+  if (created_ && !path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
+std::optional<std::string> TemporaryFolder::take_the_place_of(
+    const std::filesystem::path& target) {
+  std::error_code error;
+  std::filesystem::remove(target, error);  // rename does not replace an empty folder
+  std::filesystem::rename(path_, target, error);
+  if (error) return error.message();
+  path_.clear();
+  return std::nullopt;
+}
+
+void remove_leftovers(const std::filesystem::path&) noexcept {}
 
 namespace {
 
@@ -111,10 +144,11 @@ struct OpenedFile final : Output::State {
 
 }  // namespace
 
-void write_atomically(const std::filesystem::path& path,
-                      const std::function<void(Output&)>& body) {
-  OpenedFile state(path.string());
-  Output output(state);
+void write_atomically_as(const std::filesystem::path& path, const std::string& shown,
+                         const std::filesystem::path& folder,
+                         const std::function<void(Output&)>& body) {
+  OpenedFile state(shown);
+  Output output = state.output();
   if (path.empty()) cannot_write("\"\"", "an empty path");
   const DWORD attributes = GetFileAttributesW(path.c_str());
   if (is_folder(attributes)) cannot_write(state.name, "a folder");
@@ -127,12 +161,9 @@ void write_atomically(const std::filesystem::path& path,
     const auto followed = std::filesystem::weakly_canonical(path, ignored);
     if (!ignored) target = followed;
   }
-  static std::atomic<unsigned> counter{0};
   std::filesystem::path hidden;
   do {
-    hidden = target.parent_path() /
-             (".gnomon-" + std::to_string(GetCurrentProcessId()) + "-" +
-              std::to_string(GetTickCount64()) + "-" + std::to_string(counter++));
+    hidden = (folder.empty() ? target.parent_path() : folder) / temporary_name();
     state.file.reset(CreateFileW(hidden.c_str(), GENERIC_WRITE, 0, nullptr, CREATE_NEW,
                                  FILE_ATTRIBUTE_NORMAL, nullptr));
   } while (!state.file.open() && GetLastError() == ERROR_FILE_EXISTS);

@@ -1,12 +1,15 @@
 #include "gnomon/io/file.h"
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstring>
@@ -17,6 +20,7 @@
 #include <vector>
 
 #include "io/temporary.h"
+#include "src/io/folder.h"
 #include "testing.h"
 
 namespace gnomon::io::file_test {
@@ -223,6 +227,49 @@ TEST(WriteAside, HasOneWinnerAmongThreads) {
   const std::string text = contents(folder / "file");
   EXPECT_EQ(text, std::string(100'000, text.empty() ? '?' : text[0]));
   EXPECT_EQ(folder.files(), 1u);
+}
+
+TEST(Leftovers, OfKilledProcessesAreRemoved) {
+  const TemporaryFolder folder;
+  const auto held = put(folder / ".gnomon-1f-a0-1", "of a process that exists");
+  const int lock = ::open(held.c_str(), O_RDONLY);
+  ASSERT_EQ(::flock(lock, LOCK_EX | LOCK_NB), 0);
+  for (const char* kept : {"file", ".gnomon", ".gnomon-1", ".gnomon-1-2", ".gnomon-1-2-3-4",
+                           ".gnomon-1-x-3", ".gnomon--2-3", ".gnomon-notes"})
+    put(folder / kept, "of the user");
+  std::filesystem::create_symlink("file", folder / ".gnomon-4-5-6");
+  EXPECT_EQ(folder.files(), 10u);
+  put(folder / ".gnomon-1f-a0-2", "part");
+  std::filesystem::create_directory(folder / ".gnomon-1f-a0-3");
+  put(folder / ".gnomon-1f-a0-3/model.safetensors", "part");
+  remove_leftovers(folder.path());
+  EXPECT_EQ(folder.files(), 10u);
+  ::close(lock);
+  remove_leftovers(folder.path());
+  EXPECT_FALSE(std::filesystem::exists(held));
+  EXPECT_EQ(folder.files(), 9u);
+  remove_leftovers(folder / "absent");
+}
+
+// Files and folders that are being written are not leftovers.
+TEST(Leftovers, AreNotFilesOfOtherThreads) {
+  const TemporaryFolder folder;
+  std::atomic<bool> done{false};
+  std::thread remover([&] {
+    while (!done) remove_leftovers(folder.path());
+  });
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_NO_THROW(write_atomically(folder / "file", std::to_string(i)));
+    io::TemporaryFolder hidden(folder.path());
+    hidden.create("folder");
+    put(hidden.path() / "part", "x");
+    EXPECT_EQ(hidden.take_the_place_of(folder / ("folder" + std::to_string(i))), std::nullopt);
+    EXPECT_EQ(contents(folder / ("folder" + std::to_string(i)) / "part"), "x");
+  }
+  done = true;
+  remover.join();
+  EXPECT_EQ(contents(folder / "file"), "99");
+  EXPECT_EQ(folder.files(), 101u);
 }
 
 }  // namespace file_test

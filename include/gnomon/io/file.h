@@ -48,8 +48,6 @@ class Output {
   struct State;  // of the implementation
 
  private:
-  friend void write_atomically(const std::filesystem::path&,
-                               const std::function<void(Output&)>&);
   explicit Output(State& state) : state_(state) {}
   State& state_;
 };
@@ -60,6 +58,8 @@ class Output {
 // file remains. An existing file keeps its permissions, and a link is followed. A pipe or
 // device (/dev/stdout) is written directly. The file and its folder are synced (fsync): after a
 // power failure the file has the old or the new contents, and after the return the new ones.
+// SIGKILL between the naming and the replacement leaves a hidden file `.gnomon-*`, which the
+// programs remove in a later call.
 //
 // Throws std::invalid_argument, with the path and the reason of the system, if the file cannot
 // be written or synced, and whatever `body` throws.
