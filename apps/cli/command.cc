@@ -3,17 +3,18 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <cerrno>
 #include <cstdio>
 #include <cstring>
-#include <new>
-#include <stdexcept>
+#include <exception>
+#include <filesystem>
 #include <string_view>
 
+#include "apps/command_line/streams.h"
 #include "gnomon/error.h"
 #include "gnomon/version.h"
 #include "src/core/nearest.h"
 #include "src/core/text.h"
+#include "src/io/folder.h"
 
 namespace gnomon::cli {
 namespace {
@@ -47,11 +48,6 @@ Positional encodings for Transformers: tables, rotations, charts, comparisons.
 
 Example: gnomon check rotary
 )";
-
-int fail(const std::string& message) {
-  fmt::print(stderr, "gnomon: {}\n", internal::printable(message));
-  return 2;
-}
 
 using Make = Command (*)();
 constexpr std::pair<const char*, Make> list[] = {
@@ -116,6 +112,9 @@ int parse_and_run(int argc, char** argv) {
       return 0;
     }
   command.parse(std::vector<std::string>(argv + 2, argv + argc));
+  for (const CommandLine::Argument& one : command.arguments())
+    if (one.is_output && !one.given.empty())
+      io::remove_leftovers(std::filesystem::path(one.given[0]).parent_path());
   return command.run();
 }
 
@@ -144,19 +143,16 @@ std::vector<Command> all_commands() {
 const std::string& command_text() { return command_line; }
 
 int run_program(int argc, char** argv) {
+  reserve_standard_streams();
   try {
     command_line = "gnomon";
     for (int i = 1; i < argc; ++i) command_line += " " + shell_word(argv[i]);
     const int status = parse_and_run(argc, argv);
-    if (std::fflush(stdout) != 0)
-      refuse("gnomon", "standard output must be writable", std::strerror(errno));
+    check_standard_output();
     return status;
-  } catch (const std::bad_alloc&) {
-    return fail("[gnomon] the result must fit in memory, got more");
-  } catch (const std::length_error&) {
-    return fail("[gnomon] the result must fit in memory, got more");
   } catch (const std::exception& error) {
-    return fail(error.what());
+    print_error("gnomon: " + internal::printable(error_text(error, "gnomon")));
+    return 2;
   }
 }
 

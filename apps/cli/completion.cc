@@ -12,6 +12,7 @@
 #include "apps/cli/manual.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
+#include "src/io/folder.h"
 
 namespace gnomon::cli {
 namespace {
@@ -178,6 +179,7 @@ struct CompletionOptions {
 void write_below(const std::filesystem::path& path, const std::string& text) {
   std::error_code error;
   std::filesystem::create_directories(path.parent_path(), error);
+  io::remove_leftovers(path.parent_path());
   io::write_atomically(path, text);  // reports a folder that could not be created
 }
 

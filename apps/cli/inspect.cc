@@ -182,7 +182,7 @@ Command inspect_command() {
       .choices({"halves", "adjacent"})
       .only_with({"PATH"});
   command.flag("--json", &o->output.json).only_with({"PATH"});
-  command.option("--html", &o->html).file().only_with({"PATH"}).not_with({"-o"});
+  command.option("--html", &o->html).output().only_with({"PATH"}).not_with({"-o"});
   command.option("-o", &o->output.path).only_with({"PATH"});
   command.flag("--families", &o->families);
   command.flag("--architectures", &o->architectures).not_with({"--families"});

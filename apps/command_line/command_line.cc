@@ -59,9 +59,9 @@ struct Value<std::optional<T>> {
 }  // namespace
 
 CommandLine& CommandLine::option(std::string name, Target target) {
-  const bool is_file = name == "-o";
-  arguments_.push_back({.name = std::move(name), .target = target, .is_file = is_file});
-  return *this;
+  const bool is_output = name == "-o";
+  arguments_.push_back({.name = std::move(name), .target = target});
+  return is_output ? output() : *this;
 }
 
 CommandLine& CommandLine::required(std::string name, Target target) {
@@ -116,6 +116,11 @@ CommandLine& CommandLine::unlisted() {
 CommandLine& CommandLine::file() {
   arguments_.back().is_file = true;
   return *this;
+}
+
+CommandLine& CommandLine::output() {
+  arguments_.back().is_output = true;
+  return file();
 }
 
 Words CommandLine::options() const {

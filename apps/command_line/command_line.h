@@ -26,7 +26,8 @@ class CommandLine {
     std::string name;  // "--tokens", "-o"; without a hyphen: a positional argument, "NAME"
     Target target;
     bool is_required = false;  // required for its kinds
-    bool is_listed = true, is_file = false, selects = false;
+    bool is_listed = true, is_file = false, is_output = false;
+    bool selects = false;
     std::optional<std::int64_t> least = {};
     std::vector<std::string> choices = {}, titles = {};  // titles: empty, or one for each
     std::function<std::string()> rule = {};  // rule on choices; empty: "must be one of ..."
@@ -60,9 +61,11 @@ class CommandLine {
   CommandLine& only_with(std::vector<std::string> options);
   CommandLine& not_with(std::vector<std::string> options);
   // unlisted: the help of the command does not name the option. file: the value is a path, for
-  // the completion of shells; that of -o is.
+  // the completion of shells. output: it is the path of a file that the command writes; that of
+  // -o is.
   CommandLine& unlisted();
   CommandLine& file();
+  CommandLine& output();
 
   const std::string& name() const { return name_; }
   std::span<const Argument> arguments() const { return arguments_; }
