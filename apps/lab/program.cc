@@ -5,10 +5,14 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <utility>
 
+#include "apps/command_line/streams.h"
 #include "apps/lab/commands.h"
 #include "apps/lab/data/corpus.h"
 #include "apps/lab/data/run_json.h"
@@ -39,6 +43,21 @@ Corpus corpus_of(const Options& options) {
   return load_corpus(settings, options.plan ? options.plan->tokenizer : std::string());
 }
 
+// Calls a function if an exception leaves the scope.
+class OnError {
+ public:
+  explicit OnError(std::function<void()> call) : call_(std::move(call)) {}
+  ~OnError() {
+    if (std::uncaught_exceptions() > before_) call_();
+  }
+  OnError(const OnError&) = delete;
+  OnError& operator=(const OnError&) = delete;
+
+ private:
+  const std::function<void()> call_;
+  const int before_ = std::uncaught_exceptions();
+};
+
 int train(int argc, char** argv) {
   Options options = parse_options(argc, argv);
   check_blas(options.jobs * options.workers_per_run);
@@ -57,7 +76,7 @@ int train(int argc, char** argv) {
     options.texts.clear();
     options.settings = parts->stored.settings;
   }
-  const OutputFolder out(options);
+  OutputFolder out(options);
   if (options.resume && has_run(out.path()))
     options.settings =
         resumed_settings(options, read_settings(out.path() / "settings.json").settings);
@@ -69,6 +88,10 @@ int train(int argc, char** argv) {
              gnomon::internal::printable(out.path().string()));
   std::fflush(talk);
 
+  // --merge writes all or nothing, because it cannot continue.
+  const OnError discard([&] {
+    if (parts) out.discard();
+  });
   const SessionResult session = parts ? merge_parts(*parts, options, corpus, out.path(), talk)
                                       : run_session(options, corpus, out.path(), talk);
   const Results results = assemble_results(session, corpus);
@@ -107,18 +130,20 @@ int run_command(int argc, char** argv) {
 }  // namespace
 
 int run_program(int argc, char** argv) {
+  reserve_standard_streams();
   keep_freed_memory();
   try {
-    return run_command(argc, argv);
+    const int status = run_command(argc, argv);
+    check_standard_output();
+    return status;
   } catch (const std::exception& error) {
-    std::string lines = gnomon::internal::printable_lines(error.what());
-    if (!dynamic_cast<const std::invalid_argument*>(&error) &&
-        !dynamic_cast<const TeamError*>(&error))
+    std::string lines = gnomon::internal::printable_lines(error_text(error, "lab"));
+    if (!lines.starts_with('[') && !dynamic_cast<const std::invalid_argument*>(&error))
       lines = "[lab] unexpected error: " + first_line(lines);
     // One line for each rejected text.
     for (std::size_t at = 0; (at = lines.find('\n', at)) != std::string::npos; at += 9)
       lines.replace(at, 1, "\ngnomon: ");
-    fmt::print(stderr, "gnomon: {}\n", lines);
+    print_error("gnomon: " + lines);
     return 2;
   }
 }

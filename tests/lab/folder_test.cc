@@ -59,5 +59,25 @@ TEST_F(Folder, WithALinkToAFolderIsNotEmpty) {
       << opened(false);
 }
 
+// A new folder may have what a killed process left there, and a discarded one is empty again.
+TEST_F(Folder, LosesLeftoversAndDiscardedFiles) {
+  io::write_atomically(out() / ".gnomon-1-2-3", "part of settings.json");
+  io::write_atomically(out() / "models" / ".gnomon-1-2-4", "part of weights");
+  EXPECT_NE(opened(false).find("which has the file models/.gnomon"), std::string::npos);
+  EXPECT_FALSE(fs::exists(out() / ".gnomon-1-2-3"));
+  io::write_atomically(out() / "settings.json", "{}");
+  EXPECT_EQ(opened(true), "");
+  EXPECT_TRUE(fs::is_empty(out() / "models"));
+  fs::remove(out() / "settings.json");
+  Options options;
+  options.settings = testing::tiny();
+  options.out = out().string();
+  OutputFolder folder(options);
+  io::write_atomically(out() / "models" / "weights", "x");
+  folder.discard();
+  EXPECT_EQ(std::distance(fs::directory_iterator(out()), fs::directory_iterator()),
+            1);  // .lock
+}
+
 }  // namespace folder_test
 }  // namespace gnomon::lab

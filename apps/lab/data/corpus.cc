@@ -6,12 +6,12 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 
 #include <fmt/format.h>
 
 #include "apps/lab/data/draws.h"
 #include "apps/lab/data/lists.h"
+#include "apps/lab/data/stream.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab {
@@ -55,7 +55,7 @@ std::string read(const fs::path& path) {
     refuse_text("be a file", path, "a pipe or device");
   errno = 0;
   std::ifstream stream(path, std::ios::binary);
-  std::string bytes{std::istreambuf_iterator<char>(stream), {}};
+  std::string bytes = rest_of(stream);
   if (!stream.is_open() || stream.bad()) refuse_text("be readable", path, std::strerror(errno));
   return bytes;
 }

@@ -16,6 +16,7 @@
 #include "apps/lab/tasks/stored.h"
 #include "gnomon/error.h"
 #include "gnomon/io/file.h"
+#include "src/io/folder.h"
 
 namespace gnomon::lab {
 namespace {
@@ -67,6 +68,14 @@ void check_space(const fs::path& folder, const Settings& s) {
            fmt::format("{} MiB on the disk of {}", space.available >> 20, folder.string()));
 }
 
+// Removes what killed processes left below the folder of a session.
+void clean_subfolders(const fs::path& folder) {
+  std::error_code error;
+  for (auto one = fs::recursive_directory_iterator(folder, error);
+       !error && one != fs::recursive_directory_iterator(); one.increment(error))
+    if (std::error_code ignored; one->is_directory(ignored)) io::remove_leftovers(one->path());
+}
+
 }  // namespace
 
 void refuse_link(std::string_view option, const fs::path& path, std::string_view got) {
@@ -105,6 +114,7 @@ OutputFolder::OutputFolder(const Options& options) {
     if (!free && chosen)
       refuse("lab", "--out must not be in use by another lab", path_.string());
     if (!free) continue;
+    io::remove_leftovers(path_);
     const std::string found = options.resume && has_run(path_) ? "" : contents(path_);
     if (found.empty()) break;
     unlock();
@@ -118,6 +128,7 @@ OutputFolder::OutputFolder(const Options& options) {
     // The folder may come from another user. Its files are replaced.
     for (const fs::directory_entry& one : fs::directory_iterator(path_))
       require_plain("--resume", one.path());
+    clean_subfolders(path_);
     check_space(path_, options.settings);
   } catch (...) {
     unlock();
@@ -126,6 +137,13 @@ OutputFolder::OutputFolder(const Options& options) {
 }
 
 OutputFolder::~OutputFolder() { unlock(); }
+
+void OutputFolder::discard() noexcept {
+  std::error_code ignored;
+  for (auto one = fs::directory_iterator(path_, ignored); one != fs::directory_iterator();
+       one.increment(ignored))
+    if (one->path().filename() != lock_name) fs::remove_all(one->path(), ignored);
+}
 
 void OutputFolder::unlock() {
   lock_.release();
@@ -143,7 +161,9 @@ bool FileLock::take(const fs::path& path, Kind kind) {
     while ((status = flock(file, operation)) != 0 && errno == EINTR) {
     }
     if (status != 0) {
+      const int error = errno;
       close(file);
+      if (error != EWOULDBLOCK) refuse_folder(path.parent_path(), std::strerror(error));
       return false;
     }
     // Another process may have removed the file after it was opened here.
@@ -178,6 +198,7 @@ RunFolder::RunFolder(const fs::path& out, const Job& job, const StoredSettings& 
       if (const fs::file_type type = fs::symlink_status(out / part).type();
           type == fs::file_type::symlink)
         refuse_link("--run", out / part, "a link");
+    io::remove_leftovers(out);
     if (!has_run(out)) {
       if (const std::string found = contents(out); !found.empty())
         refuse("lab", "--out must be a new or empty folder, or have runs of the same session",
@@ -190,6 +211,7 @@ RunFolder::RunFolder(const fs::path& out, const Job& job, const StoredSettings& 
     }
     for (const char* part : {"runs", "models", "checkpoints"})
       fs::create_directories(out / part);
+    clean_subfolders(out);
   }
   require_same(out.string(), read_settings(out / "settings.json"), "this run", stored);
   for (const fs::path& part :

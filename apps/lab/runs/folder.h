@@ -48,6 +48,9 @@ class OutputFolder {
 
   const std::filesystem::path& path() const noexcept { return path_; }
 
+  // Removes all files of a folder that was new or empty.
+  void discard() noexcept;
+
  private:
   void unlock();
 

@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -94,7 +95,7 @@ void on_threads(int jobs, std::size_t count, const std::function<void(std::size_
   std::exception_ptr failure;
   std::mutex mutex;
   std::vector<std::thread> threads;
-  for (int j = 0; j < std::min(jobs, static_cast<int>(count)); ++j)
+  const auto start = [&] {
     threads.emplace_back([&] {
       at::set_num_threads(1);  // LibTorch and the kernels both read OpenMP's setting
       at::globalContext().setFlushDenormal(true);
@@ -107,6 +108,13 @@ void on_threads(int jobs, std::size_t count, const std::function<void(std::size_
         stop_asked = true;
       }
     });
+  };
+  for (int j = 0; j < std::min(jobs, static_cast<int>(count)); ++j) try {
+      start();
+    } catch (const std::system_error&) {  // the system has no more threads
+      if (threads.empty()) throw;
+      break;
+    }
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
 }

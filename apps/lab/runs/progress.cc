@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/task.h"
@@ -16,6 +17,14 @@ namespace {
 
 constexpr std::chrono::milliseconds live_pause{250}, plain_pause{15'000}, event_pause{250};
 constexpr std::int64_t bar_cells = 10;
+
+// Does not throw if the stream cannot be written, for example because a disk is full: training
+// goes on, and the program reports it at its end.
+template <typename... Values>
+void put(std::FILE* stream, fmt::format_string<Values...> format, Values&&... values) {
+  const std::string text = fmt::format(format, std::forward<Values>(values)...);
+  std::fwrite(text.data(), 1, text.size(), stream);
+}
 
 std::string bar(double share) {
   const auto full = static_cast<std::int64_t>(std::floor(share * bar_cells));
@@ -112,7 +121,7 @@ void Progress::training(const Job& job, std::int64_t step, double bits,
 void Progress::print_event(Json event, const Job& job) {
   if (!events_) return;
   event["run"] = job.name();
-  fmt::print(events_, "{}\n", event.dump());
+  put(events_, "{}\n", event.dump());
   std::fflush(events_);
 }
 
@@ -127,7 +136,7 @@ void Progress::finished(const Job& job, const std::string& outcome) {
   std::erase_if(lines_, [&](const Line& one) { return one.job == job; });
   ++finished_;
   erase();
-  fmt::print(stream_, "{}{}\n", head(job), outcome);
+  put(stream_, "{}{}\n", head(job), outcome);
   std::fflush(stream_);
   print_event({{"event", "finished"}, {"run", ""}, {"outcome", outcome}}, job);
 }
@@ -135,7 +144,7 @@ void Progress::finished(const Job& job, const std::string& outcome) {
 void Progress::note(const std::string& text) {
   const std::lock_guard lock(mutex_);
   erase();
-  fmt::print(stream_, "{}\n", text);
+  put(stream_, "{}\n", text);
   std::fflush(stream_);
 }
 
@@ -177,7 +186,7 @@ std::string Progress::session_text() const {
 }
 
 void Progress::erase() {
-  if (drawn_) fmt::print(stream_, "\x1b[{}A\x1b[J", drawn_);
+  if (drawn_) put(stream_, "\x1b[{}A\x1b[J", drawn_);
   drawn_ = 0;
 }
 
@@ -198,7 +207,7 @@ void Progress::draw() {
       if ((c & 0xc0) != 0x80 && ++characters >= columns) break;
       shown += c;
     }
-    fmt::print(stream_, "{}\n", shown);
+    put(stream_, "{}\n", shown);
   }
   drawn_ = texts.size();
   std::fflush(stream_);
@@ -206,7 +215,7 @@ void Progress::draw() {
 
 void Progress::print_training() {
   for (const Line& one : lines_)
-    if (one.phase == Phase::training) fmt::print(stream_, "{}\n", text(one));
+    if (one.phase == Phase::training) put(stream_, "{}\n", text(one));
   std::fflush(stream_);
 }
 

@@ -87,6 +87,7 @@ void train(SessionResult& result, const Options& options, const StoredSettings& 
     on_threads(options.jobs, jobs.size(), [&](std::size_t i) {
       if (!fs::exists(jobs[i].result(out))) return;
       found[i] = read_run(jobs[i].result(out), settings, jobs[i].encoding, jobs[i].seed);
+      fs::remove(jobs[i].checkpoint(out));  // the process ended before it could do that
       progress.finished(jobs[i], outcome(*found[i]));
     });
     RunTeam team(options, settings, stored.fingerprint);
@@ -233,6 +234,7 @@ int train_one_run(const Options& options, const Corpus& corpus, std::FILE* strea
   const fs::path result = job.result(options.out);
   if (fs::exists(result)) {
     const RunResult run = read_run(result, session.settings, job.encoding, job.seed);
+    fs::remove(job.checkpoint(options.out));
     progress.finished(job, outcome(run));
     return 0;
   }

@@ -7,6 +7,7 @@
 #include <condition_variable>
 #include <exception>
 #include <mutex>
+#include <system_error>
 #include <thread>
 
 #include "gnomon/error.h"
@@ -144,13 +145,20 @@ void on_team(int size, const std::function<void(Team&)>& work,
     }
   };
   std::vector<std::thread> threads;
-  for (int rank = 1; rank < size; ++rank)
-    threads.emplace_back([&, rank] {
-      at::set_num_threads(1);
-      std::fesetenv(&environment);
-      member(rank);
-    });
-  member(0);
+  try {
+    for (int rank = 1; rank < size; ++rank)
+      threads.emplace_back([&, rank] {
+        at::set_num_threads(1);
+        std::fesetenv(&environment);
+        member(rank);
+      });
+    member(0);
+  } catch (const std::system_error& error) {  // the system has no more threads
+    place.fail(error.what());
+    const std::lock_guard lock(mutex);
+    failure = std::current_exception();
+    has_cause = true;
+  }
   for (std::thread& thread : threads) thread.join();
   if (failure) std::rethrow_exception(failure);
 }

@@ -3,11 +3,13 @@
 #include <png.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <charconv>
 #include <cstring>
 #include <fstream>
 #include <string>
 
+#include "apps/lab/data/stream.h"
 #include "gnomon/error.h"
 
 namespace gnomon::lab::image_examples {
@@ -28,10 +30,12 @@ std::string read_file(const fs::path& path) {
   if (!error && bytes > static_cast<std::uintmax_t>(most_file_bytes))
     refuse_picture("a picture file must have at most 64 MiB", path,
                    std::to_string(bytes) + " bytes");
+  errno = 0;
   std::ifstream stream(path, std::ios::binary);
-  std::string text{std::istreambuf_iterator<char>(stream), {}};
+  std::string text = rest_of(stream);
   if (error || !stream.is_open() || stream.bad())
-    refuse_picture("a picture must be readable", path, "an error of the file system");
+    refuse_picture("a picture must be readable", path,
+                   error ? error.message() : std::strerror(errno));
   return text;
 }
 
