@@ -169,7 +169,7 @@ class Check:
                 )
                 or 20000
             )
-            parts = 2 if sample is not None else 8
+            parts = 1 if sample is not None else 8
             for part in range(parts):
                 add(
                     f"full after {part}/{parts}",
@@ -203,8 +203,10 @@ class Check:
             "ignored broken pipe": None,
             "all closed": 'exec "$@" <&- >&- 2>&-',
         }
-        if not every:
-            kinds.pop("all closed" if len(one.name) % 2 else "ignored broken pipe")
+        if not every:  # the lab takes longer
+            left_out = ["all closed" if len(one.name) % 2 else "ignored broken pipe"]
+            for name in [*kinds][2:] if one.is_lab else left_out:
+                kinds.pop(name)
         for what, script in kinds.items():
             folder = self.place.folder(one)
             words = self.place.programs.words(one)
