@@ -33,6 +33,8 @@ def test_repeats_in_new_interpreters(name: str) -> None:
     run(name, str(max(1, int(REPEATS) // 10)), "fresh")
 
 
-def test_a_bad_repeat_is_found() -> None:
+@pytest.mark.parametrize("name", ["fails", "hangs"])
+def test_a_bad_repeat_is_found(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GNOMON_EDGE_LIMIT", "1")
     with pytest.raises(AssertionError, match="1 of 1 bad"):
-        run("fails", "1")
+        run(name, "1")
