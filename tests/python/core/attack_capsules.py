@@ -57,7 +57,8 @@ KINDS = [
     "true", "true", "null strides", "device", "device id", "lanes", "bits", "code", "offset",
     "misaligned", "ndim 0", "large ndim", "negative ndim", "null shape", "null data",
     "negative extent", "large extent", "large stride", "zero stride", "negative stride",
-    "overlap", "used name", "other name", "no name", "read-only", "version 9", "copied flag", "no deleter", "device method",
+    "overlap", "used name", "other name", "no name", "read-only", "version 9",
+    "copied flag", "no deleter", "device method",
 ]  # fmt: skip
 
 

@@ -3,7 +3,8 @@
 Runs a scenario COUNT times, each in a child that this process forks (which saves the imports),
 or with `fresh` in a new interpreter. A repeat is bad if its exit status is not the expected one,
 if it writes to stderr, or if it hangs: all its threads, and those of its children, sleep during
-60 s without using the processor, or they use it for 120 s. (A limit of time would count repeats of a busy machine as bad.)
+60 s without using the processor, or they use it for 120 s. (A limit
+of time would count repeats of a busy machine as bad.)
 Prints the number of bad repeats.
 """
 
