@@ -450,7 +450,7 @@ static void test_executor(void) {
   CHECK(memcmp(first.data, second.data, 4096 * 256 * sizeof(float)) == 0);
   OK(gnomon_set_executor(NULL, NULL, 0));
   REFUSED(gnomon_set_executor(serially, &loops, 0), "at least 1 thread");
-  REFUSED(gnomon_set_threads(0), "at least 1");
+  REFUSED(gnomon_set_threads(0), "must be 1 to 4096");
 }
 
 /* Calls of a thread use the context that it has chosen, and its memory again. */
