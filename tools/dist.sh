@@ -134,6 +134,7 @@ write_recipes() {
 
 write_spdx() {
   "$tools/python" "$packages/spdx.py" "$1" "$version" "$cache" >"$1/$name.spdx.json"
+  "$tools/python" "$packages/check_spdx.py" "$1/$name.spdx.json"
   "$tools/pyspdxtools" -i "$1/$name.spdx.json" >&2
 }
 

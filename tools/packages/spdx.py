@@ -20,6 +20,7 @@ import re
 import subprocess
 import sys
 import tarfile
+import urllib.parse
 import zipfile
 
 # Packages of Debian whose headers are compiled into the library, and their licenses.
@@ -33,7 +34,6 @@ HEADERS = {
 SHARED = {
     "libfmt.so.9": ("libfmt9", "MIT"),
     "libgomp.so.1": ("libgomp1", "GPL-3.0-or-later WITH GCC-exception-3.1"),
-    "libhwy.so.1": ("libhwy1", "Apache-2.0"),
 }
 # Of the compiler and the C library.
 SYSTEM = re.compile(r"^(libc|libm|libstdc\+\+|libgcc_s|libpthread|ld-linux.*)\.so\.\d+$")
@@ -121,7 +121,7 @@ class Document:
             version,
             licenses,
             sha256=found[1] if found else "",
-            **purl(f"pkg:deb/debian/{name}@{version}"),
+            **purl(f"pkg:deb/debian/{name}@{urllib.parse.quote(version, safe=':~')}"),
         )
 
 
@@ -266,6 +266,12 @@ def add_parts(document: Document, cache: pathlib.Path) -> dict[str, str]:
         sha256=sha(sources.read_bytes()),
         **purl(f"pkg:pypi/nanobind@{number}"),
     )
+    with tarfile.open(sources) as tar:
+        list_ = next(one for one in tar.getnames() if one.endswith("robin_map/CMakeLists.txt"))
+        text = tar.extractfile(list_).read().decode()  # type: ignore[union-attr]
+    robin = re.search(r"project\(tsl-robin-map VERSION ([\d.]+)", text)[1]  # type: ignore[index]
+    map_ = document.add("robin-map", robin, "MIT", **purl(f"pkg:github/tessil/robin-map@v{robin}"))
+    document.relate(nanobind, "CONTAINS", map_)
     facts = json.loads((cache / "vega.json").read_text())
     converter = facts.pop("vl-convert-python")
     script = sha((cache / "vega/vega.js").read_bytes())
