@@ -3,9 +3,9 @@
 #include <algorithm>
 #include <string>
 
-#include "bindings/torch/archive.h"
 #include "bindings/torch/check.h"
 #include "bindings/torch/functions.h"
+#include "bindings/torch/refuse_archive.h"
 #include "bindings/torch/views.h"
 #include "gnomon/error.h"
 
@@ -74,19 +74,11 @@ void PositionEncodingImpl::pretty_print(std::ostream& stream) const {
   stream << "gnomon::libtorch::PositionEncoding(" << specification(mixture_) << ")";
 }
 
-void PositionEncodingImpl::save(torch::serialize::OutputArchive& archive) const {
-  Module::save(archive);
-  write_specification(archive, specification(mixture_));
+void PositionEncodingImpl::save(torch::serialize::OutputArchive&) const {
+  refuse_save("a PositionEncoding");
 }
-
-void PositionEncodingImpl::load(torch::serialize::InputArchive& archive) {
-  check_specification(archive, "PositionEncoding", specification(mixture_));
-  for (const auto& item : named_parameters(/*recurse=*/false)) {
-    at::Tensor found;
-    if (archive.try_read(item.key(), found) && found.sizes() != item.value().sizes())
-      refuse("load", item.key() + " must be " + shape_text(item.value()), shape_text(found));
-  }
-  Module::load(archive);
+void PositionEncodingImpl::load(torch::serialize::InputArchive&) {
+  refuse_load("a PositionEncoding");
 }
 
 PreparedCall PositionEncodingImpl::prepare_call(Part& part, const model::Window& window,

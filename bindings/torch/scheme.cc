@@ -3,7 +3,7 @@
 #include <string>
 #include <utility>
 
-#include "bindings/torch/archive.h"
+#include "bindings/torch/refuse_archive.h"
 #include "gnomon/error.h"
 
 namespace gnomon::libtorch {
@@ -32,14 +32,11 @@ void PositionSchemeImpl::reset() {
   }
 }
 
-void PositionSchemeImpl::save(torch::serialize::OutputArchive& archive) const {
-  Module::save(archive);
-  write_specification(archive, model::to_json(scheme_));
+void PositionSchemeImpl::save(torch::serialize::OutputArchive&) const {
+  refuse_save("a PositionScheme");
 }
-
-void PositionSchemeImpl::load(torch::serialize::InputArchive& archive) {
-  check_specification(archive, "PositionScheme", model::to_json(scheme_));
-  Module::load(archive);
+void PositionSchemeImpl::load(torch::serialize::InputArchive&) {
+  refuse_load("a PositionScheme");
 }
 
 at::Tensor PositionSchemeImpl::embed(const at::Tensor& x, std::int64_t offset) {

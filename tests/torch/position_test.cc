@@ -249,10 +249,8 @@ TEST_P(EachEncoding, GivesTheSameBitsForAnyNumberOfThreads) {
 
 TEST_P(EachEncoding, SavesLoadsAndClones) {
   auto position = make();
-  std::stringstream stream;
-  torch::save(position, stream);
   PositionEncoding other(position->mixture());
-  torch::load(other, stream);
+  load(other, saved(position));
   const auto copy = std::dynamic_pointer_cast<PositionEncodingImpl>(position->clone());
   for (std::size_t i = 0; i < position->parameters().size(); ++i) {
     expect_close(other->parameters()[i], position->parameters()[i], 0);

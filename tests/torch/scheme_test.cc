@@ -73,7 +73,7 @@ TEST(Scheme, SavesLoadsAndClones) {
   EXPECT_EQ(copy->layer(0).get(), copy->layer(1).get());
   EXPECT_NE(copy->layer(0).get(), position->layer(0).get());
   PositionScheme wrong = made("learned+t5", 2);
-  expect_refusal([&] { load(wrong, saved(position)); }, {"PositionScheme", "swin"});
+  expect_refusal([&] { load(wrong, saved(position)); }, {"the module", "swin"});
 }
 
 }  // namespace torch_scheme_test

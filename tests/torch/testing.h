@@ -6,12 +6,13 @@
 #include <torch/torch.h>
 
 #include <algorithm>
-#include <sstream>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "gnomon/torch/position.h"
+#include "gnomon/torch/state.h"
+#include "io/temporary.h"
 
 namespace gnomon::libtorch::testing {
 
@@ -135,14 +136,14 @@ void expect_refusal(Call&& call, const std::vector<std::string>& parts) {
 
 template <typename Module>
 std::string saved(const Module& module) {
-  std::stringstream stream;
-  torch::save(module, stream);
-  return stream.str();
+  const gnomon::testing::TemporaryFolder folder;
+  save_state(*module, folder / "state.safetensors");
+  return gnomon::testing::contents(folder / "state.safetensors");
 }
 template <typename Module>
 void load(Module& module, const std::string& file) {
-  std::stringstream stream(file);
-  torch::load(module, stream);
+  const gnomon::testing::TemporaryFolder folder;
+  load_state(*module, gnomon::testing::put(folder / "state.safetensors", file));
 }
 
 }  // namespace gnomon::libtorch::testing

@@ -5,6 +5,7 @@
     mutate.py baseline                   the tests without changes, and their times
     mutate.py run RESULTS [--count 300] [--seed 1] [--share 0/1]
     mutate.py again RESULTS [INDEX...]   survivors again, after tests were added
+    mutate.py verify RESULTS...          the cases that noticed a change, without it: all must pass
     mutate.py report RESULTS...
 
 `run` draws places of src and apps/lab (sites.py), changes one, builds what depends on it and runs
@@ -40,13 +41,14 @@ from sites import Site, all_sites
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BUILD = ROOT / "build/mutation"
 BASELINE = BUILD / "baseline.json"
+ORIGINAL = BUILD / "original.json"  # the file that is changed at the moment
 GLOBS = ["src/**/*.cc", "src/**/*.h", "apps/lab/**/*.cc", "apps/lab/**/*.h"]
 # Not compiled here, or not a part of any test.
 LEFT_OUT = re.compile(r"_windows\.cc$|^src/cuda/device\.cu$|tokenizer_program\.cc$|openblas\.h$")
 
 TESTS = "tests/gnomon_tests"
 TORCH = "tests/gnomon_torch_tests"
-CUDA = "tests/gnomon_cuda_tests"
+CUDA = "tests/cuda/gnomon_cuda_tests"
 # Programs of the tests in the order in which they run, with their share of memory in GiB.
 PROGRAMS = {
     TESTS: 8, CUDA: 8, "tests/gnomon_allocation_tests": 8, "tests/gnomon_cli_tests": 8, TORCH: 16,
@@ -68,10 +70,18 @@ def environment() -> dict[str, str]:
 def ninja(targets: list[str], jobs: int) -> tuple[bool, float]:
     begin = time.monotonic()
     command = ["ninja", "-C", str(BUILD), f"-j{jobs}", *targets]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode and re.search(r"manifest|No space left|Killed", done.stdout):
-        sys.exit(done.stdout[-3000:])
-    return done.returncode == 0, time.monotonic() - begin
+    process = subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    )
+    try:
+        output = process.communicate()[0]
+    except BaseException:  # a compiler must not write an object of the change later
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        raise
+    if process.returncode and re.search(r"manifest|No space left|Killed", output):
+        sys.exit(output[-3000:])
+    return process.returncode == 0, time.monotonic() - begin
 
 
 def build(jobs: int) -> None:
@@ -85,6 +95,15 @@ def build(jobs: int) -> None:
     subprocess.run(["ninja", "-C", str(BUILD), f"-j{jobs}", *PROGRAMS, *C_PROGRAMS], check=True)
 
 
+def limit_process(program: str, limit: float) -> None:
+    seconds = int(limit) + 1
+    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    memory = PROGRAMS.get(program, 8) << 30
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))  # not what is only reserved
+
+
 def run_tests(program: str, cases: list[str] | None, limit: float) -> tuple[str, str, float]:
     """Returns ok, failed or timeout; the first case that failed; the seconds of the processor."""
     command = [str(BUILD / program)]
@@ -93,20 +112,12 @@ def run_tests(program: str, cases: list[str] | None, limit: float) -> tuple[str,
         command += ["--gtest_fail_fast", f"--gtest_flagfile={BUILD / 'flags'}"]
         (BUILD / "flags").write_text("--gtest_filter=" + ":".join(cases))
 
-    def limits() -> None:
-        seconds = int(limit) + 1
-        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 5))
-        resource.setrlimit(resource.RLIMIT_FSIZE, (1 << 30, 1 << 30))
-        resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        memory = PROGRAMS.get(program, 8) << 30
-        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
-
     before = os.times()
     log = BUILD / "log"
     with log.open("w") as out:
         process = subprocess.Popen(
             command, stdout=out, stderr=subprocess.STDOUT, env=environment(), cwd=BUILD,
-            preexec_fn=limits, start_new_session=True,
+            preexec_fn=lambda: limit_process(program, limit), start_new_session=True,
         )  # fmt: skip
         try:
             status = process.wait(timeout=20 * limit + 60)
@@ -134,11 +145,12 @@ def baseline() -> None:
     """Records the times of all cases, and the cases that fail here without a change."""
     files: dict[str, dict] = {}
     for program in PROGRAMS:
-        out = BUILD / "cases.json"
-        subprocess.run(
-            [str(BUILD / program), f"--gtest_output=json:{out}"], stdout=subprocess.DEVNULL,
-            env=environment(), cwd=BUILD,
-        )  # fmt: skip
+        out = BUILD / f"cases/{pathlib.PurePath(program).name}.json"
+        if not out.exists() or out.stat().st_mtime < (BUILD / program).stat().st_mtime:
+            subprocess.run(
+                [str(BUILD / program), f"--gtest_output=json:{out}"], stdout=subprocess.DEVNULL,
+                env=environment(), cwd=BUILD, preexec_fn=lambda: limit_process(program, 3600),
+            )  # fmt: skip
         for suite in json.loads(out.read_text())["testsuites"]:
             for case in suite["testsuite"]:
                 path = os.path.relpath(os.path.join(BUILD, case["file"]), ROOT)
@@ -185,7 +197,7 @@ def stages(path: str, files: dict[str, dict]) -> list[tuple[str, list[str] | Non
             continue
         slow = one["seconds"] > FAST
         order = list(PROGRAMS).index(one["program"])
-        key = distance(test), order, slow, one["seconds"] if slow else 0, one["program"]
+        key = distance(test), slow, one["seconds"] if slow else order, order, one["program"]
         groups[key].append(test)
     result: list[tuple[str, list[str] | None, float]] = []
     for key in sorted(groups):
@@ -218,8 +230,18 @@ def digests(objects: list[str]) -> list[str]:
     return [hashlib.sha256((BUILD / one).read_bytes()).hexdigest() for one in objects]
 
 
+def restore() -> None:
+    """Undoes a change, also that of a call that was killed."""
+    if ORIGINAL.exists():
+        saved = json.loads(ORIGINAL.read_text())
+        (ROOT / saved["path"]).write_text(saved["text"])
+        ORIGINAL.unlink()
+
+
 class Campaign:
     def __init__(self, results: pathlib.Path, seed: int, jobs: int) -> None:
+        restore()
+        ninja([*PROGRAMS, *C_PROGRAMS], jobs)
         self.results, self.seed, self.jobs = results, seed, jobs
         self.sites = all_sites(ROOT, GLOBS, LEFT_OUT)
         self.files = json.loads(BASELINE.read_text())
@@ -257,12 +279,13 @@ class Campaign:
             self.write(record | {"result": "invalid", "by": "not compiled"})
             return "invalid"
         before = digests(objects)
+        ORIGINAL.write_text(json.dumps({"path": site.path, "text": text}))
         try:
             path.write_text(text[: site.begin] + site.after + text[site.end :])
             record |= self.examine(site, objects, before)
         finally:
-            path.write_text(text)
-            ninja(objects, self.jobs)  # from the compiler's cache
+            restore()
+        ninja(objects, self.jobs)  # from the compiler's cache
         self.write(record)
         print(index, attempt, record["result"], f"{site.path}:{line + 1}", repr(site.before), "->",
               repr(site.after), record.get("by", ""), record["seconds"], flush=True)  # fmt: skip
@@ -310,15 +333,38 @@ class Campaign:
                 self.change(index, record["attempt"])
 
 
-def report(paths: list[pathlib.Path]) -> None:
+def verify(records: list[dict]) -> None:
+    """Runs the cases that noticed changes without a change."""
+    programs: dict[str, set[str]] = collections.defaultdict(set)
+    for one in records:
+        if one["result"] in ("killed", "timeout"):
+            program, _, case = one["by"].partition(": ")
+            programs[program].add(case.split(" ")[0])
+    restore()
+    ninja(list(programs), 1)
+    wrong = 0
+    for program, cases in sorted(programs.items()):
+        for case in sorted(cases):
+            result, _, _ = run_tests(program, [case] if program in PROGRAMS else None, 600)
+            if result != "ok":
+                wrong += 1
+                print(f"{program}: {case}: {result} without a change")
+    print(f"{sum(map(len, programs.values()))} cases, {wrong} fail without a change")
+
+
+def records_of(paths: list[pathlib.Path]) -> list[dict]:
     last: dict[tuple[int, int], dict] = {}
     for path in paths:
         for line in path.read_text().split("\n")[1:]:
             if line:
                 one = json.loads(line)
                 last[one["index"], one["attempt"]] = one
-    count = collections.Counter(one["result"] for one in last.values())
-    valid = [one for one in last.values() if one["result"] in ("killed", "timeout", "survived")]
+    return list(last.values())
+
+
+def report(last: list[dict]) -> None:
+    count = collections.Counter(one["result"] for one in last)
+    valid = [one for one in last if one["result"] in ("killed", "timeout", "survived")]
     noticed = sum(one["result"] != "survived" for one in valid)
     print(f"{len(last)} drawn: {dict(count)}")
     print(f"noticed {noticed} of {len(valid)}: {100 * noticed / max(1, len(valid)):.1f} %")
@@ -339,10 +385,11 @@ def report(paths: list[pathlib.Path]) -> None:
 
 
 def main() -> None:
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit("stopped"))  # undoes the change
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=["build", "baseline", "run", "again", "report"])
+    parser.add_argument("command", choices=["build", "baseline", "run", "again", "report", "verify"])
     parser.add_argument("arguments", nargs="*", help="RESULTS, and for `again` indices")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
@@ -355,8 +402,9 @@ def main() -> None:
         baseline()
     elif not options.arguments:
         parser.error("RESULTS required")
-    elif options.command == "report":
-        report([pathlib.Path(one) for one in options.arguments])
+    elif options.command in ("report", "verify"):
+        records = records_of([pathlib.Path(one) for one in options.arguments])
+        report(records) if options.command == "report" else verify(records)
     else:
         results = pathlib.Path(options.arguments[0]).resolve()
         campaign = Campaign(results, options.seed, options.jobs)

@@ -4,6 +4,7 @@
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/model/layers.h"
 #include "gnomon/io/file.h"
+#include "gnomon/torch/state.h"
 #include "src/model/encodings/encoding_json.h"
 
 namespace gnomon::lab {
@@ -15,18 +16,11 @@ Json json_of_scheme(const model::Scheme& scheme) {
   return plain ? model::internal::json_of(first[0]) : model::internal::json_of(scheme);
 }
 
-void write_tensors(const std::filesystem::path& path, NamedTensors tensors,
+void write_tensors(const std::filesystem::path& path, const NamedTensors& tensors,
                    const io::Metadata& metadata) {
   std::vector<io::NamedArray> arrays;
-  for (auto& [name, tensor] : tensors) {
-    tensor = tensor.detach().to(at::kCPU).contiguous();
-    const io::Element element = tensor.scalar_type() == at::kLong     ? io::Element::i64
-                                : tensor.scalar_type() == at::kDouble ? io::Element::f64
-                                                                      : io::Element::f32;
-    arrays.push_back(
-        {name, io::Array(element, tensor.sizes().vec(),
-                         {static_cast<const std::byte*>(tensor.data_ptr()), tensor.nbytes()})});
-  }
+  for (const auto& [name, tensor] : tensors)
+    arrays.push_back({name, libtorch::to_array(tensor, name)});
   io::write_safetensors(path, arrays, metadata);
 }
 
@@ -35,7 +29,7 @@ void save_weights(const std::filesystem::path& folder, const torch::nn::Module& 
   NamedTensors tensors;
   for (const auto& item : module.named_parameters())
     tensors.emplace_back(item.key(), item.value().detach().to(at::kFloat));
-  write_tensors(folder / "model.safetensors", std::move(tensors), {{"format", "pt"}});
+  write_tensors(folder / "model.safetensors", tensors, {{"format", "pt"}});
 }
 
 void TaskModel::save(const std::filesystem::path& folder, const RunResult& result) {

@@ -87,8 +87,8 @@ std::unique_ptr<TaskModel> made(const Settings& settings, const Corpus& corpus,
 Json json_of_scheme(const model::Scheme& scheme);
 
 using NamedTensors = std::vector<std::pair<std::string, at::Tensor>>;
-// Writes a .safetensors file. The tensors are int64, float64 or float32.
-void write_tensors(const std::filesystem::path& path, NamedTensors tensors,
+// Writes a .safetensors file.
+void write_tensors(const std::filesystem::path& path, const NamedTensors& tensors,
                    const io::Metadata& metadata);
 
 // Writes model.safetensors with all parameters of a module.

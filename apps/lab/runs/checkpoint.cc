@@ -19,7 +19,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <cstring>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -27,6 +26,7 @@
 
 #include "gnomon/error.h"
 #include "gnomon/io/safetensors.h"
+#include "gnomon/torch/state.h"
 #include "gnomon/version.h"
 #include "src/core/text.h"
 
@@ -123,11 +123,7 @@ class Checkpoint {
                        internal::printable(entry->dtype, 20), io::to_string(entry->shape),
                        dtype, io::to_string(shape.vec())));
     read_.insert(entry);
-    const at::Tensor copy = at::empty(shape, type);
-    const io::Array array = file_.tensor(*entry);  // owns the bytes if they were not aligned
-    if (array.size() > 0)
-      std::memcpy(copy.data_ptr(), array.bytes().data(), array.bytes().size());
-    return copy;
+    return libtorch::to_tensor(file_.tensor(*entry));
   }
   std::int64_t updates(const std::string& name) {
     return count(tensor("updates." + name, at::kLong, {}).item<std::int64_t>(), state_.step,
@@ -213,7 +209,7 @@ void write_checkpoint(const fs::path& path, const Job& job, const RunState& stat
     tensors.emplace_back("first." + item.key(), moments->exp_avg());
     tensors.emplace_back("second." + item.key(), moments->exp_avg_sq());
   }
-  write_tensors(path, std::move(tensors),
+  write_tensors(path, tensors,
                 {{"format", format_name},
                  {"version", format_version},
                  {"gnomon", GNOMON_VERSION},

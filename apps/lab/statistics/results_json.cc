@@ -1,3 +1,4 @@
+#include <fmt/format.h>
 
 #include "apps/lab/statistics/results.h"
 
@@ -5,6 +6,7 @@
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "apps/lab/tasks/stored.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
 
@@ -106,7 +108,12 @@ struct Measurements {
 };
 void describe(auto& f, Measurements& s) {
   Results& r = s.results;
-  f("gnomon", r.gnomon)("date", r.date)("command", r.command)("settings", r.settings);
+  f("gnomon", r.gnomon)("schema", r.schema);
+  if (r.schema != Results{}.schema)
+    throw std::invalid_argument(fmt::format("schema {} of version {}; this version reads {}",
+                                            r.schema, internal::printable(r.gnomon, 40),
+                                            Results{}.schema));
+  f("date", r.date)("command", r.command)("settings", r.settings);
   f("metric", r.metric)("texts", r.texts)("runs_asked", r.runs_asked)("machine", r.machine);
   f("runs", r.runs);
 }

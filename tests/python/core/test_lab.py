@@ -329,3 +329,22 @@ def test_load_refuses(content: str | None, message: str, tmp_path: pathlib.Path)
         (tmp_path / "results.json").write_text(content)
     with pytest.raises(ValueError, match=message):
         gnomon.lab.load(tmp_path)
+
+
+KEPT = pathlib.Path(__file__).resolve().parents[2] / "kept"
+
+
+@pytest.mark.parametrize("folder", sorted(one.parent for one in KEPT.glob("*/lab/*/results.json")),
+                         ids=lambda one: str(one.relative_to(KEPT)))
+def test_load_reads_what_each_version_wrote(folder: pathlib.Path) -> None:
+    results = gnomon.lab.load(folder)
+    rows, wanted = results.rows(), json.loads((folder / "results.json").read_text())
+    assert {row["encoding"] for row in rows} == set(wanted["settings"]["encodings"])
+    assert results.answer and results.table() and results.to_csv()
+
+
+@pytest.mark.parametrize("schema", [2, 3])
+def test_load_names_the_version_of_an_earlier_layout(schema: int, tmp_path: pathlib.Path) -> None:
+    shutil.copy(KEPT / f"earlier/results-schema-{schema}.json", tmp_path / "results.json")
+    with pytest.raises(ValueError, match=f"got {schema} of version 0.1.0"):
+        gnomon.lab.load(tmp_path)

@@ -33,7 +33,10 @@ def check_schema(data: Any) -> None:
     """Raises ValueError unless the data are results of this layout."""
     found = data.get("schema") if isinstance(data, Mapping) else type(data).__name__
     if found != SCHEMA:
-        raise ValueError(f"[lab] results.json must have the schema {SCHEMA}, got {str(found)[:60]}")
+        version = data.get("gnomon") if isinstance(data, Mapping) else None
+        by = f" of version {version[:40]}" if isinstance(version, str) else ""
+        raise ValueError(f"[lab] results.json must have the schema {SCHEMA}, got "
+                         f"{str(found)[:60]}{by}")
 
 
 def one_of(of: Any, key: str, allowed: Sequence[str]) -> str:

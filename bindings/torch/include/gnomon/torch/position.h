@@ -94,10 +94,8 @@ class PositionEncodingImpl : public torch::nn::Cloneable<PositionEncodingImpl> {
                                 std::optional<at::Generator> generator = std::nullopt);
   void reset() override;
   void pretty_print(std::ostream& stream) const override;
-  // The file contains the encodings as JSON ("specification") and the parameters. `load` throws
-  // std::invalid_argument and changes nothing if the encodings of the file or the sizes of its
-  // parameters differ from those of this module. The archive has been opened by the caller:
-  // InputArchive::load_from executes code that a file contains. Open only files that you trust.
+  // Throw std::invalid_argument: use save_state and load_state of gnomon/torch/state.h, since
+  // archives of LibTorch can contain code.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 

@@ -34,7 +34,7 @@ class PositionSchemeImpl : public torch::nn::Cloneable<PositionSchemeImpl> {
   explicit PositionSchemeImpl(model::Scheme scheme,
                               std::optional<at::Generator> generator = std::nullopt);
   void reset() override;
-  // Like PositionEncoding. The "specification" of the file is the JSON of the scheme.
+  // Throw std::invalid_argument, like those of PositionEncoding.
   void save(torch::serialize::OutputArchive& archive) const override;
   void load(torch::serialize::InputArchive& archive) override;
 
