@@ -1,6 +1,6 @@
-#include <fmt/format.h>
-
 #include "apps/lab/statistics/results.h"
+
+#include <fmt/format.h>
 
 #include "apps/lab/data/lists.h"
 #include "apps/lab/data/run_json.h"
