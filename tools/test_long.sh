@@ -3,7 +3,7 @@
 # that this machine supports, with 1, 2 and 7 threads, in shuffled order. Then compiles the CUDA
 # kernels for all devices and checks them, if the component cuda is built. Then adds an encoding and a
 # family of models to a copy of the tree. Then kills 20 nodes of a cluster that trains runs of the lab, if
-# the lab is built. Then runs each fuzzer for GNOMON_FUZZ_SECONDS (60), one on each core at a time.
+# the lab is built. Then runs the long checks of docs/reliability.md, and each fuzzer for GNOMON_FUZZ_SECONDS (60).
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tests=$1/tests/gnomon_tests
@@ -41,5 +41,6 @@ if [ -x "$lab_tests" ]; then
   GNOMON_LONG_TESTS=1 tools/python.sh cluster -k lost_nodes
 fi
 
+tools/reliability.sh "$1"
 echo "== fuzzing"
 tools/fuzz.sh "$2"

@@ -1,0 +1,65 @@
+#!/usr/bin/env bash
+# Usage: reliability.sh BUILD_FOLDER [NAME...]. The long checks of docs/reliability.md, all or those named:
+#
+#   memory       each allocation of each public function fails once
+#   calls        a million drawn calls of C on each instruction set, 100000 drawn cases of Python
+#   kernels      200000 drawn configurations of rotation and attention on each instruction set
+#   processes    1000 repeats of forks, exits and signals in Python
+#   faults       each system call of each command fails once; full disks; traces of all calls
+#   kills        1000 runs of the lab and 200 conversions are killed
+#   soak         a million calls by several threads of one process
+#   valgrind     a sample of the tests under memcheck
+#   repeats      the ordinary tests GNOMON_REPEATS (10) times, with three times as many jobs as cores
+#
+# The fuzzers are tools/fuzz.sh, changes of the sources tools/mutation/mutate.py.
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=$1
+shift
+tests=$build/tests/gnomon_tests
+
+memory() {
+  GNOMON_LONG_TESTS=1 "$build/tests/gnomon_allocation_tests" --gtest_brief=1
+}
+on_each_set() {
+  local isa
+  for isa in portable sse4 avx2 avx512 neon; do
+    GNOMON_ISA=$isa GNOMON_REPORT_ISA=1 "$tests" --gtest_filter=Isa.ReportsWhenAsked |
+      grep -q "^runs=$isa$" || continue
+    echo "= $isa"
+    GNOMON_ISA=$isa "$@"
+  done
+}
+calls() {
+  GNOMON_DRAWN_CALLS=1000000 on_each_set "$tests" --gtest_brief=1 --gtest_filter='Arguments*:Results*'
+  GNOMON_DRAWN_CASES=100000 tools/python.sh core -k arguments
+}
+kernels() {
+  GNOMON_DRAWN=100000 "$tests" --gtest_brief=1 --gtest_filter=Corpus.KernelsAreRightOnDrawnInputs
+}
+processes() { GNOMON_EDGE_REPEATS=1000 tools/python.sh core -k 'exit or edges'; }
+faults() {
+  tests/faults/faults.py "$build" --every
+  tests/faults/disks.py "$build"
+  tests/faults/traces.py "$build"
+}
+kills() { tests/faults/kills.py "$build" --lab 1000 --convert 200; }
+soak() { GNOMON_SOAK_CALLS=1000000 "$tests" --gtest_brief=1 --gtest_filter='*Soak*'; }
+# memcheck has no AVX-512, and finds what the sanitizers do not: values that were never written.
+valgrind_sample() {
+  OMP_NUM_THREADS=2 valgrind --quiet --error-exitcode=9 --exit-on-first-error=no "$tests" --gtest_brief=1 \
+    --gtest_filter='Rotary.*:Alibi.*:T5*:Attention.*:AttentionDecoding.*:KvCache.*:Npy*:SafeTensors*:Config.*:Json*:Sinusoidal.*'
+}
+repeats() {
+  OMP_NUM_THREADS=1 ctest --test-dir "$build" -j "$((3 * $(nproc)))" --output-on-failure \
+    --repeat "until-fail:${GNOMON_REPEATS:-10}" | tail -n 12
+}
+
+(($#)) || set -- memory calls kernels processes faults kills soak valgrind repeats
+for name in "$@"; do
+  begin=$SECONDS
+  echo "== $name"
+  [[ $name == valgrind ]] && name=valgrind_sample
+  "$name"
+  echo "== $name: $((SECONDS - begin)) s"
+done
