@@ -32,7 +32,7 @@ on_each_set() {
 }
 calls() {
   GNOMON_DRAWN_CALLS=1000000 on_each_set "$tests" --gtest_brief=1 --gtest_filter='Arguments*:Results*'
-  GNOMON_DRAWN_CASES=100000 tools/python.sh core -k arguments
+  GNOMON_DRAWN_CASES=100000 tools/python.sh core -k 'arguments or capsules or drawn'
 }
 kernels() {
   GNOMON_DRAWN=100000 "$tests" --gtest_brief=1 --gtest_filter=Corpus.KernelsAreRightOnDrawnInputs
