@@ -409,7 +409,7 @@ typedef struct gnomon_model gnomon_model;
 gnomon_status gnomon_model_open(const char* path, gnomon_model** out);
 gnomon_status gnomon_model_from_config(const char* json, gnomon_model** out);
 /* The same for a model_type that is not known: its config does not contain the pairing. */
-gnomon_status gnomon_model_from_config_assuming(const char* json, gnomon_pairing pairing,
+gnomon_status gnomon_model_from_config_assuming(const char* json, int32_t pairing,
                                                 gnomon_model** out);
 /* Writes the model as JSON, as `gnomon inspect --json` prints it. */
 gnomon_status gnomon_model_to_json(const gnomon_model* model, char** json);

@@ -285,13 +285,12 @@ gnomon_status gnomon_model_from_config(const char* json, gnomon_model** out) {
   });
 }
 
-gnomon_status gnomon_model_from_config_assuming(const char* json, gnomon_pairing pairing,
+gnomon_status gnomon_model_from_config_assuming(const char* json, std::int32_t pairing,
                                                 gnomon_model** out) {
   return guarded([&] {
     given("json", json);
     if (pairing != GNOMON_HALVES && pairing != GNOMON_ADJACENT)
-      gnomon::refuse("c", "pairing must be halves or adjacent",
-                     static_cast<std::int64_t>(pairing));
+      gnomon::refuse("c", "pairing must be halves or adjacent", pairing);
     make(out, gnomon::model::read_config(
                   json, {.assume_pairing = static_cast<gnomon::Pairing>(pairing)}));
   });

@@ -7,7 +7,7 @@ namespace gnomon::verdicts {
 
 void check(const Setting& s) {
   if (s.heads < 1) refuse("check", "heads must be at least 1", s.heads);
-  if (s.width < 4 || s.width % (2 * s.heads) || s.width > 65536)
+  if (s.width < 4 || s.width > 65536 || s.width / 2 < s.heads || s.width % (2 * s.heads) != 0)
     refuse("check", "width must be a multiple of 2 * heads and 4 to 65536", s.width);
   if (s.trained < 16 || s.trained > 4096)
     refuse("check", "trained must be 16 to 4096", s.trained);

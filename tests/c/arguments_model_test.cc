@@ -142,8 +142,7 @@ void Attack::model(int which) {
     case 37:
       if (draw.one_in(3))
         count("model_from_config_assuming",
-              gnomon_model_from_config_assuming(
-                  text_of(configs), static_cast<gnomon_pairing>(draw.code()), out(model)));
+              gnomon_model_from_config_assuming(text_of(configs), draw.code(), out(model)));
       else
         count("model_from_config", gnomon_model_from_config(text_of(configs), out(model)));
       return models_.add(draw, model);

@@ -306,7 +306,7 @@ impl Model {
     /// The same for a model type that is not known: its config does not contain the pairing.
     pub fn from_config_assuming(json: &str, pairing: Pairing) -> Result<Self> {
         let json = text("json", json)?;
-        let pairing = pairing as sys::gnomon_pairing;
+        let pairing = pairing as i32;
         // SAFETY: the text ends with 0.
         Handle::make(|out| unsafe {
             sys::gnomon_model_from_config_assuming(json.as_ptr(), pairing, out)

@@ -621,7 +621,7 @@ extern "C" {
     ) -> gnomon_status;
     pub fn gnomon_model_from_config_assuming(
         json: *const c_char,
-        pairing: gnomon_pairing,
+        pairing: i32,
         out: *mut *mut gnomon_model,
     ) -> gnomon_status;
     pub fn gnomon_model_to_json(
