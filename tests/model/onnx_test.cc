@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstring>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -178,6 +179,25 @@ TEST(Onnx, ALearnedTableIsGathered) {
 TEST(Onnx, RowsLimitTheTables) {
   const std::vector<std::string> tables = texts(graph_of(exported(llama, {.rows = 5})), 5);
   EXPECT_THAT(texts(fields_of(tables[0]), 1), ElementsAre("5", "4"));
+}
+
+// Each pair takes the rows of the positions on its axis: a mask for each axis, also for an axis
+// with a single pair.
+TEST(Onnx, EachPairHasOneAxis) {
+  const Fields graph = graph_of(exported(
+      R"({"model_type": "qwen2_vl", "hidden_size": 32, "num_attention_heads": 4,
+          "num_key_value_heads": 2, "num_hidden_layers": 1, "max_position_embeddings": 32,
+          "rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": [1, 2, 1]}})"));
+  std::set<std::vector<float>> masks;  // those of queries and of keys
+  for (const std::string& one : texts(graph, 5)) {
+    const Fields tensor = fields_of(one);
+    if (texts(tensor, 1) != std::vector<std::string>{"4"} || text(tensor, 2) != "1") continue;
+    std::vector<float> mask(4);
+    ASSERT_EQ(text(tensor, 9).size(), 16u);
+    std::memcpy(mask.data(), text(tensor, 9).data(), 16);
+    masks.insert(mask);
+  }
+  EXPECT_EQ(masks, (std::set<std::vector<float>>{{1, 0, 0, 0}, {0, 1, 1, 0}, {0, 0, 0, 1}}));
 }
 
 std::string refusal(const std::string& config, const model::OnnxOptions& options = {}) {

@@ -389,7 +389,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("command", choices=["build", "baseline", "run", "again", "report", "verify"])
+    commands = ["build", "baseline", "run", "again", "report", "verify"]
+    parser.add_argument("command", choices=commands)
     parser.add_argument("arguments", nargs="*", help="RESULTS, and for `again` indices")
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=1)
