@@ -6,7 +6,6 @@
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/tasks/settings_check.h"
 #include "apps/lab/tasks/stored.h"
-#include "src/core/text.h"
 
 namespace gnomon::lab {
 
@@ -110,9 +109,7 @@ void describe(auto& f, Measurements& s) {
   Results& r = s.results;
   f("gnomon", r.gnomon)("schema", r.schema);
   if (r.schema != Results{}.schema)
-    throw std::invalid_argument(fmt::format("schema {} of version {}; this version reads {}",
-                                            r.schema, internal::printable(r.gnomon, 40),
-                                            Results{}.schema));
+    throw std::invalid_argument(fmt::format("schema {}, not {}", r.schema, Results{}.schema));
   f("date", r.date)("command", r.command)("settings", r.settings);
   f("metric", r.metric)("texts", r.texts)("runs_asked", r.runs_asked)("machine", r.machine);
   f("runs", r.runs);

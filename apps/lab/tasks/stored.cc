@@ -7,8 +7,15 @@
 #include "apps/lab/data/numbers.h"
 #include "apps/lab/tasks/finetune_config.h"
 #include "apps/lab/tasks/settings_check.h"
+#include "src/core/text.h"
 
 namespace gnomon::lab {
+
+std::string of_version(const Json& file) {
+  if (!file.is_object() || !file.contains("gnomon") || !file["gnomon"].is_string()) return {};
+  return ", in a file of version " +
+         internal::printable(file["gnomon"].get_ref<const std::string&>(), 40);
+}
 
 void need_same(bool holds, const char* rule) {
   if (!holds) throw std::invalid_argument(std::string("another ") + rule);

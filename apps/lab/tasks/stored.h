@@ -20,13 +20,19 @@ T read_value(const Json& json, Check&& check) {
   check(value);
   return value;
 }
+// ", in a file of version 0.1.0" if the file names the version that wrote it.
+std::string of_version(const Json& file);
 template <typename T, typename Check>
 T read_file(const std::filesystem::path& path, Check&& check) {
+  std::string version;
   try {
     const io::MappedFile file(path);
-    return read_value<T>(internal::parse_json<Json>(file.text(), "lab", "the file"), check);
+    const Json json = internal::parse_json<Json>(file.text(), "lab", "the file");
+    version = of_version(json);
+    return read_value<T>(json, check);
   } catch (const std::invalid_argument& error) {
-    refuse("lab", path.string() + " must be as an earlier session wrote it", error.what());
+    refuse("lab", path.string() + " must be as an earlier session wrote it",
+           error.what() + version);
   }
 }
 
