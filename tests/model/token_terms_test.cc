@@ -131,6 +131,42 @@ TEST(TokenTerms, OfALayerRefuseThePlanOfAnother) {
   EXPECT_TRUE(said.ends_with(", got 0")) << said;
 }
 
+// Parameters and gradients with rows of another length, also of none, whose elements have no
+// memory.
+TEST(TokenTerms, RefuseParametersOfOtherShapes) {
+  int refused = 0;
+  for (const EncodingInfo& info : encodings()) {
+    const Mixture mixed = mixture(info);
+    if (token_terms(mixed).empty()) continue;
+    Matrices matrices(mixed, 1), gradients(mixed, 0);
+    const auto x = random_tensor<float, 3>({batch, tokens, shape.width});
+    TermArrays terms = term_arrays(mixed, batch, tokens);
+    for (std::size_t p = 1; p < matrices.tensors.size(); ++p)  // after the learned table
+      for (const std::int64_t more : {-matrices.tensors[p].extents[1], std::int64_t{1}}) {
+        const auto [rows, columns] = matrices.tensors[p].extents;
+        std::vector<float> memory(static_cast<std::size_t>(rows * (columns + 1)));
+        const View<float, 2> other(memory.data(), {rows, columns + more});
+        auto values = matrices.read();
+        values[p] = other;
+        EXPECT_NE(testing::message_of([&] {
+                    compute_terms(mixed, values, x.view(), terms.terms<gnomon::Tensor>());
+                  }),
+                  "")
+            << info.name << ", parameter " << p << ", " << more;
+        auto grads = gradients.views();
+        grads[p] = other;
+        EXPECT_NE(testing::message_of([&] {
+                    compute_terms_backward(mixed, matrices.read(), x.view(),
+                                           terms.terms<ConstTensor>(), {}, grads);
+                  }),
+                  "")
+            << info.name << ", gradient " << p << ", " << more;
+        ++refused;
+      }
+  }
+  EXPECT_GT(refused, 20);
+}
+
 TEST(TokenTerms, RefuseWrongShapes) {
   const Mixture fox{find_encoding("fox").usual(shape)};
   Matrices values(fox, 1);

@@ -46,19 +46,6 @@ concept trained =
     requires(const Spec& spec, const Call& call, Values values, const LayerGradient& grad,
              Gradients grads) { Entry<Spec>::backward(spec, call, values, grad, grads); };
 
-template <typename Matrices>
-void check_shapes(const Encoding& encoding, const Matrices& matrices) {
-  const auto wanted = parameters(encoding);
-  internal::check_parameter_count(info(encoding).name, wanted, matrices.size());
-  for (std::size_t i = 0; i < wanted.size(); ++i)
-    if (matrices[i].extent(0) != wanted[i].rows || matrices[i].extent(1) != wanted[i].columns)
-      refuse(info(encoding).name,
-             wanted[i].name + " must be " + std::to_string(wanted[i].rows) + " x " +
-                 std::to_string(wanted[i].columns),
-             std::to_string(matrices[i].extent(0)) + " x " +
-                 std::to_string(matrices[i].extent(1)));
-}
-
 // Throws unless all positions, numbers of cells or rows, are below the capacity.
 void check_positions(const Encoding& encoding, const Call& call) {
   const auto most = capacity(encoding);
@@ -226,6 +213,23 @@ void internal::check_parameter_count(std::string_view where, std::span<const Par
          static_cast<std::int64_t>(given));
 }
 
+template <typename T>
+void internal::check_parameters(const Encoding& encoding,
+                                std::span<const View<T, 2>> matrices) {
+  const auto wanted = parameters(encoding);
+  check_parameter_count(info(encoding).name, wanted, matrices.size());
+  for (std::size_t i = 0; i < wanted.size(); ++i)
+    if (matrices[i].extent(0) != wanted[i].rows || matrices[i].extent(1) != wanted[i].columns)
+      refuse(info(encoding).name,
+             wanted[i].name + " must be " + std::to_string(wanted[i].rows) + " x " +
+                 std::to_string(wanted[i].columns),
+             std::to_string(matrices[i].extent(0)) + " x " +
+                 std::to_string(matrices[i].extent(1)));
+}
+template void internal::check_parameters(const Encoding&, std::span<const View<float, 2>>);
+template void internal::check_parameters(const Encoding&,
+                                         std::span<const View<const float, 2>>);
+
 void internal::check_window(const Window& window) {
   if (window.queries < 0) refuse("encoding", "queries must not be negative", window.queries);
   if (window.batch) return check_batch(window);
@@ -284,7 +288,7 @@ double internal::put_scale(std::span<const Encoding> mixture, Call& call) {
 void internal::lower_into(const Encoding& encoding, const Call& call, Values values,
                           LayerPlan& lowered) {
   check_positions(encoding, call);
-  check_shapes(encoding, values);
+  check_parameters<const float>(encoding, values);
   std::visit(
       [&](const auto& spec) { EntryFor<decltype(spec)>::lower(spec, call, values, lowered); },
       encoding);
@@ -293,8 +297,8 @@ void internal::lower_into(const Encoding& encoding, const Call& call, Values val
 void internal::backward_into(const Encoding& encoding, const Call& call, Values values,
                              const LayerGradient& lowered, Gradients grads) {
   check_positions(encoding, call);
-  check_shapes(encoding, values);
-  check_shapes(encoding, grads);
+  check_parameters<const float>(encoding, values);
+  check_parameters<float>(encoding, grads);
   std::visit(
       [&](const auto& spec) {
         if constexpr (trained<std::remove_cvref_t<decltype(spec)>>)

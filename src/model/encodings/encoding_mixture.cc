@@ -149,13 +149,18 @@ concept has_terms = requires(const Spec& spec) { Entry<Spec>::terms(spec); };
 // Calls use(spec, index of its first matrix, number of its matrices) for each encoding with
 // token terms.
 template <typename Use>
-void with_terms(const Mixture& mixture, Use&& use) {
+void with_terms(const Mixture& mixture, Values values, Gradients grads, Use&& use) {
   bool found = false;
   for_each(mixture, [&](const Encoding& one, std::size_t first, std::size_t count) {
     std::visit(
         [&](const auto& spec) {
-          if constexpr (has_terms<std::remove_cvref_t<decltype(spec)>>)
-            use(spec, first, count), found = true;
+          if constexpr (has_terms<std::remove_cvref_t<decltype(spec)>>) {
+            const Values own = values.subspan(first, count);
+            const Gradients to = grads.empty() ? grads : grads.subspan(first, count);
+            internal::check_parameters<const float>(one, own);
+            if (!to.empty()) internal::check_parameters<float>(one, to);
+            use(spec, own, to), found = true;
+          }
         },
         one);
   });
@@ -372,23 +377,21 @@ void compute_terms(const Mixture& mixture, Values values, View<const float, 3> x
                    const TokenTermOutputs& out, const Positions* tokens) {
   check_count(mixture, values.size());
   check_terms(mixture, x, out, tokens);
-  with_terms(mixture,
-             [&]<typename Spec>(const Spec& spec, std::size_t first, std::size_t count) {
-               Entry<Spec>::compute_terms(spec, values.subspan(first, count), {x, tokens}, out);
-             });
+  with_terms(mixture, values, {}, [&]<typename Spec>(const Spec& spec, Values own, Gradients) {
+    Entry<Spec>::compute_terms(spec, own, {x, tokens}, out);
+  });
 }
 
 void compute_terms_backward(const Mixture& mixture, Values values, View<const float, 3> x,
                             const TokenTerms& out_grad, View<float, 3> x_grad, Gradients grads,
                             const Positions* tokens) {
   check_count(mixture, values.size());
+  if (!grads.empty()) check_count(mixture, grads.size());
   check_terms(mixture, x, out_grad, tokens);
-  with_terms(mixture,
-             [&]<typename Spec>(const Spec& spec, std::size_t first, std::size_t count) {
-               Entry<Spec>::compute_terms_backward(
-                   spec, values.subspan(first, count), {x, tokens}, out_grad, x_grad,
-                   grads.empty() ? grads : grads.subspan(first, count));
-             });
+  with_terms(
+      mixture, values, grads, [&]<typename Spec>(const Spec& spec, Values own, Gradients to) {
+        Entry<Spec>::compute_terms_backward(spec, own, {x, tokens}, out_grad, x_grad, to);
+      });
 }
 
 }  // namespace gnomon::model

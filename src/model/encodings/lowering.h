@@ -19,6 +19,10 @@ std::span<const CheckpointName> tensors(const Encoding& encoding);
 void check_parameter_count(std::string_view where, std::span<const Parameter> wanted,
                            std::size_t given);
 
+// Throws also if one of them has another shape. Views of float and of const float.
+template <typename T>
+void check_parameters(const Encoding& encoding, std::span<const View<T, 2>> matrices);
+
 // Throws std::invalid_argument if the sizes of the window are inconsistent.
 void check_window(const Window& window);
 
