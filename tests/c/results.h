@@ -167,7 +167,9 @@ class Results {
           if (one.role == Role::read || other.tensor == one.tensor || other.copied ||
               !other.tensor->size() || other.tensor->bytes() % of.bytes())
             continue;
-          tensor.data = other.tensor->address(draw.below(other.tensor->size()));
+          // Not at its first element: an output may be the input itself.
+          if (other.tensor->size() < 2) continue;
+          tensor.data = other.tensor->address(1 + draw.below(other.tensor->size() - 1));
           tensor.byte_offset = 0;
           return "an output overlaps another argument";
         }
