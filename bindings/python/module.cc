@@ -10,9 +10,19 @@
 #include "gnomon/parallel.h"
 #include "gnomon/version.h"
 
-NB_MODULE(_core_of_main, module) {
+NB_MODULE(_core, module) {
   namespace nb = nanobind;
   using namespace gnomon;
+  // nanobind keeps the types of the interpreter that imports the module last: those of the main
+  // interpreter must stay, or its calls refuse all objects. (Python 3.13 runs PyInit__core in
+  // the main interpreter also for a sub-interpreter, so it cannot refuse there.)
+  static auto* of_main = nb::detail::internals;
+  if (PyInterpreterState_GetID(PyInterpreterState_Get()) != 0) {
+    nb::detail::internals = of_main;
+    throw nb::import_error(
+        "gnomon must be imported by the main interpreter, got a sub-interpreter");
+  }
+  of_main = nb::detail::internals;
   // Caches of gnomon.torch hold tables and plans until the process ends.
   nb::set_leak_warnings(false);
   nb::exception<FormatError>(module, "FormatError", PyExc_ValueError);
@@ -49,13 +59,4 @@ NB_MODULE(_core_of_main, module) {
   python::bind_jax(module);
   // Stubs (nanobind.stubgen) list the signatures without it.
   if (!std::getenv("NB_STUBGEN")) python::bind_wrong_calls(module);
-}
-
-// A second interpreter of a process would take the types of nanobind away from the first one,
-// whose calls then refuse all objects.
-extern "C" NB_EXPORT PyObject* PyInit__core() {
-  if (PyInterpreterState_GetID(PyInterpreterState_Get()) == 0) return PyInit__core_of_main();
-  PyErr_SetString(PyExc_ImportError,
-                  "gnomon must be imported by the main interpreter, got a sub-interpreter");
-  return nullptr;
 }
