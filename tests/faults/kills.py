@@ -3,17 +3,20 @@
 
     kills.py BUILD [--lab N] [--convert N] [--jobs N] [--seed N]
 
-The time is uniform over the measured duration of a call. A call of the lab is killed up to three
-times in a row, each time while it continues. After SIGKILL: no file lost or changed, no partial
-file at a final name. The next call removes temporary files and gives the same result, bit by bit.
+The time is uniform over the measured duration of a call, or, for one half of the kills, over the
+part after the first file. A call of the lab is killed up to three times in a row, each time while
+it continues. After SIGKILL: no file lost or changed, no partial file at a final name. The next
+call removes temporary files and gives the same result, bit by bit.
 """
 
 import argparse
 import collections
 import concurrent.futures
 import dataclasses
+import os
 import random
 import shutil
+import statistics
 import subprocess
 import sys
 import tempfile
@@ -22,6 +25,10 @@ import time
 
 import inputs
 import running
+
+
+def names_below(folder):
+    return {os.path.join(at, name) for at, _, files in os.walk(folder) for name in (".", *files)}
 
 
 class Kills:
@@ -42,24 +49,36 @@ class Kills:
             env=self.place.environment(folder),
         )
 
-    def duration(self, one):
-        times = []
-        for _ in range(5):
-            folder = self.place.folder(one)
-            begin = time.monotonic()
-            self.start(one, folder, False).wait()
-            times.append(time.monotonic() - begin)
-            shutil.rmtree(folder)
-        return min(times)
+    def wait_for_files(self, child, folder, names):
+        """Waits until the call has made or removed a file, or has ended."""
+        while child.poll() is None and names_below(folder) == names:
+            time.sleep(0.001)
 
-    def kill(self, one, reference, seconds, rounds):
-        """Kills a call, and the calls that continue it. Returns the number of kills."""
+    def durations(self, one):
+        """Seconds until the first file, and from there to the end."""
+        folder = self.place.folder(one)
+        names = names_below(folder)
+        begin = time.monotonic()
+        child = self.start(one, folder, False)
+        self.wait_for_files(child, folder, names)
+        first = time.monotonic()
+        child.wait()
+        end = time.monotonic()
+        shutil.rmtree(folder)
+        return first - begin, end - first
+
+    def kill(self, one, reference, until_files, after_files, rounds):
+        """Kills a call, and the calls that continue it."""
         folder = self.place.folder(one)
         begun = running.tree(folder, one.is_lab)
         for again in range(rounds):
             with self.lock:
-                wait = self.numbers.uniform(0, seconds)
+                is_late = self.numbers.random() < 0.5
+                wait = self.numbers.uniform(0, after_files + (0 if is_late else until_files))
+            names = names_below(folder)
             child = self.start(one, folder, again > 0)
+            if is_late:
+                self.wait_for_files(child, folder, names)
             time.sleep(wait)
             child.kill()
             code = child.wait()
@@ -112,11 +131,13 @@ def main():
         with tempfile.TemporaryDirectory(prefix="gnomon-kills-") as base:
             kills = Kills(running.Workplace(programs, base, set(one.needs)), given.seed)
             reference = running.Reference(kills.place, one)
-            seconds = kills.duration(one)
             with concurrent.futures.ThreadPoolExecutor(given.jobs) as pool:
+                # As many at the same time as later.
+                times = list(pool.map(kills.durations, [one] * 6))
+                seconds = [statistics.median(part) for part in zip(*times)]
                 while kills.counts["kills"] < count:
                     work = [
-                        pool.submit(kills.kill, one, reference, seconds, rounds)
+                        pool.submit(kills.kill, one, reference, *seconds, rounds)
                         for _ in range(given.jobs)
                     ]
                     for future in work:
@@ -125,7 +146,7 @@ def main():
             print(line)
         failed += len(kills.failures)
         print(
-            f"kills of {name}: {kills.counts['kills']} within {seconds:.2f} s, "
+            f"kills of {name}: {kills.counts['kills']} within {sum(seconds):.2f} s, "
             + ", ".join(
                 f"{kills.counts[key]} {key}"
                 for key in ("before the end", "after the first file", "with temporary files")
