@@ -58,5 +58,12 @@ TEST(ParseJson, RefusesOtherText) {
     EXPECT_NE(error(text).find("must be JSON, got"), std::string::npos) << text;
 }
 
+TEST(ParseJson, RefusesANameTwiceInAnObject) {
+  EXPECT_EQ(error(R"({"heads": 4, "heads": 8})"),
+            "[op] the names of an object in the \"file\" must differ, got \"heads\" twice");
+  EXPECT_NE(error(R"([1, {"a": {"b": 1, "\u0062": {}}}])"), "");
+  EXPECT_EQ(error(R"([{"a": {"a": 1}, "b": [{"a": 1}, {"a": 2}]}, {"a": "a"}])"), "");
+}
+
 }  // namespace json_test
 }  // namespace gnomon::internal
