@@ -36,18 +36,23 @@ fuzz() {
   fi
 }
 
-# Inputs that other tests have: the configs of released models, and the GGUF files that tests build.
-mkdir -p "$fuzzers/found/config/corpus" "$fuzzers/found/gguf_model/corpus"
+# Inputs that other tests have: the configs of released models, results that were kept, and the GGUF files that
+# tests build.
+mkdir -p "$fuzzers/found/"{config,gguf_model,results}/corpus
 if [ -x build/release/tests/gnomon_tests ]; then
   GNOMON_KEEP_GGUF=$fuzzers/found/gguf_model/corpus build/release/tests/gnomon_tests \
     --gtest_brief=1 --gtest_filter='*Gguf*:*GGUF*' >/dev/null
 fi
-python3 - "$fuzzers/found/config/corpus" <<'END'
+python3 - "$fuzzers/found" <<'END'
 import json, pathlib, sys
+def add(reader, name, text):
+    if len(text) < 16384:
+        pathlib.Path(sys.argv[1], reader, "corpus", name).write_text(text)
 for path in [*pathlib.Path("tests/model/released").glob("*.json"), *pathlib.Path("tests/model/layers").glob("*.json")]:
-    config = json.dumps(json.loads(path.read_text()).get("config", {}))
-    if len(config) < 16384:
-        pathlib.Path(sys.argv[1], "released-" + path.stem).write_text(config)
+    add("config", "released-" + path.stem, json.dumps(json.loads(path.read_text()).get("config", {})))
+for path in pathlib.Path("tests/kept").rglob("results*.json"):
+    name = "-".join(path.relative_to("tests/kept").parts)
+    add("results", name, json.dumps(json.loads(path.read_text()), separators=(",", ":")))
 END
 
 # The lines that the inputs of one fuzzer reach.

@@ -345,7 +345,7 @@ Integers integers(const char* operation, const char* name, nb::handle object) {
   for (std::int32_t axis = 0; axis < t.rank; ++axis) all.shape.push_back(t.shape[axis]);
   const std::int64_t rows = t.rank == 2 ? t.shape[0] : 1, columns = t.shape[t.rank - 1];
   all.values.reserve(internal::checked_size(operation, name, {rows, columns}));
-  const auto* const bytes = static_cast<const char*>(t.data) + t.byte_offset;
+  const auto* const bytes = static_cast<const char*>(t.start());
   const std::int64_t size = t.dtype.bits / 8;
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t column = 0; column < columns; ++column) {

@@ -115,10 +115,19 @@ struct ConstTensor : DlTensor {
 
   // Returns true if the argument was given.
   bool has_data() const noexcept { return data != nullptr; }
+  // Returns the address of the element at index 0 of all axes; null without data.
+  void* start() const noexcept {
+    return data ? static_cast<std::byte*>(data) + byte_offset : nullptr;
+  }
   std::int64_t extent(std::int32_t axis) const noexcept { return shape[axis]; }
-  // Returns the stride of an axis, in elements.
+  // Returns the stride of an axis, in elements. DLPack lets an axis with fewer than two indices
+  // have any; one that no array has becomes 1, so that products with it cannot overflow.
   std::int64_t stride(std::int32_t axis) const noexcept {
-    if (strides) return strides[axis];
+    constexpr std::int64_t most = std::int64_t{1} << 47;  // elements of the address space
+    if (strides) {
+      const std::int64_t step = strides[axis];
+      return shape[axis] < 2 && (step > most || step < -most) ? 1 : step;
+    }
     std::int64_t step = 1;
     for (std::int32_t after = axis + 1; after < rank; ++after) step *= shape[after];
     return step;
@@ -165,12 +174,12 @@ template <typename T, std::size_t Rank>
 View<T, Rank> view(const ConstTensor& tensor) noexcept
   requires(std::is_const_v<T>)
 {
-  auto* const bytes = static_cast<const std::byte*>(tensor.data) + tensor.byte_offset;
-  auto* const data = reinterpret_cast<T*>(bytes);
+  auto* const data = static_cast<T*>(tensor.start());
   typename View<T, Rank>::Extents extents, strides;
   for (std::size_t axis = 0; axis < Rank; ++axis) extents[axis] = tensor.shape[axis];
   if (!tensor.strides) return {data, extents};
-  for (std::size_t axis = 0; axis < Rank; ++axis) strides[axis] = tensor.strides[axis];
+  for (std::size_t axis = 0; axis < Rank; ++axis)
+    strides[axis] = tensor.stride(static_cast<std::int32_t>(axis));
   return {data, extents, strides};
 }
 template <typename T, std::size_t Rank>

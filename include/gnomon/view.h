@@ -63,7 +63,7 @@ class View {
   // checked.
   constexpr View slice(std::size_t axis, Index begin, Index count) const noexcept {
     View part = *this;
-    part.data_ += begin * strides_[axis];
+    part.data_ = from(begin * strides_[axis]);
     part.extents_[axis] = count;
     return part;
   }
@@ -76,10 +76,13 @@ class View {
       extents[axis - 1] = extents_[axis];
       strides[axis - 1] = strides_[axis];
     }
-    return View<T, Rank - 1>(data_ + index * strides_[0], extents, strides);
+    return View<T, Rank - 1>(from(index * strides_[0]), extents, strides);
   }
 
  private:
+  // Null if there is no memory, which a view without elements need not have.
+  constexpr T* from(Index offset) const noexcept { return data_ ? data_ + offset : nullptr; }
+
   T* data_ = nullptr;
   Extents extents_{}, strides_{};
 };

@@ -60,9 +60,6 @@ void check_shape(std::string_view name, View<T, Rank> tensor,
              int64_t{tensor.extent(axis)});
 }
 
-void* start_of(const ConstTensor& tensor) {
-  return static_cast<std::byte*>(tensor.data) + tensor.byte_offset;
-}
 DType dtype(DataType type) {
   if (type == data_type_of<double>) return DType::f64;
   if (type == data_type_of<Half>) return DType::f16;
@@ -70,14 +67,14 @@ DType dtype(DataType type) {
   return type == data_type_of<float> ? DType::f32 : DType{};  // int8 and E4M3 have scales
 }
 internal::Operand operand(const ConstTensor& tensor, View<const float, 3> scales = {}) {
-  return {.data = start_of(tensor),
+  return {.data = tensor.start(),
           .strides = {tensor.stride(0), tensor.stride(1), tensor.stride(2)},
           .dtype = dtype(tensor.dtype),
           .scales = scales,
           .e4m3 = internal::is_e4m3(tensor)};
 }
 internal::Result result(const Tensor& tensor) {
-  return {.data = start_of(tensor),
+  return {.data = tensor.start(),
           .strides = {tensor.stride(0), tensor.stride(1), tensor.stride(2)},
           .dtype = dtype(tensor.dtype)};
 }

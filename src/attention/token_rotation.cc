@@ -22,8 +22,10 @@ TensorType rows_of(TensorType tensor, std::int64_t begin, std::int64_t count,
     shape[axis] = axis == 1 ? count : tensor.extent(axis);
     strides[axis] = tensor.stride(axis);
   }
-  tensor.byte_offset +=
-      static_cast<std::uint64_t>(begin * strides[1]) * (tensor.dtype.bits / 8);
+  if (tensor.data)
+    tensor.data =
+        static_cast<std::byte*>(tensor.start()) + begin * strides[1] * (tensor.dtype.bits / 8);
+  tensor.byte_offset = 0;
   tensor.shape = shape;
   tensor.strides = strides;
   return tensor;

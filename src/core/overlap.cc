@@ -24,7 +24,7 @@ struct Bytes {
   bool empty = false, known = true;  // unknown: too many axes
 
   explicit Bytes(const ConstTensor& tensor) noexcept
-      : begin(reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset),
+      : begin(reinterpret_cast<std::uintptr_t>(tensor.start())),
         element((tensor.dtype.bits * tensor.dtype.lanes + 7) / 8),
         empty(!tensor.data) {
     for (std::int32_t axis = 0; axis < tensor.rank; ++axis) {
@@ -112,10 +112,7 @@ bool overlaps_itself(const ConstTensor& tensor) noexcept {
 }
 
 bool same_elements(const ConstTensor& a, const ConstTensor& b) noexcept {
-  if (a.rank != b.rank || a.dtype != b.dtype ||
-      static_cast<const std::byte*>(a.data) + a.byte_offset !=
-          static_cast<const std::byte*>(b.data) + b.byte_offset)
-    return false;
+  if (a.rank != b.rank || a.dtype != b.dtype || a.start() != b.start()) return false;
   for (std::int32_t axis = 0; axis < a.rank; ++axis)
     if (a.shape[axis] != b.shape[axis] ||
         (a.shape[axis] > 1 && a.stride(axis) != b.stride(axis)))

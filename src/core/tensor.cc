@@ -99,6 +99,10 @@ void check_tensor_slowly(Argument argument, const ConstTensor& tensor, std::int3
             " must have fewer than 2^59 elements, with the gaps between them (an extent of 0 "
             "counts as 1, and then at most 2^31)",
         shape_text(tensor));
+  if (!addressable(tensor))
+    refuse(argument.operation,
+           "the byte_offset of " + subject(argument) + " must not lead past the last address",
+           std::to_string(tensor.byte_offset));
   if (tensor.data && !aligned(tensor))
     refuse(argument.operation,
            "the elements of " + subject(argument) + " must be aligned to their size, " +

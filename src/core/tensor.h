@@ -42,21 +42,26 @@ inline bool fits(const ConstTensor& tensor) noexcept {
   }
   return !empty || count <= most_rows_of_empty;
 }
+// Returns whether the first element has an address.
+inline bool addressable(const ConstTensor& tensor) noexcept {
+  return tensor.byte_offset <= UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(tensor.data);
+}
 // Returns whether the first element is at a multiple of its size, as its type requires.
 inline bool aligned(const ConstTensor& tensor) noexcept {
   const std::uint64_t bytes = tensor.dtype.bits / 8;
-  return bytes < 2 ||
-         (reinterpret_cast<std::uintptr_t>(tensor.data) + tensor.byte_offset) % bytes == 0;
+  return bytes < 2 || reinterpret_cast<std::uintptr_t>(tensor.start()) % bytes == 0;
 }
 
 // Does the checks of `check_tensor` and throws. Returns if the tensor has no elements.
 void check_tensor_slowly(Argument argument, const ConstTensor& tensor, std::int32_t rank);
 
 // Throws std::invalid_argument unless the tensor has data (or no elements), is on the CPU, has
-// `rank` axes, fits and is aligned. Inline, because a decoding step of a microsecond calls it.
+// `rank` axes, fits, and begins at an address that is aligned. Inline, because a decoding step
+// of a microsecond calls it.
 inline void check_tensor(Argument argument, const ConstTensor& tensor, std::int32_t rank) {
   const bool good = tensor.rank == rank && tensor.device.type == DeviceType::cpu &&
-                    tensor.data && tensor.shape && fits(tensor) && aligned(tensor);
+                    tensor.data && tensor.shape && fits(tensor) && addressable(tensor) &&
+                    aligned(tensor);
   if (!good) [[unlikely]]
     check_tensor_slowly(argument, tensor, rank);
 }

@@ -39,7 +39,7 @@ class Arguments {
 // The data of a tensor, at its first element.
 template <typename T>
 T* data(const ConstTensor& tensor) {
-  return reinterpret_cast<T*>(static_cast<char*>(tensor.data) + tensor.byte_offset);
+  return static_cast<T*>(tensor.start());
 }
 
 // Axis `axis`, counted from the last (0). Extent 1 and stride 0 if the tensor has fewer axes.

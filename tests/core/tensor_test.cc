@@ -183,5 +183,32 @@ TEST(CheckTensor, RefusesElementsThatAreNotAligned) {
             "got another address");
 }
 
+TEST(Tensor, StridesThatNoArrayHasBecomeOneWhereTheyHaveNoEffect) {
+  std::vector<float> values(6);
+  for (const std::ptrdiff_t wild : {PTRDIFF_MAX, PTRDIFF_MIN, std::ptrdiff_t{1} << 48}) {
+    const Tensor tensor = View<float, 3>(values.data(), {1, 6, 1}, {wild, 1, wild});
+    EXPECT_EQ(message(tensor, 3), "");
+    EXPECT_EQ((view<float, 3>(tensor).strides()), (View<float, 3>::Extents{1, 1, 1}));
+    EXPECT_EQ(tensor.stride(0), 1);
+  }
+  const Tensor usual = View<float, 2>(values.data(), {1, 3}, {6, 2});
+  EXPECT_EQ((view<float, 2>(usual).strides()), (View<float, 2>::Extents{6, 2}));
+}
+
+// A distance that is negative as a signed number, and one of a tensor without elements.
+TEST(CheckTensor, RefusesAByteOffsetPastTheLastAddress) {
+  std::vector<float> values(6);
+  const View<float, 1> row(values.data(), {4});
+  Tensor tensor = row;
+  tensor.byte_offset = static_cast<std::uint64_t>(-8);
+  EXPECT_EQ(message(tensor, 1),
+            "[rotary] the byte_offset of x must not lead past the last address, "
+            "got 18446744073709551608");
+  Tensor none = View<float, 1>(nullptr, {0});
+  none.byte_offset = 8;
+  EXPECT_EQ(message(none, 1), "");
+  EXPECT_EQ((view<float, 1>(none).data()), nullptr);
+}
+
 }  // namespace tensor_test
 }  // namespace gnomon

@@ -32,5 +32,11 @@ TEST(View, TakesNegativeAndZeroStrides) {
   EXPECT_EQ(same_row(4, 1), 2);
 }
 
+TEST(View, WithoutMemoryHasPartsWithoutMemory) {
+  const View<int, 2> none(nullptr, {3, 0}, {12, 1});
+  EXPECT_EQ(none[2].data(), nullptr);
+  EXPECT_EQ(none.slice(0, 1, 2).data(), nullptr);
+}
+
 }  // namespace view_test
 }  // namespace gnomon

@@ -61,8 +61,7 @@ struct Form {
       if (tensor.dtype != data_type_of<float>)
         refuse(operation, "the numbers of a bias must have elements of f32",
                gnomon::name(tensor.dtype));
-      return reinterpret_cast<const float*>(static_cast<const char*>(tensor.data) +
-                                            tensor.byte_offset);
+      return static_cast<const float*>(tensor.start());
     };
     const auto extent = [&](std::size_t i, std::int32_t axis) {
       return static_cast<std::int32_t>(arrays.at(i)->tensor().extent(axis));
