@@ -32,6 +32,15 @@ fi
 "$python" "$here/tools/released/tiny_configs.py" > "$work/tiny_configs.txt" \
   2>> "$work/errors.txt" || failed="$failed tiny_configs.py"
 
+# Drawn configs, other ones in each run.
+"$python" -W ignore "$here/tools/released/drawn_configs.py" 2000 "$work/drawn_configs.json" --seed "$(date +%s)" \
+  > "$work/drawn_configs.txt" 2>> "$work/errors.txt" || failed="$failed drawn_configs.py"
+tests=$here/build/release/tests/gnomon_tests
+if [ -x "$tests" ]; then
+  GNOMON_DRAWN_CONFIGS=$work/drawn_configs.json "$tests" --gtest_filter='DrawnConfigs*' \
+    >> "$work/drawn_configs.txt" || failed="$failed DrawnConfigs"
+fi
+
 "$python" -m pip list 2>/dev/null | grep -E '^(torch|transformers) '
 echo
 echo "Layers, all in build/released/layers.txt:"
@@ -48,6 +57,9 @@ fi
 echo
 echo "Tiny configs:"
 sed 's/^/  /' "$work/tiny_configs.txt"
+echo
+echo "Drawn configs:"
+grep -E 'refused|drawn configs' "$work/drawn_configs.txt" | sed 's/^/  /'
 echo
 echo "Files:"
 files="released layers engine tiny_configs.json"

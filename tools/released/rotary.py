@@ -7,7 +7,7 @@ import math
 import torch
 from torch.overrides import TorchFunctionMode
 
-from attention import attention_of, fitted_base
+from attention import attention_of, fitted_base, head_dim
 from models import modeling, real
 
 # Towers whose position_ids hold (x, y), so that axis 0 of the module is the width. Read in their
@@ -85,7 +85,7 @@ def angles(table, count):
     angle = torch.atan2(sin, cos)
     if angle.numel() == count:
         return angle.tolist()
-    halves = torch.equal(angle[:count], angle[count:])
+    halves = torch.allclose(angle[:count], angle[count:], rtol=1e-5, atol=0)
     return (angle[:count] if halves else angle[::2]).tolist()
 
 
@@ -108,8 +108,8 @@ def text(model, config, layer, length):
         facts["base"] = float(rope["rope_theta"])
         share = rope.get("partial_rotary_factor", 1)
         if share < 1 and rope.get("rope_type") in ("default", "linear", "llama3", "longrope"):
-            dim = int(getattr(attention_of(model, config, layer), "head_dim", 0) * share)
-            if dim % 2:  # dim + 1 elements rotate by rope_theta^(-2i / dim)
+            dim = int((head_dim(attention_of(model, config, layer)) or 0) * share)
+            if dim % 2 and dim + 1 == 2 * len(inv_freq):  # dim + 1 elements rotate by rope_theta^(-2i / dim)
                 facts["base"] **= (dim + 1) / dim
     elif rope.get("rope_type", "default") == "default":
         facts["base"] = fitted_base(inv_freq, 2 * len(inv_freq))

@@ -91,8 +91,8 @@ def has_sections(config):
         return False
 
 
-def small(kind, of):
-    """Returns the keys of a small config of a class, without keys that have no effect."""
+def small_keys(kind, of):
+    """Returns the arguments of a class for a small config."""
     default, special = of(), SPECIAL.get(kind, {})
     own = default.to_dict()
     keys = {key: value for key, value in SIZES.items() if own.get(key) is not None}
@@ -106,6 +106,11 @@ def small(kind, of):
             head = keys.get("head_dim") or keys["hidden_size"] // keys["num_attention_heads"]
             pairs = int(head * rope.get("partial_rotary_factor", 1)) // 2
         keys["rope_parameters"] = small_ropes(rope, pairs)
+    return keys
+
+
+def saved(kind, of, keys):
+    """Returns config.json of a class with these arguments, without keys that have no effect."""
     saved = of(**{**keys, **EXTRA.get(kind, {})}).to_diff_dict()
     kept = {key: value for key, value in saved.items()
             if value is not None and not re.search(NOISE, key)}
@@ -201,7 +206,7 @@ def layer_facts(model, config, kind, layer, part, length, table):
     try:
         facts["softmax_scale"] = attention.softmax_scale(module, config)
         exact = facts["head_dim"] ** -0.5
-        if abs(facts["softmax_scale"] - exact) < 1e-5 * exact:
+        if abs(facts["softmax_scale"] - exact) < 5e-5 * exact:
             facts["softmax_scale"] = exact  # measured scales are those of float32
     except Exception:  # a module that cannot run alone
         pass
@@ -326,7 +331,7 @@ def expected(kind, config, short):
 
 def record(kind, known):
     of = known[ALIASES.get(kind, OUTSIDE.get(kind, (kind,))[0])]
-    keys = small(kind, of)
+    keys = saved(kind, of, small_keys(kind, of))
     if kind in OUTSIDE and "rope_parameters" in keys:  # the spelling of transformers 4
         base = keys.pop("rope_parameters")["rope_theta"]
         keys.update({"rope_theta": base} if base != 10000 else {})

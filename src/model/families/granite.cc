@@ -17,6 +17,8 @@ void read_granite_by_layer(Reading& r) {
   const auto bases = r.keys.find({"layer_rope_theta"});
   if (!bases) return read_rotary(r);
   prepare(r);
+  auto scaling = r.keys.find({"rope_scaling"});  // of the layers that rotate
+  if (!scaling) scaling = r.keys.find({"rope_parameters"});
   std::size_t l = 0;
   bases->for_each_element([&](Json value) {
     if (l >= r.layers.size()) return;
@@ -29,8 +31,10 @@ void read_granite_by_layer(Reading& r) {
     Layer& layer = r.layers[l++];
     layer.rotates = base != 0;
     layer.rope = "base " + value.shown();
-    if (layer.rotates && !r.ropes.contains(layer.rope))
-      r.ropes[layer.rope] = read_rope(r, std::nullopt, base);
+    if (!layer.rotates || r.ropes.contains(layer.rope)) return;
+    Rope rope = read_rope(r, scaling, base);
+    rope.rotary.base = base;  // not rope_theta
+    r.ropes[layer.rope] = rope;
   });
   if (l < r.layers.size())
     bases->fail("layer_rope_theta must have a base for each of " +
@@ -55,6 +59,8 @@ void read_granite_hybrid(Reading& r) {
 
 void read_bamba(Reading& r) {
   prepare(r);
+  if (!r.keys.find({"attn_layer_indices"}) && !r.keys.find({"layer_types"}))
+    for (Layer& layer : r.layers) layer.attends = false;
   attend_at(r, "attn_layer_indices");
   r.rotary_dim = of_head(r.head_dim, r.family.share);
   r.keys.find({"partial_rotary_factor"});
