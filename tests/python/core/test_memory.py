@@ -104,7 +104,7 @@ print(peak() - before)
 def test_references_and_memory_of_calls() -> None:
     """Successful and refused calls keep no reference to their arguments, and no memory.
 
-    GNOMON_SOAK_CALLS: the number of calls; default 10000.
+    GNOMON_SOAK_CALLS: the number of calls; default 40000.
     """
     x, table = np.ones((1, 3, 2, 4), np.float32), gnomon.RotaryTable(ROPE, 3)
     plan, cache = gnomon.lower(ROPE, 3, visibility="causal"), gnomon.KvCache(
@@ -153,7 +153,7 @@ def test_references_and_memory_of_calls() -> None:
             except (ValueError, TypeError):
                 pass
 
-    rounds = int(os.environ.get("GNOMON_SOAK_CALLS", "10000")) // len(calls) // 4
+    rounds = int(os.environ.get("GNOMON_SOAK_CALLS", "40000")) // len(calls) // 4
     tracemalloc.start()
     run(rounds * len(calls))
     gc.collect()
