@@ -171,10 +171,10 @@ void Attack::model(int which) {
                                                tensor(Kind::f32, {2, 1})};
       gnomon_terms* terms = nullptr;
       count("encoding_terms",
-            gnomon_encoding_terms(draw.one_in(4) ? encodings_.one(draw) : gated_, of_gates,
-                                  draw.one_in(6) ? draw.number() : 2,
-                                  tensor(Kind::f32, {1 + draw.below(2), draw.below(4), 8}),
-                                  out(terms)));
+            gnomon_encoding_terms(
+                draw.one_in(4) ? encodings_.one(draw) : gated_, of_gates,
+                draw.one_in(6) ? draw.of<int64_t>({-1, most, least, 1LL << 32}) : 2,
+                tensor(Kind::f32, {1 + draw.below(2), draw.below(4), 8}), out(terms)));
       return gnomon_terms_destroy(terms);
     }
     case 40: {
