@@ -8,7 +8,7 @@
 #   faults       each system call of each command fails once; full disks; traces of all calls
 #   kills        1000 runs of the lab and 200 conversions are killed
 #   soak         a million calls by several threads of one process
-#   valgrind     a sample of the tests under memcheck
+#   valgrind     the tests of less than 20 ms under memcheck
 #   repeats      the ordinary tests GNOMON_REPEATS (10) times, with three times as many jobs as cores
 #
 # The fuzzers are tools/fuzz.sh, changes of the sources tools/mutation/mutate.py.
@@ -48,8 +48,18 @@ soak() { GNOMON_SOAK_CALLS=1000000 "$tests" --gtest_brief=1 --gtest_filter='*Soa
 # memcheck has no AVX-512, and finds what the sanitizers do not: values that were never written. The file of
 # suppressions lists what is not an error.
 valgrind_sample() {
-  OMP_NUM_THREADS=2 valgrind --quiet --error-exitcode=9 --suppressions=tests/memcheck.supp "$tests" --gtest_brief=1 \
-    --gtest_filter='Rotary.*:Alibi.*:T5*:Attention.*:AttentionDecoding.*:KvCache.*:Npy*:SafeTensors*:Config.*:Json*:Sinusoidal.*'
+  local sample
+  sample=$(mktemp)
+  "$tests" --gtest_brief=1 --gtest_output="json:$sample" >/dev/null
+  python3 - "$sample" <<'END'
+import json, sys
+names = [f"{suite['name']}.{one['name']}" for suite in json.load(open(sys.argv[1]))["testsuites"]
+         for one in suite["testsuite"] if float(one["time"].rstrip("s")) < 0.02]
+open(sys.argv[1], "w").write("--gtest_filter=" + ":".join(names))
+END
+  OMP_NUM_THREADS=2 valgrind --quiet --error-exitcode=9 --exit-on-first-error=no --suppressions=tests/memcheck.supp \
+    "$tests" --gtest_brief=1 --gtest_flagfile="$sample"
+  rm "$sample"
 }
 repeats() {
   OMP_NUM_THREADS=1 ctest --test-dir "$build" -j "$((3 * $(nproc)))" --output-on-failure \
