@@ -57,7 +57,7 @@ names = [f"{suite['name']}.{one['name']}" for suite in json.load(open(sys.argv[1
          for one in suite["testsuite"] if float(one["time"].rstrip("s")) < 0.02]
 open(sys.argv[1], "w").write("--gtest_filter=" + ":".join(names))
 END
-  OMP_NUM_THREADS=2 valgrind --quiet --error-exitcode=9 --exit-on-first-error=no --suppressions=tests/memcheck.supp \
+  OMP_NUM_THREADS=2 valgrind --quiet --error-exitcode=9 --suppressions=tests/memcheck.supp \
     "$tests" --gtest_brief=1 --gtest_flagfile="$sample"
   rm "$sample"
 }
