@@ -7,7 +7,7 @@
 #   tools/python.sh publish          the environment that checks the files of a release, for tools/dist.sh
 #   tools/python.sh wheel [FOLDER]   the wheel, from the objects of a build folder (build/release), installed
 #                                    into an environment with NumPy, pytest and hypothesis
-#   tools/python.sh core             with that wheel, runs the tests that require NumPy only
+#   tools/python.sh core [OPTION...] with that wheel, runs the tests that require NumPy only
 #   tools/python.sh cluster [OPTION...]  the same for tests/python/cluster, with Ray
 #   tools/python.sh all [OPTION...]  installs PyTorch, JAX, transformers and others, runs all tests
 #   tools/python.sh gguf [OPTION...] the same for tests/python/gguf: the GGUF reader against llama.cpp
@@ -73,7 +73,7 @@ case ${1-} in
     install_wheel core
     ;;
   core)
-    exec "$work/core/bin/python" -m pytest -q tests/python/core
+    exec "$work/core/bin/python" -m pytest -q tests/python/core "${@:2}"
     ;;
   cluster)
     build_wheel build/release

@@ -78,17 +78,18 @@ HWY_BEFORE_NAMESPACE();
 namespace gnomon {
 namespace HWY_NAMESPACE {
 
-// Multiplies columns 0 to count of rows [decode_rows, tile_keys] by the scales of int8 heads. A
-// zero remains zero.
-inline void TimesScales(const Operand& of, std::int64_t b, std::int64_t first,
-                        std::int64_t count, std::int64_t head, float* HWY_RESTRICT rows) {
+// Multiplies columns 0 to count of rows [rows_together, tile_keys] by the scales of int8 heads.
+// A zero remains zero.
+template <std::int64_t rows_together>
+void TimesScales(const Operand& of, std::int64_t b, std::int64_t first, std::int64_t count,
+                 std::int64_t head, float* HWY_RESTRICT rows) {
   if (!of.scales.data()) return;
   for (std::int64_t j = 0, run; j < count; j += run) {
     run = of.places.run(first + j, count - j);
     const internal::Place at = of.places(b, first + j);
     for (std::int64_t i = 0; i < run; ++i) {
       const float scale = of.scales(at.batch, at.row + i, head);
-      for (std::int64_t r = 0; r < decode_rows; ++r) {
+      for (std::int64_t r = 0; r < rows_together; ++r) {
         float& one = rows[r * tile_keys + j + i];
         one = one == 0 ? 0 : one * scale;
       }
@@ -126,8 +127,14 @@ inline bool WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile
                           std::int64_t key_head, float* HWY_RESTRICT bias_scratch,
                           float* HWY_RESTRICT scores, const State<float>& state) {
   const std::int64_t rows = tile.rows(), width = padded(tile.keys);
-  for (std::int64_t row = 0; row < rows; row += decode_rows)
-    TimesScales(problem.k, tile.batch, tile.key, tile.keys, key_head, scores + row * tile_keys);
+  const auto times_scales = [&](const Operand& of) {
+    if (rows == 1)  // the others were not computed
+      return TimesScales<1>(of, tile.batch, tile.key, tile.keys, key_head, scores);
+    for (std::int64_t row = 0; row < rows; row += decode_rows)
+      TimesScales<decode_rows>(of, tile.batch, tile.key, tile.keys, key_head,
+                               scores + row * tile_keys);
+  };
+  times_scales(problem.k);
   SeenColumns columns;
   FindColumns<float>(problem, tile, columns);
   const bool hides = FinishScores(problem, tile, columns, bias_scratch, scores);
@@ -138,8 +145,7 @@ inline bool WeighDirectly(const ForwardProblem<float>& problem, const Tile& tile
     std::fill(at, at + seen.begin, 0.f);
     std::fill(at + seen.end, at + width, 0.f);
   }
-  for (std::int64_t row = 0; row < rows; row += decode_rows)
-    TimesScales(problem.v, tile.batch, tile.key, tile.keys, key_head, scores + row * tile_keys);
+  times_scales(problem.v);
   return hides;
 }
 

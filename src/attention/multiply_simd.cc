@@ -33,6 +33,9 @@ HWY_INLINE void MultiplyBlock(const Product<A>& p) {
   const A* HWY_RESTRICT a = p.a;
   std::int64_t until_line = Operation::prefetches ? p.ahead->left() : 0;
   for (std::int64_t l = 0; l < p.depth; ++l) {
+#if HWY_TARGET == HWY_SCALAR && HWY_COMPILER_GCC_ACTUAL
+    asm("");  // GCC 12 would vectorize this loop, and read a row after the last
+#endif
     if (Operation::prefetches && --until_line == 0) until_line = p.ahead->Next();
     hn::Vec<decltype(tag)> right[vectors];
 #pragma GCC unroll 4
