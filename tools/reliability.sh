@@ -21,17 +21,8 @@ tests=$build/tests/gnomon_tests
 memory() {
   GNOMON_LONG_TESTS=1 "$build/tests/gnomon_allocation_tests" --gtest_brief=1
 }
-on_each_set() {
-  local isa
-  for isa in portable sse4 avx2 avx512 neon; do
-    GNOMON_ISA=$isa GNOMON_REPORT_ISA=1 "$tests" --gtest_filter=Isa.ReportsWhenAsked |
-      grep -q "^runs=$isa$" || continue
-    echo "= $isa"
-    GNOMON_ISA=$isa "$@"
-  done
-}
 calls() {
-  GNOMON_DRAWN_CALLS=1000000 on_each_set "$tests" --gtest_brief=1 --gtest_filter='Arguments*:Results*'
+  GNOMON_DRAWN_CALLS=1000000 tools/each_isa.sh "$build" "$tests" --gtest_brief=1 --gtest_filter='Arguments*:Results*'
   GNOMON_DRAWN_CASES=100000 tools/python.sh core -k 'arguments or capsules or drawn'
 }
 kernels() {

@@ -8,14 +8,10 @@ set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tests=$1/tests/gnomon_tests
 
-for isa in portable sse4 avx2 avx512 neon; do
-  GNOMON_ISA=$isa GNOMON_REPORT_ISA=1 "$tests" --gtest_filter=Isa.ReportsWhenAsked |
-    grep -q "^runs=$isa$" || continue
-  for threads in 1 2 7; do
-    echo "== $isa, $threads threads"
-    GNOMON_ISA=$isa OMP_NUM_THREADS=$threads "$tests" --gtest_brief=1 --gtest_shuffle |
-      grep -vE '^$|Note: Randomizing'
-  done
+for threads in 1 2 7; do
+  echo "== $threads threads"
+  OMP_NUM_THREADS=$threads tools/each_isa.sh "$1" "$tests" --gtest_brief=1 --gtest_shuffle |
+    grep -vE '^$|Note: Randomizing'
 done
 echo "== passed on all"
 
