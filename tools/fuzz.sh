@@ -84,7 +84,7 @@ llvm-cov-19 report "${programs[@]}" -instr-profile "$fuzzers/profile" -show-regi
   -show-branch-summary=false -show-functions=false "${files[@]}" 2>/dev/null |
   awk -v least="$least" '
     / [0-9.]+%/ && $1 != "TOTAL" { share = $NF; sub("%", "", share); printf "%6.2f %% of the %d lines of %s\n", share, $(NF - 2), $1
-                  if (share < least) low = 1 }
+                  if (share + 0 < least) low = 1 }
     END { exit low }' | sort -u -k 8 | tee "$fuzzers/coverage.txt" ||
   { echo "== a reader has less than $least % of its lines reached" && status=1; }
 exit $status
