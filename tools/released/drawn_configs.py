@@ -6,7 +6,7 @@
 A family (or one of NAMEs) and the sizes, bases, scalings and windows of its config are drawn, as a
 change of the small config of tiny_configs.py. FILE is a list of {"family", "config", "expected"}
 in the format of tests/model/tiny_configs.json, for the test DrawnConfigs (GNOMON_DRAWN_CONFIGS).
-Configs that transformers itself refuses are drawn again. Prints how many of each family.
+Configs that transformers itself refuses, or whose values are not read from modules, are drawn again.
 """
 
 import argparse
@@ -175,7 +175,7 @@ def main():
     lines = [json.dumps(one, separators=(",", ":")) for one in found]
     with open(asked.file, "w") as file:
         file.write("[\n" + ",\n".join(lines) + "\n]\n")
-    print(f"{len(found)} configs of {len(kept)} families; {sum(refused.values())} refused")
+    print(f"{len(found)} configs of {len(kept)} families; {sum(refused.values())} drawn again")
     return 0 if len(found) == asked.count else 1
 
 

@@ -109,7 +109,8 @@ def text(model, config, layer, length):
         share = rope.get("partial_rotary_factor", 1)
         if share < 1 and rope.get("rope_type") in ("default", "linear", "llama3", "longrope"):
             dim = int((head_dim(attention_of(model, config, layer)) or 0) * share)
-            if dim % 2 and dim + 1 == 2 * len(inv_freq):  # dim + 1 elements rotate by rope_theta^(-2i / dim)
+            # If dim is odd, dim + 1 elements rotate by rope_theta^(-2i / dim).
+            if dim % 2 and dim + 1 == 2 * len(inv_freq):
                 facts["base"] **= (dim + 1) / dim
     elif rope.get("rope_type", "default") == "default":
         facts["base"] = fitted_base(inv_freq, 2 * len(inv_freq))

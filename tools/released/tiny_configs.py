@@ -111,8 +111,8 @@ def small_keys(kind, of):
 
 def saved(kind, of, keys):
     """Returns config.json of a class with these arguments, without keys that have no effect."""
-    saved = of(**{**keys, **EXTRA.get(kind, {})}).to_diff_dict()
-    kept = {key: value for key, value in saved.items()
+    config = of(**{**keys, **EXTRA.get(kind, {})}).to_diff_dict()
+    kept = {key: value for key, value in config.items()
             if value is not None and not re.search(NOISE, key)}
     return {**kept, "model_type": kind}
 
