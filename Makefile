@@ -47,7 +47,8 @@ help:
 	@echo 'make test-neon     build the library for 64-bit ARM, run its tests under emulation'
 	@echo 'make test-torch2   test adapter and lab with the newest torch wheel (downloads 1 to 6 GB)'
 	@echo 'make test-long     test everything under the sanitizers, also of threads, each instruction'
-	@echo '                   set (shuffled), NEON, fuzzing, the site, and all packages in fresh Debian roots'
+	@echo '                   set (shuffled), NEON, faults, fuzzing, the site, and all packages in fresh Debian'
+	@echo '                   roots; takes hours, a second call goes on behind the part that failed (PARTS="asan ...")'
 	@echo 'make peers         time Gnomon and packages from PyPI, write docs/benchmarks.md'
 	@echo 'make gpu           check and time the CUDA kernels on a GPU, write docs/benchmarks-gpu.md'
 	@echo 'make gpu-bundle    build for `make gpu` on a machine without a GPU: build/gpu/bundle.tar.gz'
@@ -163,13 +164,9 @@ test-neon: build-neon
 test-torch2: setup
 	@JOBS=$(JOBS) tools/torch2.sh test $(TORCH_VERSION)
 
-test-long: build-tests build-asan build-tsan build-fuzz test-neon test-wasm test-rust test-systems test-site test-onnx test-ggml test-vllm test-packages
-	@tools/test.sh $(asan) -j$(JOBS)
-	@TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 $(tsan)/tests/gnomon_tests --gtest_brief=1
-	@tools/test.sh $(release) -C long \
-	  -R '^(packaging[.](add_subdirectory_program|find_torch)|lab[.](every_task|one_run|run_team|device))$$'
-	@tools/test_long.sh $(release) $(fuzz)
-	@tools/clean_root.sh
+test-long: build-tests
+	@tools/python.sh wheel $(release)
+	@JOBS=$(JOBS) tools/test_long.sh $(PARTS)
 
 bench: build
 	@$(gnomon) bench $(BENCH_FLAGS)

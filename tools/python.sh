@@ -8,6 +8,7 @@
 #   tools/python.sh wheel [FOLDER]   the wheel, from the objects of a build folder (build/release), installed
 #                                    into an environment with NumPy, pytest and hypothesis
 #   tools/python.sh core [OPTION...] with that wheel, runs the tests that require NumPy only
+#   tools/python.sh edges PYTHON     with that wheel and another Python, runs the repeats of processes (test_exit.py)
 #   tools/python.sh cluster [OPTION...]  the same for tests/python/cluster, with Ray
 #   tools/python.sh all [OPTION...]  installs PyTorch, JAX, transformers and others, runs all tests
 #   tools/python.sh gguf [OPTION...] the same for tests/python/gguf: the GGUF reader against llama.cpp
@@ -74,6 +75,13 @@ case ${1-} in
     ;;
   core)
     exec "$work/core/bin/python" -m pytest -q tests/python/core "${@:2}"
+    ;;
+  edges)
+    folder=$work/edges/$("$2" -c 'import platform; print(platform.python_version())')
+    [[ -d $folder ]] || "$2" -m venv "$folder"
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check -r tools/python/core.txt
+    "$folder/bin/python" -m pip install --quiet --disable-pip-version-check --force-reinstall --no-deps "$wheels"/*.whl
+    exec "$folder/bin/python" -m pytest -q tests/python/core/test_exit.py "${@:3}"
     ;;
   cluster)
     build_wheel build/release

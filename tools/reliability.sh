@@ -4,7 +4,7 @@
 #   memory       each allocation of each public function fails once
 #   calls        a million drawn calls of C on each instruction set, 100000 drawn cases of Python
 #   kernels      200000 drawn configurations of rotation and attention on each instruction set
-#   processes    1000 repeats of forks, exits and signals in Python
+#   processes    1000 repeats of forks, exits and signals in Python, and in each of GNOMON_PYTHONS (programs)
 #   faults       each system call of each command fails once; full disks; traces of all calls
 #   kills        1000 runs of the lab and 200 conversions are killed
 #   soak         a million calls by several threads of one process
@@ -28,7 +28,12 @@ calls() {
 kernels() {
   GNOMON_DRAWN=100000 "$tests" --gtest_brief=1 --gtest_filter=Corpus.KernelsAreRightOnDrawnInputs
 }
-processes() { GNOMON_EDGE_REPEATS=1000 tools/python.sh core -k 'exit or edges'; }
+processes() {
+  local python
+  export GNOMON_EDGE_REPEATS=${GNOMON_EDGE_REPEATS:-1000}
+  tools/python.sh core -k 'exit or edges'
+  for python in ${GNOMON_PYTHONS-}; do tools/python.sh edges "$python"; done
+}
 faults() {
   python3 tests/faults/faults.py "$build" --every
   python3 tests/faults/disks.py "$build"

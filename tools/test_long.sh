@@ -1,42 +1,97 @@
 #!/usr/bin/env bash
-# Usage: test_long.sh BUILD_FOLDER FUZZ_FOLDER. Runs the whole test binary on each instruction set
-# that this machine supports, with 1, 2 and 7 threads, in shuffled order. Then compiles the CUDA
-# kernels for all devices and checks them, if the component cuda is built. Then adds an encoding and a
-# family of models to a copy of the tree. Then kills 20 nodes of a cluster that trains runs of the lab, if
-# the lab is built. Then runs the long checks of docs/reliability.md, and each fuzzer for GNOMON_FUZZ_SECONDS (60).
+# Usage: test_long.sh [PART...]. Runs the long tests, all parts or those named, after `make build-tests`:
+#
+#   asan tsan           all tests under the sanitizers, built for them
+#   neon wasm rust systems site onnx ggml vllm packages
+#                       make test-PART
+#   lab                 the slow tests of the lab and of packaging
+#   isa                 the test binary on each instruction set of this machine, shuffled, with 1, 2, 7 threads
+#   cuda                the CUDA kernels, compiled for all devices, if the component is built
+#   additions           an encoding and a family of models, added to a copy of the tree
+#   cluster             20 lost nodes of a cluster that trains runs of the lab
+#   memory calls kernels processes faults kills soak valgrind repeats
+#                       tools/reliability.sh PART
+#   fuzz                each fuzzer for GNOMON_FUZZ_SECONDS (60)
+#   clean_root          the two main commands in a fresh Debian root
+#
+# The whole takes hours. build/long has the output of each part and the seconds of those that passed. A part
+# that passed is not run again for the same commit, so that a call goes on behind a part that failed.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-tests=$1/tests/gnomon_tests
+release=build/release
+tests=$release/tests/gnomon_tests
+jobs=${JOBS:-$(nproc)}
+export JOBS=$jobs
 
-for threads in 1 2 7; do
-  echo "== $threads threads"
-  OMP_NUM_THREADS=$threads tools/each_isa.sh "$1" "$tests" --gtest_brief=1 --gtest_shuffle |
-    grep -vE '^$|Note: Randomizing'
-done
-echo "== passed on all"
-
+asan() { make build-asan && tools/test.sh build/asan "-j$jobs"; }
+tsan() {
+  make build-tsan
+  TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 build/tsan/tests/gnomon_tests --gtest_brief=1
+}
+lab() {
+  tools/test.sh $release -C long \
+    -R '^(packaging[.](add_subdirectory_program|find_torch)|lab[.](every_task|one_run|run_team|device))$'
+  cmake --build $release --target gnomon_parallel >/dev/null
+  OPENBLAS_NUM_THREADS=1 $release/bench/gnomon_parallel 2
+}
+isa() {
+  local threads
+  for threads in 1 2 7; do
+    echo "$threads threads"
+    OMP_NUM_THREADS=$threads tools/each_isa.sh $release $tests --gtest_brief=1 --gtest_shuffle |
+      grep -vE '^$|Note: Randomizing'
+  done
+}
 # `make test` compiles the CUDA kernels for one device only.
-if grep -qs '^GNOMON_COMPONENTS:STRING=.*cuda' "$1/CMakeCache.txt"; then
-  echo "== CUDA kernels for all devices"
+cuda() {
+  grep -qs '^GNOMON_COMPONENTS:STRING=.*cuda' $release/CMakeCache.txt || { echo 'not built' && return; }
   cmake -S . -B build/cuda -G Ninja -DCMAKE_BUILD_TYPE=Release '-DGNOMON_COMPONENTS=core;cuda' \
     -DGNOMON_PROGRAM=OFF -DGNOMON_LAB=OFF -DGNOMON_BENCH=OFF >/dev/null
   cmake --build build/cuda --target gnomon_cuda >/dev/null
   tools/cuda_kernels.py build/cuda/libgnomon_cuda.so \
     "$(sed -n 's/.*CMAKE_CUDA_COMPILER_VERSION "\(.*\)".*/\1/p' build/cuda/CMakeFiles/*/CMakeCUDACompiler.cmake)"
+}
+additions() { tools/additions.sh $release; }
+cluster() { GNOMON_LONG_TESTS=1 tools/python.sh cluster -k lost_nodes; }
+fuzz() { make build-fuzz && tools/fuzz.sh build/fuzz; }
+clean_root() { tools/clean_root.sh; }
+
+run() {
+  case $1 in
+    neon | wasm | rust | systems | site | onnx | ggml | vllm | packages) make "test-$1" ;;
+    memory | calls | kernels | processes | faults | kills | soak | valgrind | repeats)
+      tools/reliability.sh $release "$1" ;;
+    *) "$1" ;;
+  esac
+}
+
+# One part, in a process of its own: `set -e` has no effect in a condition.
+if [[ ${1-} == --part ]]; then
+  run "$2"
+  exit
 fi
-
-echo "== an encoding and a family, added to a copy"
-tools/additions.sh "$1"
-
-lab_tests=$1/tests/gnomon_torch_tests
-if [ -x "$lab_tests" ]; then
-  echo "== benchmarks of the lab"
-  cmake --build "$1" --target gnomon_parallel >/dev/null
-  OPENBLAS_NUM_THREADS=1 "$1/bench/gnomon_parallel" 2
-  echo "== lost nodes of a cluster"
-  GNOMON_LONG_TESTS=1 tools/python.sh cluster -k lost_nodes
-fi
-
-tools/reliability.sh "$1"
-echo "== fuzzing"
-tools/fuzz.sh "$2"
+(($#)) || set -- asan tsan neon wasm rust systems site onnx ggml vllm packages lab isa cuda additions cluster \
+  memory calls kernels processes faults kills soak valgrind repeats fuzz clean_root
+state=$(git rev-parse HEAD)$(git diff HEAD | sha256sum)
+mkdir -p build/long
+failed=()
+for part in "$@"; do
+  passed=build/long/$part.passed
+  if [[ $(head -n 1 "$passed" 2>/dev/null) == "$state" ]]; then continue; fi
+  echo "== $part"
+  begin=$SECONDS
+  if "$0" --part "$part" 2>&1 | tee "build/long/$part.log"; then
+    printf '%s\n%s\n' "$state" "$((SECONDS - begin))" >"$passed"
+  else
+    failed+=("$part")
+  fi
+done
+total=0
+for part in "$@"; do
+  [[ " ${failed[*]-} " == *" $part "* ]] && echo "== $part FAILED, build/long/$part.log" && continue
+  seconds=$(tail -n 1 "build/long/$part.passed")
+  echo "== $part passed, $seconds s"
+  ((total += seconds))
+done
+echo "== $((total / 60)) minutes"
+((${#failed[@]} == 0))

@@ -1,12 +1,15 @@
 // `gnomon completion`: completion scripts of bash, zsh and fish, from the list of options.
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <sys/stat.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <filesystem>
 #include <memory>
 #include <regex>
 #include <set>
+#include <system_error>
 
 #include "apps/cli/command.h"
 #include "apps/cli/manual.h"
@@ -177,10 +180,16 @@ struct CompletionOptions {
 };
 
 void write_below(const std::filesystem::path& path, const std::string& text) {
-  std::error_code error;
-  std::filesystem::create_directories(path.parent_path(), error);
-  io::remove_leftovers(path.parent_path());
-  io::write_atomically(path, text);  // reports a folder that could not be created
+  // create_directories of libstdc++ loses the reason if a folder cannot be examined.
+  std::filesystem::path folder;
+  for (const std::filesystem::path& part : path.parent_path()) {
+    folder /= part;
+    if (::mkdir(folder.c_str(), 0777) != 0 && errno != EEXIST)
+      refuse(folder.string(), "must be a writable folder",
+             std::generic_category().message(errno));
+  }
+  io::remove_leftovers(folder);
+  io::write_atomically(path, text);
 }
 
 int run_completion(const CompletionOptions& o) {

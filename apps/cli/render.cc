@@ -19,20 +19,24 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A folder that is removed with its files.
+// A temporary folder that is removed with its files.
 class Folder {
  public:
-  Folder() : path_((fs::temp_directory_path() / "gnomon-XXXXXX").string()) {
+  Folder() {
+    const char* const place = std::getenv("TMPDIR");
+    path_ = (fs::path(place && *place ? place : "/tmp") / "gnomon-XXXXXX").string();
     if (!mkdtemp(path_.data()))
-      refuse("plot", "the folder for temporary files must be writable", std::strerror(errno));
+      refuse(path_, "must be a folder for temporary files", std::strerror(errno));
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;
   ~Folder() {
-    std::error_code ignored;
-    fs::remove_all(path_, ignored);
+    for (const std::string& path : {source(), target(), log()}) unlink(path.c_str());
+    rmdir(path_.c_str());
   }
-  std::string file(const char* name) const { return path_ + "/" + name; }
+  std::string source() const { return path_ + "/spec.vl.json"; }
+  std::string target() const { return path_ + "/image"; }
+  std::string log() const { return path_ + "/log"; }
 
  private:
   std::string path_;
@@ -46,14 +50,16 @@ int execute(const std::vector<std::string>& words, const std::string& log) {
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));
   arguments.push_back(nullptr);
+  const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+  if (out < 0) refuse(log, "must be a writable file", std::strerror(errno));
   const pid_t child = fork();
-  if (child < 0) refuse("plot", "a process must be created", std::strerror(errno));
   if (child == 0) {
-    const int out = open(log.c_str(), O_WRONLY | O_CREAT | O_TRUNC, 0600);
-    if (out < 0 || dup2(out, 1) < 0 || dup2(out, 2) < 0) _exit(cannot_execute);
-    execvp(arguments[0], arguments.data());
+    if (dup2(out, 1) >= 0 && dup2(out, 2) >= 0) execvp(arguments[0], arguments.data());
     _exit(cannot_execute);
   }
+  const int error = errno;
+  close(out);
+  if (child < 0) refuse("plot", "a process must be created", std::strerror(error));
   int status = 0;
   while (waitpid(child, &status, 0) < 0)
     if (errno != EINTR) return cannot_execute;
@@ -88,8 +94,7 @@ std::string last_line(const std::string& path) {
 
 std::string render(const std::string& spec, const std::string& ending) {
   const Folder folder;
-  const std::string source = folder.file("spec.vl.json"), target = folder.file("image"),
-                    log = folder.file("log");
+  const std::string source = folder.source(), target = folder.target(), log = folder.log();
   io::write_atomically(source, spec);
   std::vector<std::vector<std::string>> commands;
   if (ending == ".png")

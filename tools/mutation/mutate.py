@@ -10,9 +10,10 @@
 
 `run` draws places of src and apps/lab (sites.py), changes one, builds what depends on it and runs
 tests: those of the file, those of its module, then all others. RESULTS has one line of JSON for
-each change. A call with the same RESULTS goes on behind the last line. Change `INDEX` depends on
-the seed and the index only, so several calls, each in a worktree of its own, can have a share
-each: --share 0/2 and --share 1/2.
+each change, and one for each state of the sources. A call with the same RESULTS goes on behind the
+last line, also after the sources changed: then it draws from the present ones. Change `INDEX`
+depends on the sources, the seed and the index only, so several calls, each in a worktree of its
+own, can have a share each: --share 0/2 and --share 1/2. results.jsonl has the last campaign.
 
 Results: killed (a test failed), timeout (a test took ten times as long as without the change),
 survived, equivalent (the same object files), invalid (does not compile). After one of the last
@@ -249,11 +250,12 @@ class Campaign:
         listed = hashlib.sha256(repr(self.sites).encode()).hexdigest()[:16]
         text = results.read_text() if results.exists() else ""
         self.done = [json.loads(line) for line in text.split("\n") if line]
-        if not self.done:
-            self.write({"seed": seed, "sites": len(self.sites), "digest": listed})
-        head = self.done[0]
-        if head["seed"] != seed or head["digest"] != listed:
-            sys.exit(f"{results} is of seed {head['seed']} and other sources: use a new file")
+        head = {"seed": seed, "sites": len(self.sites), "digest": listed}
+        heads = [one for one in self.done if "seed" in one]
+        if heads and heads[-1]["seed"] != seed:
+            sys.exit(f"{results} is of seed {heads[-1]['seed']}: use a new file")
+        if not heads or heads[-1] != head:
+            self.write(head)
 
     def write(self, record: dict) -> None:
         self.done.append(record)
@@ -263,16 +265,29 @@ class Campaign:
     def draw(self, index: int, attempt: int) -> Site:
         return random.Random(f"{self.seed}:{index}:{attempt}").choice(self.sites)
 
-    def change(self, index: int, attempt: int) -> str:
-        site = self.draw(index, attempt)
-        path = ROOT / site.path
-        text = path.read_text()
+    def found_again(self, record: dict) -> Site | None:
+        """Returns the place of an earlier change, also if the lines around it have moved."""
+        same = {}
+        for site in self.sites:
+            if site.path == record["file"]:
+                place = self.place(site)
+                if all(place[key] == record[key] for key in place if key != "line"):
+                    same[abs(place["line"] - record["line"])] = site
+        return same[min(same)] if same else None
+
+    def place(self, site: Site) -> dict:
+        text = (ROOT / site.path).read_text()
         line = text.count("\n", 0, site.begin)
-        record = {
-            "index": index, "attempt": attempt, "file": site.path, "line": line + 1,
+        return {
+            "file": site.path, "line": line + 1, "column": site.begin - text.rfind("\n", 0, site.begin),
             "kind": site.kind, "before": site.before, "after": site.after,
             "text": text.split("\n")[line].strip(),
         }  # fmt: skip
+
+    def change(self, index: int, attempt: int, site: Site) -> str:
+        path = ROOT / site.path
+        text = path.read_text()
+        record = {"index": index, "attempt": attempt} | self.place(site)
         # Objects of programs that are not built here have no file.
         objects = [one for one in self.objects.get(site.path, []) if (BUILD / one).exists()]
         if not objects:
@@ -287,7 +302,7 @@ class Campaign:
             restore()
         ninja(objects, self.jobs)  # from the compiler's cache
         self.write(record)
-        print(index, attempt, record["result"], f"{site.path}:{line + 1}", repr(site.before), "->",
+        print(index, attempt, record["result"], f"{site.path}:{record['line']}", repr(site.before), "->",
               repr(site.after), record.get("by", ""), record["seconds"], flush=True)  # fmt: skip
         return record["result"]
 
@@ -317,20 +332,25 @@ class Campaign:
         return {"result": "survived", "seconds": seconds}
 
     def run(self, count: int, part: int, parts: int) -> None:
-        finished = {(r["index"], r["attempt"]): r["result"] for r in self.done[1:]}
+        finished = {(r["index"], r["attempt"]): r["result"] for r in self.done if "index" in r}
         for index in range(part, count, parts):
             attempt = 0
             while True:
-                result = finished.get((index, attempt)) or self.change(index, attempt)
+                result = finished.get((index, attempt)) or self.change(
+                    index, attempt, self.draw(index, attempt)
+                )
                 if result not in ("invalid", "equivalent"):
                     break
                 attempt += 1
 
     def again(self, indices: list[int]) -> None:
-        last = {r["index"]: r for r in self.done[1:]}
+        last = {r["index"]: r for r in self.done if "index" in r}
         for index, record in sorted(last.items()):
             if index in indices or not indices and record["result"] == "survived":
-                self.change(index, record["attempt"])
+                if site := self.found_again(record):
+                    self.change(index, record["attempt"], site)
+                else:
+                    print(index, "is not in the sources any more:", record["text"])
 
 
 def verify(records: list[dict]) -> None:
@@ -355,9 +375,9 @@ def verify(records: list[dict]) -> None:
 def records_of(paths: list[pathlib.Path]) -> list[dict]:
     last: dict[tuple[int, int], dict] = {}
     for path in paths:
-        for line in path.read_text().split("\n")[1:]:
-            if line:
-                one = json.loads(line)
+        for line in path.read_text().splitlines():
+            one = json.loads(line)
+            if "index" in one:
                 last[one["index"], one["attempt"]] = one
     return list(last.values())
 

@@ -24,6 +24,7 @@
 #include <type_traits>
 #include <utility>
 
+#include "apps/lab/runs/folder.h"
 #include "gnomon/error.h"
 #include "gnomon/io/safetensors.h"
 #include "gnomon/torch/state.h"
@@ -260,12 +261,12 @@ RunState read_checkpoint(const fs::path& path, const Job& job, std::int64_t step
 
 void refuse_old_checkpoints(const fs::path& folder, const std::optional<std::string>& version) {
   if (!fs::exists(folder / "checkpoints")) return;
-  for (const fs::directory_entry& one : fs::directory_iterator(folder / "checkpoints"))
-    if (one.path().extension() == ".pt")
+  for (const fs::path& one : entries(folder / "checkpoints"))
+    if (one.extension() == ".pt")
       refuse("lab",
              "--resume requires checkpoints in .safetensors files; start again in a new folder",
-             fmt::format("{}, an archive of LibTorch that version {} wrote",
-                         one.path().string(), version.value_or("(unknown)")));
+             fmt::format("{}, an archive of LibTorch that version {} wrote", one.string(),
+                         version.value_or("(unknown)")));
 }
 
 }  // namespace gnomon::lab

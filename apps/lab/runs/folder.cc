@@ -31,18 +31,25 @@ fs::path numbered(int number) {
   return number == 1 ? usual : fmt::format("{}-{}", usual, number);
 }
 
+// Returns the path of a file below the folder other than its locks, empty if there is none. A
+// link to a folder counts: files would be written to where it leads.
+std::string first_file(const fs::path& folder) {
+  for (const fs::path& one : entries(folder)) {
+    if (one.filename() == lock_name || one.filename() == setup_name) continue;
+    if (fs::symlink_status(one).type() != fs::file_type::directory) return one.string();
+    if (std::string file = first_file(one); !file.empty()) return file;
+  }
+  return {};
+}
+
 // Returns the content of the folder as words for an error message, or an empty text if neither
 // it nor its subfolders have files.
 std::string contents(const fs::path& folder) {
   if (fs::exists(folder / "results.json"))
     return fs::exists(folder / "checkpoints") ? "a stopped run" : "a finished run";
   if (has_run(folder)) return "an unfinished run";
-  for (const fs::directory_entry& one : fs::recursive_directory_iterator(folder))
-    // A link to a folder counts: files would be written to where it leads.
-    if ((!one.is_directory() || one.is_symlink()) && one.path().filename() != lock_name &&
-        one.path().filename() != setup_name)
-      return "the file " + one.path().lexically_relative(folder).string();
-  return {};
+  const std::string file = first_file(folder);
+  return file.empty() ? "" : "the file " + fs::path(file).lexically_relative(folder).string();
 }
 
 [[noreturn]] void refuse_folder(const fs::path& path, const std::string& reason) {
@@ -84,11 +91,17 @@ void refuse_link(std::string_view option, const fs::path& path, std::string_view
          got);
 }
 
+std::vector<fs::path> entries(const fs::path& folder) {
+  std::vector<fs::path> paths;
+  for (const std::string& name : io::names_in(folder))
+    if (name != "." && name != "..") paths.push_back(folder / name);
+  return paths;
+}
+
 void require_plain(std::string_view option, const fs::path& path) {
   const fs::file_type type = fs::symlink_status(path).type();
   if (type == fs::file_type::directory)
-    for (const fs::directory_entry& one : fs::directory_iterator(path))
-      require_plain(option, one.path());
+    for (const fs::path& one : entries(path)) require_plain(option, one);
   else if (type != fs::file_type::regular && type != fs::file_type::not_found)
     refuse_link(option, path,
                 type == fs::file_type::symlink ? "a link" : "a pipe, socket or device");
@@ -97,6 +110,15 @@ void require_plain(std::string_view option, const fs::path& path) {
 bool has_run(const fs::path& folder) { return fs::exists(folder / "settings.json"); }
 
 OutputFolder::OutputFolder(const Options& options) {
+  try {
+    take(options);
+  } catch (...) {
+    unlock();
+    throw;
+  }
+}
+
+void OutputFolder::take(const Options& options) {
   if (!options.out.empty()) {
     path_ = options.out;
   } else if (options.resume) {
@@ -117,23 +139,17 @@ OutputFolder::OutputFolder(const Options& options) {
     io::remove_leftovers(path_);
     const std::string found = options.resume && has_run(path_) ? "" : contents(path_);
     if (found.empty()) break;
-    unlock();
     if (chosen)
       refuse("lab",
              "--out must be a new or empty folder: continue its run with --resume, or give "
              "another folder",
              fmt::format("{}, which has {}", path_.string(), found));
-  }
-  try {
-    // The folder may come from another user. Its files are replaced.
-    for (const fs::directory_entry& one : fs::directory_iterator(path_))
-      require_plain("--resume", one.path());
-    clean_subfolders(path_);
-    check_space(path_, options.settings);
-  } catch (...) {
     unlock();
-    throw;
   }
+  // The folder may come from another user. Its files are replaced.
+  for (const fs::path& one : entries(path_)) require_plain("--resume", one);
+  clean_subfolders(path_);
+  check_space(path_, options.settings);
 }
 
 OutputFolder::~OutputFolder() { unlock(); }
@@ -153,7 +169,10 @@ void OutputFolder::unlock() {
 
 bool FileLock::take(const fs::path& path, Kind kind) {
   for (;;) {
-    const int file = open(path.c_str(), O_CREAT | O_RDWR | O_NOFOLLOW | O_CLOEXEC, 0644);
+    constexpr int flags = O_CREAT | O_RDWR | O_NOFOLLOW | O_CLOEXEC;
+    int file = open(path.c_str(), flags | O_EXCL, 0644);
+    const bool created = file >= 0;
+    if (!created && errno == EEXIST) file = open(path.c_str(), flags, 0644);
     if (file < 0) refuse_folder(path.parent_path(), std::strerror(errno));
     const int operation =
         kind == Kind::wait ? LOCK_EX : LOCK_NB | (kind == Kind::shared ? LOCK_SH : LOCK_EX);
@@ -163,8 +182,9 @@ bool FileLock::take(const fs::path& path, Kind kind) {
     if (status != 0) {
       const int error = errno;
       close(file);
-      if (error != EWOULDBLOCK) refuse_folder(path.parent_path(), std::strerror(error));
-      return false;
+      if (error == EWOULDBLOCK) return false;
+      if (created) unlink(path.c_str());  // the file system has no locks: nobody has this one
+      refuse_folder(path.parent_path(), std::strerror(error));
     }
     // Another process may have removed the file after it was opened here.
     struct stat held{}, named{};

@@ -5,6 +5,7 @@
 
 #include <filesystem>
 #include <string_view>
+#include <vector>
 
 #include "apps/lab/data/run_json.h"
 #include "apps/lab/runs/options.h"
@@ -52,6 +53,7 @@ class OutputFolder {
   void discard() noexcept;
 
  private:
+  void take(const Options& options);
   void unlock();
 
   std::filesystem::path path_;
@@ -73,6 +75,10 @@ class RunFolder {
 
 // Whether the folder has the settings of a run.
 bool has_run(const std::filesystem::path& folder);
+
+// Returns the paths of what is in a folder, in no order. Throws std::invalid_argument, with the
+// path and the reason of the system, if it cannot be read.
+std::vector<std::filesystem::path> entries(const std::filesystem::path& folder);
 
 // Throws std::invalid_argument if a part of a folder, or something in it, is neither a file
 // nor a folder: a link would lead to files of this user. A part that is missing is no error.

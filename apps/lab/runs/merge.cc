@@ -34,9 +34,10 @@ class Source {
         file_(::open(path.c_str(), O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC)) {
     if (file_ < 0) refuse_link(option, path_, std::strerror(errno));
     struct stat status{};
-    if (::fstat(file_, &status) == 0 && S_ISREG(status.st_mode)) return;
+    const int error = ::fstat(file_, &status) == 0 ? 0 : errno;
+    if (!error && S_ISREG(status.st_mode)) return;
     ::close(file_);
-    refuse_link(option, path_, "no regular file");
+    refuse_link(option, path_, error ? std::strerror(error) : "no regular file");
   }
   ~Source() { ::close(file_); }
   Source(const Source&) = delete;
@@ -63,8 +64,7 @@ class Source {
 void copy_part(const fs::path& from, const fs::path& to) {
   if (!fs::is_directory(fs::symlink_status(from))) return Source(from).copy_to(to);
   fs::create_directory(to);
-  for (const fs::directory_entry& one : fs::directory_iterator(from))
-    copy_part(one.path(), to / one.path().filename());
+  for (const fs::path& one : entries(from)) copy_part(one, to / one.filename());
   io::sync_folder(to);
 }
 
