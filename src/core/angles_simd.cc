@@ -182,7 +182,7 @@ void MultiplyRows(const internal::RowProducts& products, T* first, std::int64_t 
     const double* HWY_RESTRICT step =
         products.steps + (products.positions[t] & products.mask) * 2 * padded;
     E* a = reinterpret_cast<E*>(first + t * first_row);
-    E* b = apart ? reinterpret_cast<E*>(second + t * second_row) : nullptr;
+    E* b = apart ? reinterpret_cast<E*>(second + t * second_row) : a;  // not used, but advanced
     const auto compose = [&](std::int64_t i, V& cosine, V& sine) HWY_ATTR {
       const auto load = [&](const double* from) HWY_ATTR {
         return InRegister(hn::Load(d, from + i));  // used twice, and loads limit these loops

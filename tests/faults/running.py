@@ -174,7 +174,8 @@ def judge_error(one, outcome, reason):
         yield f"the reason is not {reason!r}"
     elif reason and not any(
         name in lines[0]
-        for name in (*one.needs, *one.outputs, "temporary", "standard output", "process", "thread")
+        for name in (*one.needs, *one.outputs, "/root-", "temporary", "standard output", "process",
+                     "thread")
     ):
         yield "no file is named"
 
