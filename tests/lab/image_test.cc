@@ -79,6 +79,14 @@ TEST(DigitPicture, HasDigitsOfTheSameSizeAtMorePlaces) {
   }
 }
 
+TEST(PicturesAsText, HaveADotForEachPixelAndALineForFourRows) {
+  std::vector<float> one(8 * 8, 0), two(8 * 8, 0);
+  one[0] = two[63] = 1;
+  // Two pictures beside each other, the third below.
+  EXPECT_EQ(image_examples::as_text({one, two, one}, 8),
+            "⠁⠀⠀⠀⠀⠀⠀⠀⠀⠀\n⠀⠀⠀⠀⠀⠀⠀⠀⠀⢀\n⠁⠀⠀⠀\n⠀⠀⠀⠀\n");
+}
+
 TEST(Patches, AreReadRowByRow) {
   const at::Tensor pixels = at::rand({2, 12, 12}, seeded_generator(1)),
                    patches = patches_of(pixels, 4);

@@ -283,6 +283,17 @@ TEST(GgufConversion, WhatTheGraphDoesNotComputeIsRefused) {
                                     "16 tokens differ")));
 }
 
+// Graphs of llama.cpp that read no size of a head from the file.
+TEST(GgufConversion, HeadsMustFillTheWidthWhereTheGraphDividesIt) {
+  for (const char* type :
+       {"cohere", "cohere2", "olmo2", "olmo3", "olmoe", "phi3", "qwen2", "starcoder2"}) {
+    std::string text = config(type);
+    text.replace(text.find("\"head_dim\": 4"), 13, "\"head_dim\": 8");
+    EXPECT_THAT(refused(text, llama()), HasSubstr("heads x head_dim must be the width for"))
+        << type;
+  }
+}
+
 TEST(GgufConversion, ThePageHasEveryFamily) {
   const auto names = gguf_families();
   EXPECT_EQ(names.size(), 25u);

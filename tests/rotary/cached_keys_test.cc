@@ -147,6 +147,22 @@ TEST(CopyAppend, HasTheSameBitsInEveryLayout) {
     }
 }
 
+// A thread begins within a batch, whose end is not followed by the next one.
+TEST(CopyAppend, DividesTheTokensOfABatchAmongThreads) {
+  const int before = threads();
+  set_threads(3);
+  constexpr std::ptrdiff_t many = 3000, row = 2 * 16, next = many * row + 7;
+  std::vector<float> source(2 * next, -1), target(2 * next, -2), expected(2 * next, -2);
+  for (std::ptrdiff_t b = 0; b < 2; ++b)
+    for (std::ptrdiff_t i = b * next; i < b * next + many * row; ++i)
+      source[std::size_t(i)] = expected[std::size_t(i)] = static_cast<float>(i);
+  const std::array<std::ptrdiff_t, 4> shape{2, many, 2, 16}, strides{next, row, 16, 1};
+  copy_append(View<float, 4>(source.data(), shape, strides),
+              View<float, 4>(target.data(), shape, strides));
+  EXPECT_TRUE(target == expected);
+  set_threads(before);
+}
+
 template <typename U>
 void shift_all() {
   for (const Case& one : cases())

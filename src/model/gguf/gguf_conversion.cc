@@ -214,6 +214,9 @@ GgufConversion plan_gguf(std::string_view config, std::span<const io::TensorEntr
     if (extent < 1) refuse("gguf", "the config must give width, heads and head_dim", extent);
   if (first.value_dim != first.head_dim)
     refuse("gguf", "values must have the head dimension of keys", first.value_dim);
+  if (family->gguf_weights.heads_fill_width && first.heads * first.head_dim != model.width)
+    refuse("gguf", "heads x head_dim must be the width for " + std::string(plan.architecture()),
+           std::to_string(first.heads) + " x " + std::to_string(first.head_dim));
   internal::put_factors(plan);
   internal::put_tensors(plan, config, tensors, options);
   internal::put_keys(plan, options);

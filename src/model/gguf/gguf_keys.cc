@@ -60,9 +60,6 @@ void put_sizes(GgufPlan& plan) {
   plan.put("attention.head_count_kv", u32(first.key_heads));
   plan.put("attention.key_length", u32(first.head_dim));
   plan.put("attention.value_length", u32(first.value_dim));
-  if (plan.family.gguf_weights.heads_fill_width && first.heads * first.head_dim != model.width)
-    refuse("gguf", "heads x head_dim must be the width for " + std::string(plan.architecture()),
-           std::to_string(first.heads) + " x " + std::to_string(first.head_dim));
 }
 
 // The rotary encoding of the first group that has one, of those with or without a window.
