@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <complex>
 #include <limits>
@@ -28,6 +29,15 @@ TEST(MeanByDistance, LooksBackAndLeavesOutTheRest) {
   EXPECT_EQ(means[1], (0 + 11) / 2.0);
   EXPECT_TRUE(std::isnan(means[2]));  // masked
   EXPECT_TRUE(std::isnan(means[3]));  // no pair has this distance
+}
+
+// The elements between two rows are not scores.
+TEST(MeanByDistance, ReadsTheScoresOfAPartOfATable) {
+  const std::array<double, 8> table{1, 2, 100, 100, 3, 4, 100, 100};
+  const View<const double, 2> scores(table.data(), {2, 2}, {4, 1});
+  EXPECT_THAT(mean_by_distance(scores, 0), ElementsAre((1 + 4) / 2.0, 3));
+  EXPECT_TRUE(std::isnan(mean_by_distance(scores, 3)[0]));  // distances of 2 and more
+  EXPECT_TRUE(std::isnan(mean_by_distance(scores, 3)[1]));
 }
 
 TEST(MeanByDistance, RefusesAnOffsetThatLeaves64Bits) {
