@@ -81,7 +81,8 @@ Wide exp(Wide x) {
   return {std::ldexp(result.high(), exponent), std::ldexp(result.low(), exponent)};
 }
 
-// x = 2^n m. With y = log m in double and e = m exp(-y) - 1: log m = y + e - e^2 / 2 + ...
+// x = 2^n m. With y = log m in double and e = m exp(-y) - 1: log m = y + e - e^2 / 2 + ..., and
+// e^2 / 2 is below the last bit.
 Wide log(Wide x) {
   int n = 0;
   const double high = std::frexp(x.high(), &n);
@@ -89,7 +90,7 @@ Wide log(Wide x) {
   const Wide m{high, std::ldexp(x.low(), -n)};
   const double y = std::log(high);
   const Wide e = m * exp(-y) - 1;
-  return ln_2 * n + y + e - e.high() * e.high() / 2;
+  return ln_2 * n + y + e;
 }
 
 Wide sin(Wide x) {

@@ -298,6 +298,10 @@ TEST(Lower, RefusesWindowsThatDoNotFit) {
             "[learned] positions must be below the number of rows, 16, got 16");
   EXPECT_EQ(message_of([&] { lower(NoPosition{}, {5, 4}, {}); }),
             "[encoding] keys must be at least the number of queries, 5, got 4");
+  constexpr std::int64_t most = std::int64_t{1} << 31;
+  EXPECT_NO_THROW(lower(NoPosition{}, {1, most}, {}));
+  EXPECT_EQ(message_of([&] { lower(NoPosition{}, {1, most + 1}, {}); }),
+            "[encoding] keys must be at most 2^31, got 2147483649");
   EXPECT_EQ(message_of([&] { lower(learned, {4, 4}, {}); }),
             "[learned] requires 1 parameter matrix (table 16 x 32), got 0");
 }

@@ -52,16 +52,26 @@ Shapes llama() {
           {layer + "mlp.down_proj.weight", {8, 6}}};
 }
 
-// A checkpoint whose tensors have the elements 0, 1, 2, ..., and its file.
+// A checkpoint whose tensors have the elements 0, 1, 2, ..., and its file. Blocks of MXFP4 and
+// their scales have bytes.
 template <typename T>
 class Converted {
  public:
   Converted(const std::string& config, const Shapes& shapes, const GgufOptions& options = {}) {
     std::vector<std::vector<T>> data;
+    std::vector<std::vector<std::uint8_t>> bytes;
     std::vector<io::NamedArray> arrays;
     for (const auto& [name, shape] : shapes) {
       std::int64_t size = 1;
       for (const std::int64_t extent : shape) size *= extent;
+      if (name.ends_with("_blocks") || name.ends_with("_scales")) {
+        auto& numbers = bytes.emplace_back();
+        for (std::int64_t i = 0; i < size; ++i)
+          numbers.push_back(static_cast<std::uint8_t>(i * 7 % 251));
+        arrays.push_back(
+            {name, io::Array(io::Element::u8, shape, std::as_bytes(std::span(numbers)))});
+        continue;
+      }
       auto& numbers = data.emplace_back();
       for (std::int64_t i = 0; i < size; ++i) numbers.push_back(T(static_cast<float>(i)));
       arrays.push_back(
@@ -226,6 +236,62 @@ TEST(GgufConversion, ExpertsAreStacked) {
   EXPECT_THAT(mixtral.file->integer("llama.expert_count"), Optional(2));
   shapes.erase(experts + "experts.1.w3.weight");
   EXPECT_THAT(refused(text, shapes), HasSubstr("got layers.0.block_sparse_moe.experts.1.w3"));
+}
+
+// A block of the file is a scale and 16 bytes; byte i holds element i in its lower half and
+// i + 16 in its upper half. In the checkpoint, byte i holds elements 2 i and 2 i + 1.
+TEST(GgufConversion, BlocksOfMxfp4KeepTheirElements) {
+  const std::string text = R"({"model_type": "gpt_oss", "hidden_size": 64,
+    "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 4, "num_hidden_layers": 1,
+    "intermediate_size": 32, "max_position_embeddings": 64, "vocab_size": 5,
+    "rms_norm_eps": 1e-6, "num_experts_per_tok": 1, "sliding_window": 8})";
+  const std::string experts = layer + "mlp.experts.";
+  Shapes shapes{{"model.embed_tokens.weight", {5, 64}},
+                {"model.norm.weight", {64}},
+                {"lm_head.weight", {5, 64}},
+                {layer + "input_layernorm.weight", {64}},
+                {layer + "post_attention_layernorm.weight", {64}},
+                {layer + "self_attn.sinks", {2}},
+                {layer + "mlp.router.weight", {2, 64}},
+                {layer + "mlp.router.bias", {2}},
+                {experts + "gate_up_proj_bias", {2, 64}},
+                {experts + "down_proj_bias", {2, 64}},
+                {experts + "gate_up_proj_blocks", {2, 64, 2, 16}},
+                {experts + "gate_up_proj_scales", {2, 64, 2}},
+                {experts + "down_proj_blocks", {2, 64, 1, 16}},
+                {experts + "down_proj_scales", {2, 64, 1}}};
+  for (const auto& [name, rows] : {std::pair{"q_proj", 8}, std::pair{"k_proj", 4},
+                                   std::pair{"v_proj", 4}, std::pair{"o_proj", 64}}) {
+    shapes[layer + "self_attn." + name + ".weight"] = {rows, rows == 64 ? 8 : 64};
+    shapes[layer + "self_attn." + name + ".bias"] = {rows};
+  }
+  const Converted<float> made(text, shapes);
+  struct Part {
+    const char* name;
+    std::int64_t rows, blocks, step, first;  // of an expert; blocks of a row; rows taken
+  };
+  for (const Part& part :
+       {Part{"gate", 32, 2, 2, 0}, Part{"up", 32, 2, 2, 1}, Part{"down", 64, 1, 1, 0}}) {
+    const GgufTensor* const tensor =
+        made.file->find_tensor("blk.0.ffn_" + std::string(part.name) + "_exps.weight");
+    ASSERT_TRUE(tensor);
+    EXPECT_THAT(tensor->extents, ElementsAre(32 * part.blocks, part.rows, 2, 1));
+    const std::span<const std::byte> data = made.file->data(*tensor);
+    ASSERT_EQ(std::ssize(data), 2 * part.rows * part.blocks * 17);
+    for (std::int64_t row = 0; row < 2 * part.rows; ++row)
+      for (std::int64_t b = 0; b < part.blocks; ++b) {
+        const std::int64_t from = (row * part.step + part.first) * part.blocks + b;
+        const auto block =
+            data.subspan(static_cast<std::size_t>(row * part.blocks + b) * 17, 17);
+        EXPECT_EQ(std::to_integer<int>(block[0]), from * 7 % 251);
+        for (std::int64_t i = 0; i < 32; ++i) {
+          const auto source = (from * 16 + i / 2) * 7 % 251;
+          const int found = std::to_integer<int>(block[static_cast<std::size_t>(1 + i % 16)]);
+          ASSERT_EQ(i < 16 ? found % 16 : found / 16, i % 2 ? source / 16 : source % 16)
+              << part.name << ", row " << row << ", block " << b << ", element " << i;
+        }
+      }
+  }
 }
 
 TEST(GgufConversion, TensorsMustFitTheGraph) {

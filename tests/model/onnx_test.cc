@@ -181,13 +181,15 @@ TEST(Onnx, RowsLimitTheTables) {
   EXPECT_THAT(texts(fields_of(tables[0]), 1), ElementsAre("5", "4"));
 }
 
+constexpr const char* qwen2_vl =
+    R"({"model_type": "qwen2_vl", "hidden_size": 32, "num_attention_heads": 4,
+        "num_key_value_heads": 2, "num_hidden_layers": 1, "max_position_embeddings": 32,
+        "rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": [1, 2, 1]}})";
+
 // Each pair takes the rows of the positions on its axis: a mask for each axis, also for an axis
 // with a single pair.
 TEST(Onnx, EachPairHasOneAxis) {
-  const Fields graph = graph_of(exported(
-      R"({"model_type": "qwen2_vl", "hidden_size": 32, "num_attention_heads": 4,
-          "num_key_value_heads": 2, "num_hidden_layers": 1, "max_position_embeddings": 32,
-          "rope_theta": 1e6, "rope_scaling": {"type": "mrope", "mrope_section": [1, 2, 1]}})"));
+  const Fields graph = graph_of(exported(qwen2_vl));
   std::set<std::vector<float>> masks;  // those of queries and of keys
   for (const std::string& one : texts(graph, 5)) {
     const Fields tensor = fields_of(one);
@@ -198,6 +200,33 @@ TEST(Onnx, EachPairHasOneAxis) {
     masks.insert(mask);
   }
   EXPECT_EQ(masks, (std::set<std::vector<float>>{{1, 0, 0, 0}, {0, 1, 1, 0}, {0, 0, 0, 1}}));
+}
+
+// Microsoft's operator has one table for all tokens: rows of cos and sin of each pair.
+TEST(Onnx, TablesOfAxesAreRowsForMicrosoft) {
+  const Fields graph = graph_of(exported(qwen2_vl, {.operators = OnnxOperators::microsoft}));
+  std::map<std::string, Fields> makers;  // the node of each value
+  std::vector<Fields> rotations;
+  for (const std::string& one : texts(graph, 1)) {
+    const Fields node = fields_of(one);
+    for (const std::string& output : texts(node, 2)) makers[output] = node;
+    if (text(node, 4) == "RotaryEmbedding") rotations.push_back(node);
+  }
+  std::map<std::string, std::string> constants;
+  for (const std::string& one : texts(graph, 5)) {
+    const Fields tensor = fields_of(one);
+    constants[text(tensor, 8)] = text(tensor, 9);
+  }
+  ASSERT_EQ(rotations.size(), 2u);
+  for (const Fields& rotation : rotations)
+    for (const std::size_t table : {2, 3}) {
+      const Fields& reshape = makers.at(texts(rotation, 1).at(table));
+      ASSERT_EQ(text(reshape, 4), "Reshape");
+      const std::string& raw = constants.at(texts(reshape, 1).at(1));
+      std::vector<std::int64_t> shape(raw.size() / 8);
+      std::memcpy(shape.data(), raw.data(), raw.size());
+      EXPECT_THAT(shape, ElementsAre(-1, 4));
+    }
 }
 
 std::string refusal(const std::string& config, const model::OnnxOptions& options = {}) {

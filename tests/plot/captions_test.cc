@@ -195,6 +195,12 @@ TEST(Captions, WeightsThatDoNotSumToOneAreNotSaidTo) {
             "The largest difference of a weight is 0.25. Each row sums to 1.");
   EXPECT_EQ(attention_caption({.without = {1, 2, {1, 1}}, .with = {1, 2, {1, 1}}}),
             "The largest difference of a weight is 0.");
+  for (const auto& [error, claimed] : {std::pair{9e-6, true}, std::pair{1.1e-5, false}})
+    for (const double sum : {1 + error, 1 - error})
+      EXPECT_EQ(attention_caption({.without = {1, 2, {1, 0}}, .with = {1, 2, {sum, 0}}})
+                    .ends_with("Each row sums to 1."),
+                claimed)
+          << sum;
 }
 
 }  // namespace captions_test
