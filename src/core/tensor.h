@@ -42,9 +42,10 @@ inline bool fits(const ConstTensor& tensor) noexcept {
   }
   return !empty || count <= most_rows_of_empty;
 }
-// Returns whether the first element has an address.
+// Returns whether the first element has an address, in an object of fewer than 2^63 bytes.
 inline bool addressable(const ConstTensor& tensor) noexcept {
-  return tensor.byte_offset <= UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(tensor.data);
+  return tensor.byte_offset <= PTRDIFF_MAX &&
+         tensor.byte_offset <= UINTPTR_MAX - reinterpret_cast<std::uintptr_t>(tensor.data);
 }
 // Returns whether the first element is at a multiple of its size, as its type requires.
 inline bool aligned(const ConstTensor& tensor) noexcept {

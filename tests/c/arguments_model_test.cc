@@ -93,7 +93,8 @@ void Attack::model(int which) {
       return encodings_.add(draw, encoding);
     case 29: {
       const int64_t heads = draw.one_in(6) ? draw.number() : 1 + draw.below(3);
-      const int64_t width = draw.one_in(6) ? draw.number() : 8 * heads;
+      const bool usual = heads > 0 && heads <= 1 << 16 && !draw.one_in(6);
+      const int64_t width = usual ? 8 * heads : draw.number();
       count("encoding_from_name",
             gnomon_encoding_from_name(text_of(names), width, heads,
                                       draw.one_in(6) ? draw.number() : 1 + draw.below(20),

@@ -139,6 +139,8 @@ class Results {
         tensor.dtype = draw.of<gnomon_data_type>({{0, 16, 1}, {2, 32, 2}, {5, 64, 1}});
         return "a tensor has another type";
       case 4:
+        fault_shape_.resize(5, 1);  // the message has the extents of 5 axes
+        tensor.shape = fault_shape_.data();
         tensor.ndim = draw.of<std::int32_t>({-1, 0, 5, 1000000, INT32_MIN});
         return "a tensor has another rank";
       case 5:

@@ -204,6 +204,10 @@ TEST(CheckTensor, RefusesAByteOffsetPastTheLastAddress) {
   EXPECT_EQ(message(tensor, 1),
             "[rotary] the byte_offset of x must not lead past the last address, "
             "got 18446744073709551608");
+  tensor.byte_offset = std::uint64_t{1} << 63;  // more than an object has
+  EXPECT_EQ(message(tensor, 1),
+            "[rotary] the byte_offset of x must not lead past the last address, "
+            "got 9223372036854775808");
   Tensor none = View<float, 1>(nullptr, {0});
   none.byte_offset = 8;
   EXPECT_EQ(message(none, 1), "");

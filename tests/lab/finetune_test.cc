@@ -135,6 +135,9 @@ TEST_F(FinetuneOfLlama, TheLossIsThatOfEachTargetInItsWindow) {
     sum -= std::log2(p[target - end + 7][byte].item<double>());
   }
   EXPECT_NEAR(found->lengths[0].tail_by_segment[0], sum / 16, 1e-4);
+  EXPECT_EQ(found->by_position->length, 16);
+  EXPECT_THAT(found->by_position->positions,
+              ElementsAre(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16));
 }
 
 TEST_F(FinetuneOfLlama, AMethodIsTunedAtTheLongestLength) {

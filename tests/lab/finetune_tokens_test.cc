@@ -124,6 +124,9 @@ TEST_F(FinetuneTokens, WordPiecesAreTheLongestFromTheLeft) {
   EXPECT_THAT(encode("un xx").ids, ElementsAre(5, 1));
   EXPECT_THAT(encode("\xe4\xb8\xad\xe4\xb8\xad").ids, ElementsAre(11, 11));
   EXPECT_THAT(encode("unaffable , ").bytes, ElementsAre(5, 4, 3));
+  // Punctuation is a word: the first and the last character of each range of ASCII.
+  EXPECT_THAT(encode("un!un/un:un@un[un`un{un~un").ids,
+              ElementsAre(5, 1, 5, 1, 5, 1, 5, 1, 5, 1, 5, 1, 5, 1, 5, 1, 5));
   const auto tokenizer = read_tokenizer(folder_.path(), 400);
   EXPECT_EQ(tokenizer->mask, 4);
   EXPECT_EQ(tokenizer->first, 2);

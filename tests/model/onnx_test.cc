@@ -160,6 +160,14 @@ TEST(Onnx, TrainedParametersAreInputs) {
       {.rows = 16}, "encoder");
   EXPECT_THAT(names(graph_of(onnx), 11), ElementsAre("q", "k", "v", "buckets", "positions"));
   EXPECT_EQ(onnx.inputs[3].shape, (std::vector<std::string>{"32", "4"}));
+  bool heads_first = false;  // [B, H, T, S] of biases that are [H, B, T, S]
+  for (const std::string& one : texts(graph_of(onnx), 1)) {
+    const Fields node = fields_of(one);
+    if (text(node, 4) == "Transpose")
+      heads_first |=
+          texts(fields_of(text(node, 5)), 8) == std::vector<std::string>{"1", "0", "2", "3"};
+  }
+  EXPECT_TRUE(heads_first);
 }
 
 TEST(Onnx, ALearnedTableIsGathered) {
