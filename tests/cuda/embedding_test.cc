@@ -68,10 +68,10 @@ void expect_close(const std::vector<T>& got, const std::vector<double>& want) {
 }
 
 // Shapes of whole vectors, of single elements, with gaps, and not aligned. With 4 emulated
-// multiprocessors, the last shape has groups of 4 tokens, and an incomplete last group.
+// multiprocessors, the last shape has groups of 4 tokens, and a last group of 3.
 const std::vector<Shape> shapes = {
     {3, 5, 16},    {2, 3, 7},       {1, 4, 24}, {2, 5, 16, 0, 16, 8},
-    {2, 3, 16, 1}, {3, 2, 8, 0, 3}, {5, 2, 1},  {3, 351, 136}};
+    {2, 3, 16, 1}, {3, 2, 8, 0, 3}, {5, 2, 1},  {3, 353, 136}};
 
 template <typename Types>
 class CudaEmbedding : public ::testing::Test {

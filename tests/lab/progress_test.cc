@@ -3,6 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdio>
+#include <memory>
+#include <string>
 
 namespace gnomon::lab {
 namespace progress_test {
@@ -30,6 +33,39 @@ TEST(LossCurve, LeavesOutLossesThatAreNotFinite) {
 TEST(Duration, HasMinutesAndHours) {
   EXPECT_EQ(duration(65), "1:05");
   EXPECT_EQ(duration(7200), "2:00:00");
+}
+
+// What a run writes to a file: an event for each call, and a line for its result.
+TEST(Progress, OfARunIsAnEventAndALine) {
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> lines(std::tmpfile(), std::fclose),
+      events(std::tmpfile(), std::fclose);
+  Settings settings;
+  settings.encodings = {"rotary", "transformer_xl"};
+  settings.seeds = {1, 2};
+  settings.steps = 10;
+  {
+    Progress progress(settings, lines.get(), events.get());
+    const Job job{"rotary", 2};
+    progress.training(job, 10, 2.5, 400);
+    progress.testing(job);
+    progress.finished(job, "2.1 bits");
+    progress.note("a note");
+  }
+  const auto text = [](std::FILE* file) {
+    std::string all(4096, '\0');
+    std::rewind(file);
+    all.resize(std::fread(all.data(), 1, all.size(), file));
+    return all;
+  };
+  EXPECT_EQ(text(lines.get()), "rotary         seed 2  2.1 bits\na note\n");
+  EXPECT_EQ(text(events.get()),
+            R"({"event":"training","run":"rotary-seed2","step":10,"steps":10,"bits":2.5,)"
+            R"("tokens_per_second":400.0})"
+            "\n"
+            R"({"event":"testing","run":"rotary-seed2"})"
+            "\n"
+            R"({"event":"finished","run":"rotary-seed2","outcome":"2.1 bits"})"
+            "\n");
 }
 
 }  // namespace progress_test
