@@ -108,7 +108,7 @@ build-asan: setup
 
 build-tsan: setup
 	@[ $(tsan)/build.ninja -nt CMakePresets.json ] || cmake --preset tsan
-	@cmake --build $(tsan) -j$(JOBS) --target gnomon_tests
+	@cmake --build $(tsan) -j$(JOBS)
 
 build-neon: setup-neon
 	@[ $(neon)/build.ninja -nt CMakePresets.json ] || cmake --preset neon

@@ -26,7 +26,7 @@ export JOBS=$jobs
 asan() { make build-asan && tools/test.sh build/asan "-j$jobs"; }
 tsan() {
   make build-tsan
-  TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 build/tsan/tests/gnomon_tests --gtest_brief=1
+  TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 tools/test.sh build/tsan "-j$jobs"
 }
 lab() {
   tools/test.sh $release -C long \

@@ -13,12 +13,7 @@
 #include "gnomon/bias/alibi.h"
 #include "gnomon/embedding/sinusoidal.h"
 #include "gnomon/parallel.h"
-
-// Defined in programs under the sanitizers, whose allocators have locks of their own.
-extern "C" {
-[[gnu::weak]] void __asan_init();
-[[gnu::weak]] void __tsan_init();
-}
+#include "sanitizers.h"
 
 namespace gnomon {
 namespace attention_executor_test {
@@ -108,8 +103,7 @@ void decode() {
 
 TEST(Executors, AForkedChildComputesThoughThreadsOfItsParentDid) {
   if (*GNOMON_EMULATOR) GTEST_SKIP() << "qemu-user 7.2 cannot start threads in a forked child";
-  if (__asan_init || __tsan_init)
-    GTEST_SKIP() << "fork keeps locks of the allocator of a sanitizer";
+  if (testing::sanitized()) GTEST_SKIP() << "fork keeps locks of the allocator of a sanitizer";
   std::atomic<bool> done{false};
   std::vector<std::thread> others;
   for (int i = 0; i < 3; ++i)

@@ -24,8 +24,7 @@
 
 #include "gnomon.h"
 #include "gnomon_ragged.h"
-
-extern "C" void __asan_init() __attribute__((weak));
+#include "sanitizers.h"
 
 // Defined in programs under the address sanitizer.
 extern "C" {
@@ -63,13 +62,13 @@ class Draws {
   T of(const std::vector<T>& values) {
     return values[static_cast<std::size_t>(below(std::ssize(values)))];
   }
-  // A size that an allocation depends on. The address sanitizer ends the process where
-  // operator new throws, so it gets no size that would be too much memory and is not refused.
+  // A size that an allocation depends on. The sanitizers end the process where
+  // operator new throws, so they get no size that would be too much memory and is not refused.
   int64_t size() {
     if (!one_in(4)) return below(9);
-    return __asan_init ? of<int64_t>({0, 1, 7, -1, most, 1LL << 62, least})
-                       : of<int64_t>({0, 1, 7, -1, most, 1LL << 62, least, 1LL << 31,
-                                      (1LL << 32) + 1, 7905747460161236407});
+    return testing::sanitized() ? of<int64_t>({0, 1, 7, -1, most, 1LL << 62, least})
+                                : of<int64_t>({0, 1, 7, -1, most, 1LL << 62, least, 1LL << 31,
+                                               (1LL << 32) + 1, 7905747460161236407});
   }
   int64_t number() {
     return one_in(2) ? below(9)
@@ -262,13 +261,13 @@ class Handles {
 class MemoryLimit {
  public:
   MemoryLimit() {
-    if (__asan_init) return;  // its shadow memory is larger than any limit
+    if (testing::sanitized()) return;  // its shadow memory is larger than any limit
     getrlimit(RLIMIT_AS, &before_);
     const rlimit limit{rlim_t{6} << 30, before_.rlim_max};
     setrlimit(RLIMIT_AS, &limit);
   }
   ~MemoryLimit() {
-    if (!__asan_init) setrlimit(RLIMIT_AS, &before_);
+    if (!testing::sanitized()) setrlimit(RLIMIT_AS, &before_);
   }
 
  private:
