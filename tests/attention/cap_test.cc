@@ -4,8 +4,6 @@
 
 #include <cmath>
 #include <limits>
-#include <type_traits>
-#include <vector>
 
 #include "gnomon/attention/attention.h"
 #include "gnomon/isa.h"
