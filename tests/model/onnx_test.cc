@@ -237,6 +237,51 @@ TEST(Onnx, TablesOfAxesAreRowsForMicrosoft) {
     }
 }
 
+// Falcon adds its slopes times the position of the key, which all queries share: a table of heads
+// and keys, a row of it for each query.
+TEST(Onnx, ABiasByKeyIsATableOfHeadsAndKeys) {
+  const Fields graph = graph_of(exported(
+      R"({"model_type": "falcon", "alibi": true, "hidden_size": 32, "num_attention_heads": 4,
+          "num_hidden_layers": 1, "max_position_embeddings": 16})",
+      {.rows = 16}));
+  std::map<std::string, std::vector<std::int64_t>> lists;
+  bool found = false;
+  for (const std::string& one : texts(graph, 5)) {
+    const Fields tensor = fields_of(one);
+    const std::string raw = text(tensor, 9);
+    if (text(tensor, 2) == "7") {  // INT64
+      lists[text(tensor, 8)].resize(raw.size() / 8);
+      std::memcpy(lists[text(tensor, 8)].data(), raw.data(), raw.size());
+    }
+    if (texts(tensor, 1) != std::vector<std::string>{"4", "16"}) continue;
+    found = true;
+    std::vector<float> table(4 * 16);
+    ASSERT_EQ(raw.size(), table.size() * 4);
+    std::memcpy(table.data(), raw.data(), raw.size());
+    for (std::size_t h = 0; h < 4; ++h)
+      for (std::size_t j = 0; j < 16; ++j) {  // of 2^-2, 2^-4, ... in bf16, before the scale
+        const double bias = std::exp2(-2.0 * double(h + 1)) * double(j) / std::sqrt(8.0);
+        EXPECT_NEAR(double{table[h * 16 + j]}, bias, bias / 128) << h << " " << j;
+      }
+  }
+  EXPECT_TRUE(found);
+  std::size_t shapes = 0;  // [1, 1, T, 1] of what is repeated for each query
+  std::map<std::string, Fields> makers;
+  for (const std::string& one : texts(graph, 1)) {
+    const Fields node = fields_of(one);
+    for (const std::string& output : texts(node, 2)) makers[output] = node;
+    if (text(node, 4) != "Expand") continue;
+    const auto parts = texts(makers.at(texts(node, 1).at(1)), 1);
+    if (parts.size() != 3 || lists[parts[0]].size() != 2) continue;
+    ++shapes;
+    EXPECT_THAT(lists[parts[0]], ElementsAre(1, 1));
+    EXPECT_THAT(lists[parts[2]], ElementsAre(1));
+    const Fields extent = makers.at(parts[1]);
+    EXPECT_THAT(text(extent, 4), ::testing::AnyOf("Shape", "Slice", "Gather"));
+  }
+  EXPECT_EQ(shapes, 1u);
+}
+
 std::string refusal(const std::string& config, const model::OnnxOptions& options = {}) {
   try {
     exported(config, options);
