@@ -149,7 +149,7 @@ asan: setup
 	@tools/python.sh tools
 	@[ $(release)/build.ninja -nt CMakePresets.json ] || cmake --preset dev
 	@cmake --build $(release) -j$(JOBS) --target gnomon_sanitized_tests gnomon_sanitized_allocation_tests
-	@tools/test.sh $(release) -j$(JOBS) -R '^asan[.]'
+	@tools/test.sh $(release) -j$(JOBS) -C asan -R '^asan[.]'
 
 test-ggml: setup
 	@JOBS=$(JOBS) tests/ggml/check.sh

@@ -1,11 +1,16 @@
 // The choice of seeds and steps, with invented speeds.
 #include "apps/lab/runs/calibration.h"
+#include "apps/lab/tasks/make_model.h"
 #include "apps/lab/tasks/tasks.h"
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <map>
+#include <memory>
 #include <string>
+
+#include "lab/tiny.h"
 
 namespace gnomon::lab {
 namespace budget_test {
@@ -68,6 +73,22 @@ TEST_P(Budgets, GiveSeedsAndSteps) {
   EXPECT_EQ(found.seeds, seeds_up_to(given.seeds));
   EXPECT_NEAR(static_cast<double>(found.steps), static_cast<double>(given.steps), 2);
   EXPECT_NE(found.reason.find(std::to_string(found.steps)), std::string::npos);
+}
+
+// Steps of a minute: without a measured speed, all that a number can be would fit.
+TEST(Calibrate, MeasuresTheSpeedOfAStep) {
+  Settings settings = testing::tiny();
+  settings.encodings = {"none"};
+  settings.seeds = {1};
+  Settings asked = settings;
+  Options options;
+  options.minutes = 1;
+  options.steps_follow_minutes = true;
+  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> stream(std::tmpfile(), &std::fclose);
+  EXPECT_TRUE(calibrate(settings, asked, options, load_corpus(settings), stream.get()).empty());
+  EXPECT_GE(settings.steps, 1);
+  EXPECT_LT(settings.steps, 100'000'000);
+  EXPECT_EQ(asked.steps, settings.steps);
 }
 
 Options parsed(std::vector<const char*> words) {

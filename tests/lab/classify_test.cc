@@ -53,6 +53,8 @@ TEST(Sentences, ExchangedAnimalsChangeTheLabelAndNotTheWords) {
       const LabelledText a = sentence(length, Part::test, 1, number),
                          b = sentence(length, Part::test, 1, number + 1);
       EXPECT_EQ(std::ssize(a.text), length) << a.text;
+      // Words of four characters fill it, then points.
+      EXPECT_LE(a.text.size() - a.text.find_last_not_of('.'), 5u) << a.text;
       EXPECT_EQ(words_of(a.text), words_of(b.text));
       EXPECT_NE(a.text, b.text);
       EXPECT_EQ(a.label, 0);

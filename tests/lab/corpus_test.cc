@@ -60,6 +60,13 @@ TEST_F(CorpusTest, SplitsThreeFilesByFileAndOneByPosition) {
   EXPECT_EQ(corpus.train[0].bytes.size(), 1600u);
   EXPECT_EQ(corpus.validation[0].bytes.size(), 200u);
   EXPECT_EQ(corpus.test[0].bytes.size(), 200u);
+  std::string counted;
+  for (int number = 1000; number < 1500; ++number) counted += std::to_string(number);
+  settings_.texts = {file("counted", counted)};
+  corpus = load_corpus(settings_);
+  EXPECT_EQ(corpus.train[0].bytes, counted.substr(0, 1600));
+  EXPECT_EQ(corpus.validation[0].bytes, counted.substr(1600, 200));
+  EXPECT_EQ(corpus.test[0].bytes, counted.substr(1800));
 }
 
 TEST_F(CorpusTest, NamesEveryBadFileInALineOfItsOwn) {

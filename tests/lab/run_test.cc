@@ -93,6 +93,20 @@ TEST(Evaluate, ReportsALearnedTableAsNotApplicableBeyondItsEnd) {
   EXPECT_EQ(found.by_position->length, 16);
 }
 
+// Without weights, all bytes are equally likely at each position.
+TEST(Evaluate, TheLossByPositionIsAMean) {
+  const Settings settings = tiny();
+  const Corpus corpus = load_corpus(settings);
+  TrainingRun run(settings, corpus, "rotary", 1);
+  {
+    const at::NoGradGuard no_grad;
+    for (const at::Tensor& one : run.transformer()->parameters()) one.zero_();
+  }
+  const Evaluation found = *evaluate(run.transformer(), settings, corpus, [] { return false; });
+  ASSERT_GT(found.by_position->bits.size(), 4u);
+  for (const double bits : found.by_position->bits) EXPECT_NEAR(bits, 8, 1e-6);
+}
+
 // The loss of the model on each target, computed window by window.
 TEST(Evaluate, AveragesTheSameTargetsAtEveryLength) {
   const Settings settings = tiny();

@@ -105,6 +105,22 @@ TEST(Team, OfThreadsEndsWithTheFirstException) {
   EXPECT_EQ(others, "[lab] the team of workers failed, got: rank 2 stopped");
 }
 
+// A member that only waits may end before the one that it waits for.
+TEST(Team, OfThreadsEndsWithTheCauseAlsoIfOthersEndBefore) {
+  const auto call = [] {
+    on_team(2, [](Team& team) {
+      if (team.leads()) throw TeamError("ended first");
+      try {
+        for (;;) team.sum(at::ones({3}));
+      } catch (const TeamError&) {
+        std::this_thread::sleep_for(milliseconds(100));
+        throw std::out_of_range("the cause");
+      }
+    });
+  };
+  EXPECT_THROW(call(), std::out_of_range);
+}
+
 TEST(Team, OfThreadsNoticesAMemberThatDoesNotAnswer) {
   try {
     std::atomic<bool> noticed{false};

@@ -129,6 +129,23 @@ TEST(Selective, GradientsAreThoseOfFiniteDifferences) {
   expect_added_gradient(s.conv.values, conv.values, loss);
 }
 
+TEST(Selective, FieldsHaveLeastValues) {
+  const SelectiveRotary least{
+      .heads = 1, .width = 1, .rotary_dim = 2, .base = 1.5, .rank = 1, .kernel = 1};
+  EXPECT_NO_THROW(lower(least));
+  const auto error = [&](int64_t SelectiveRotary::*field) {
+    SelectiveRotary one = least;
+    one.*field = 0;
+    return message_of([&] { lower(one); });
+  };
+  EXPECT_EQ(error(&SelectiveRotary::heads), "[selective] heads must be at least 1, got 0");
+  EXPECT_EQ(error(&SelectiveRotary::width), "[selective] width must be at least 1, got 0");
+  EXPECT_EQ(error(&SelectiveRotary::rotary_dim),
+            "[selective] rotary_dim must be at least 2, got 0");
+  EXPECT_EQ(error(&SelectiveRotary::rank), "[selective] rank must be at least 1, got 0");
+  EXPECT_EQ(error(&SelectiveRotary::kernel), "[selective] kernel must be at least 1, got 0");
+}
+
 TEST(Selective, WrongCallsNameTheRule) {
   const Sample s;
   Tensor<float, 4> out({batch, 2, 3, 2});

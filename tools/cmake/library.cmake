@@ -227,10 +227,10 @@ foreach(component IN LISTS gnomon_built)
   add_library(gnomon::${component} ALIAS gnomon_${component})
 endforeach()
 
-# The components that read untrusted files, under sanitizers, for the tests: the objects of the tests are linked
-# to both, so that `make test` compiles them once. To save time, core and graph are as they are, and of undefined
-# behaviour only the checks of arithmetic, bounds and conversions (all checks take 60 % longer to compile, these
-# nothing). `make test-long` has all components, kernels and sanitizers.
+# The components that read untrusted files, under sanitizers, for `make asan`: the objects of the tests are linked
+# to both. To save time, core and graph are as they are, and of undefined behaviour only the checks of arithmetic,
+# bounds and conversions (all checks take 60 % longer to compile, these nothing). `make test-long` has all
+# components, kernels and sanitizers.
 if(GNOMON_TESTS AND NOT GNOMON_SANITIZE AND NOT CMAKE_CROSSCOMPILING)
   add_library(gnomon_sanitized INTERFACE)
   target_link_libraries(gnomon_sanitized INTERFACE gnomon_core gnomon_graph)

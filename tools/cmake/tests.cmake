@@ -3,7 +3,8 @@
 #
 #   gnomon_file_tests(PROGRAM PREFIX SOURCE...)
 #
-# The tests named in gnomon_long_tests run in `make test-long` only (ctest -C long).
+# The tests named in gnomon_long_tests run in `make test-long` only (ctest -C long), all of a program if
+# gnomon_test_configuration names another configuration.
 # Without a prefix, also adds PROGRAM.registered, which fails if a case of the program belongs to none of them.
 function(gnomon_file_tests program prefix)
   set(all "")
@@ -35,6 +36,8 @@ function(gnomon_file_tests program prefix)
     set(configurations "")
     if("${prefix}${name}" IN_LIST gnomon_long_tests)
       set(configurations CONFIGURATIONS long)
+    elseif(gnomon_test_configuration)
+      set(configurations CONFIGURATIONS ${gnomon_test_configuration})
     endif()
     add_test(NAME ${prefix}${name} ${configurations} COMMAND ${program} --gtest_print_time=0 "--gtest_filter=${filter}")
     # A new case in the source is a new filter.

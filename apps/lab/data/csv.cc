@@ -13,7 +13,7 @@ std::vector<std::vector<std::string>> parse_csv(std::string_view csv, const std:
   std::vector<std::string> row;
   std::string field;
   std::int64_t line = 1, opened = 0;  // lines
-  enum class State { begin = 1, plain, quoted, closed } state = State::begin;
+  enum class State { begin, plain, quoted, closed } state = State::begin;
   const auto malformed = [&](const char* rule, std::int64_t at) {
     refuse("lab", rule, name + ", line " + std::to_string(at));
   };
