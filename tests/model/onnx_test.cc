@@ -6,8 +6,13 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstdint>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
 #include <map>
+#include <nlohmann/json.hpp>
 #include <set>
 #include <string>
 #include <vector>
@@ -280,6 +285,76 @@ TEST(Onnx, ABiasByKeyIsATableOfHeadsAndKeys) {
     EXPECT_THAT(text(extent, 4), ::testing::AnyOf("Shape", "Slice", "Gather"));
   }
   EXPECT_EQ(shapes, 1u);
+}
+
+// Nodes, inputs and outputs of a graph, and its integers and single numbers; of tables of real
+// numbers their extents.
+std::string structure_of(const OnnxModel& onnx) {
+  const Fields graph = graph_of(onnx);
+  std::string all;
+  for (const int number : {1, 11, 12})
+    for (const std::string& one : texts(graph, number)) all += one;
+  for (const std::string& one : texts(graph, 5)) {
+    const Fields tensor = fields_of(one);
+    const std::string raw = text(tensor, 9);
+    all += text(tensor, 8) + " " + text(tensor, 2);
+    for (const std::string& extent : texts(tensor, 1)) all += " " + extent;
+    all += text(tensor, 2) == "7" || raw.size() <= 8 ? raw : std::to_string(raw.size());
+  }
+  return all;
+}
+
+// The first layer of each group, for a small image if it takes one, or why it is refused.
+std::string structures_of(const model::ModelDescription& all, OnnxOperators operators) {
+  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+  for (const model::LayerGroup& group : all.groups) {
+    model::OnnxOptions options{.operators = operators, .rows = 16};
+    const auto structure = [&]() -> std::string {
+      try {
+        return structure_of(model::to_onnx(all, group.layers.front(), group.part, options));
+      } catch (const std::invalid_argument& error) {
+        return error.what();
+      }
+    };
+    options.image = model::ImagePatches{1, 4, 6};
+    std::string one = structure();
+    if (one.starts_with("[")) {
+      options.image = {};
+      one = structure();
+    }
+    for (const char byte : one)
+      hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
+  }
+  return std::to_string(hash);
+}
+
+// `make test-onnx` computes these graphs. After a change of the export it must pass, and
+// GNOMON_RECORD=tests/model/recorded writes the recording again.
+TEST(Onnx, GraphsOfReleasedModelsAreThoseOfTheRecording) {
+  const std::set<std::string> images{"vision-dinov2-large", "vision-glm-4.5v",
+                                     "vision-sam-hq-vit-base-defaults", "vision-vit-mae-large"};
+  std::map<std::string, std::string> now, recorded;
+  for (const auto& file :
+       std::filesystem::directory_iterator(GNOMON_SOURCE_DIR "/tests/model/released")) {
+    const std::string name = file.path().stem();
+    if (name.starts_with("vision-") && !images.contains(name)) continue;  // tables of seconds
+    std::ifstream in(file.path());
+    const nlohmann::json released = nlohmann::json::parse(in);
+    const model::ModelDescription all =
+        model::read_config(released.at("config").dump(), {.part = released.value("part", "")});
+    now[name] = structures_of(all, OnnxOperators::onnx) + " " +
+                structures_of(all, OnnxOperators::microsoft);
+  }
+  if (const char* const to = std::getenv("GNOMON_RECORD")) {
+    std::ofstream out(std::string(to) + "/onnx.txt");
+    for (const auto& [name, hashes] : now) out << name << " " << hashes << "\n";
+    return;
+  }
+  std::ifstream in(GNOMON_SOURCE_DIR "/tests/model/recorded/onnx.txt");
+  for (std::string line; std::getline(in, line);)
+    recorded[line.substr(0, line.find(' '))] = line.substr(line.find(' ') + 1);
+  EXPECT_GT(now.size(), 150u);
+  EXPECT_EQ(now, recorded);
 }
 
 std::string refusal(const std::string& config, const model::OnnxOptions& options = {}) {

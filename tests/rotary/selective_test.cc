@@ -133,7 +133,7 @@ TEST(Selective, FieldsHaveLeastValues) {
   const SelectiveRotary least{
       .heads = 1, .width = 1, .rotary_dim = 2, .base = 1.5, .rank = 1, .kernel = 1};
   EXPECT_NO_THROW(lower(least));
-  const auto error = [&](int64_t SelectiveRotary::*field) {
+  const auto error = [&](int64_t SelectiveRotary::* field) {
     SelectiveRotary one = least;
     one.*field = 0;
     return message_of([&] { lower(one); });
