@@ -3,6 +3,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <complex>
@@ -93,6 +94,11 @@ TEST(RotaryScore, OfNormalNumbersDoesNotDecay) {
     EXPECT_NEAR(sample.mean[std::size_t(d)], 0, 0.08);  // 5 deviations of the mean
     EXPECT_NEAR(sample.deviation[std::size_t(d)], 1, 0.08);
   }
+  // Of few samples, it is on both sides of 1.
+  const auto [least, most] =
+      std::ranges::minmax(rotary_score_of_normal(frequencies, 200, 20).deviation);
+  EXPECT_LT(least, 0.95);
+  EXPECT_GT(most, 1.05);
   EXPECT_EQ(rotary_score_of_normal(frequencies, 5, 3).mean,
             rotary_score_of_normal(frequencies, 5, 3).mean);
   EXPECT_NE(rotary_score_of_normal(frequencies, 5, 3).mean,
