@@ -23,7 +23,11 @@ tests=$release/tests/gnomon_tests
 jobs=${JOBS:-$(nproc)}
 export JOBS=$jobs
 
-asan() { make build-asan && tools/test.sh build/asan "-j$jobs"; }
+asan() {
+  make asan  # a part of all, in the build folder of the release
+  make build-asan
+  tools/test.sh build/asan "-j$jobs"
+}
 tsan() {
   make build-tsan
   TSAN_OPTIONS=die_after_fork=0 OMP_NUM_THREADS=4 tools/test.sh build/tsan "-j$jobs"

@@ -63,6 +63,8 @@ TEST(Wide, SumsProductsAndQuotients) {
     mpfr_div(result.number, x.number, y.number, MPFR_RNDN);
     EXPECT_LE(error(a / b, result), 0x1p-100);
     EXPECT_EQ(a < b, mpfr_less_p(x.number, y.number) != 0);
+    EXPECT_FALSE(a < a);
+    EXPECT_TRUE(a < Wide(a.high(), a.low() + std::abs(a.high()) * 0x1p-60));
   }
 }
 
