@@ -242,8 +242,8 @@ TEST(Onnx, TablesOfAxesAreRowsForMicrosoft) {
     }
 }
 
-// Falcon adds its slopes times the position of the key, which all queries share: a table of heads
-// and keys, a row of it for each query.
+// Falcon adds its slopes times the position of the key, which all queries share: a table of
+// heads and keys, a row of it for each query.
 TEST(Onnx, ABiasByKeyIsATableOfHeadsAndKeys) {
   const Fields graph = graph_of(exported(
       R"({"model_type": "falcon", "alibi": true, "hidden_size": 32, "num_attention_heads": 4,
