@@ -3,8 +3,8 @@
 #
 #   gnomon_file_tests(PROGRAM PREFIX SOURCE...)
 #
-# The tests named in gnomon_long_tests run in `make test-long` only (ctest -C long), all of a program if
-# gnomon_test_configuration names another configuration.
+# The tests named in gnomon_long_tests run in `make test-long` only (ctest -C long). If gnomon_test_configuration
+# is set, all tests of the program run with that configuration only (ctest -C asan).
 # Without a prefix, also adds PROGRAM.registered, which fails if a case of the program belongs to none of them.
 function(gnomon_file_tests program prefix)
   set(all "")
