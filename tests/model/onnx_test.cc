@@ -18,6 +18,7 @@
 #include <vector>
 
 #include "gnomon/model/config.h"
+#include "model/hash.h"
 
 namespace gnomon::onnx_test {
 namespace {
@@ -305,8 +306,8 @@ std::string structure_of(const OnnxModel& onnx) {
 }
 
 // The first layer of each group, for a small image if it takes one, or why it is refused.
-std::string structures_of(const model::ModelDescription& all, OnnxOperators operators) {
-  std::uint64_t hash = 14695981039346656037u;  // FNV-1a
+std::string hash_of(const model::ModelDescription& all, OnnxOperators operators) {
+  std::string graphs;
   for (const model::LayerGroup& group : all.groups) {
     model::OnnxOptions options{.operators = operators, .rows = 16};
     const auto structure = [&]() -> std::string {
@@ -322,10 +323,9 @@ std::string structures_of(const model::ModelDescription& all, OnnxOperators oper
       options.image = {};
       one = structure();
     }
-    for (const char byte : one)
-      hash = (hash ^ static_cast<unsigned char>(byte)) * 1099511628211u;
+    graphs += one;
   }
-  return std::to_string(hash);
+  return testing::hash(graphs);
 }
 
 // `make test-onnx` computes these graphs. After a change of the export it must pass, and
@@ -342,8 +342,8 @@ TEST(Onnx, GraphsOfReleasedModelsAreThoseOfTheRecording) {
     const nlohmann::json released = nlohmann::json::parse(in);
     const model::ModelDescription all =
         model::read_config(released.at("config").dump(), {.part = released.value("part", "")});
-    now[name] = structures_of(all, OnnxOperators::onnx) + " " +
-                structures_of(all, OnnxOperators::microsoft);
+    now[name] =
+        hash_of(all, OnnxOperators::onnx) + " " + hash_of(all, OnnxOperators::microsoft);
   }
   if (const char* const to = std::getenv("GNOMON_RECORD")) {
     std::ofstream out(std::string(to) + "/onnx.txt");

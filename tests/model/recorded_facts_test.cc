@@ -22,22 +22,15 @@
 #include "gnomon/model/conversion.h"
 #include "gnomon/model/gguf_model.h"
 #include "model/gguf_model.h"
+#include "model/hash.h"
 #include "src/model/families/family.h"
 
 namespace gnomon::model {
 namespace recorded_facts_test {
 
-const std::string folder = GNOMON_SOURCE_DIR "/tests/model/recorded/";
+using testing::hash;
 
-// FNV-1a.
-std::string hash(const std::string& text) {
-  std::uint64_t value = 14695981039346656037u;
-  for (const char one : text)
-    value = (value ^ static_cast<unsigned char>(one)) * 1099511628211u;
-  std::ostringstream out;
-  out << std::hex << value;
-  return out.str();
-}
+const std::string folder = GNOMON_SOURCE_DIR "/tests/model/recorded/";
 
 template <typename T>
 void put(std::ostream& out, const char* name, const std::optional<T>& value) {
