@@ -179,6 +179,7 @@ TEST(JsonReader, EscapesAndSurrogates) {
     EXPECT_EQ(message(other), "not JSON: an unknown escape in a string, at byte 4") << other;
   EXPECT_THAT(error("\"\\"), HasSubstr("an unknown escape"));
   EXPECT_EQ(error("\"abc"), "not JSON: an unterminated string, at byte 4");
+  EXPECT_EQ(error("\"\\n"), "not JSON: an unterminated string, at byte 3");
   EXPECT_EQ(error(R"(["a\"])"), "not JSON: an unterminated string, at byte 6");
   for (int c = 0; c < 32; ++c)
     EXPECT_EQ(message(std::string(1, static_cast<char>(c))),

@@ -190,6 +190,23 @@ TEST(Onnx, ALearnedTableIsGathered) {
   EXPECT_EQ(row, 7);
 }
 
+// Sinks are used as they are, also beside parameters that belong to the embeddings.
+TEST(Onnx, AWholeParameterIsNotGathered) {
+  model::ModelDescription model = model::read_config(
+      R"({"model_type": "gpt_oss", "hidden_size": 32, "num_attention_heads": 4, "head_dim": 8,
+          "num_key_value_heads": 2, "num_hidden_layers": 1, "max_position_embeddings": 16,
+          "layer_types": ["full_attention"]})");
+  const auto gathers = [&] {
+    const OnnxModel onnx = model::to_onnx(model, 0, {}, {});
+    const auto found = onnx.operators.find("Gather");
+    return found == onnx.operators.end() ? 0 : found->second;
+  };
+  const std::int64_t before = gathers();
+  model.groups.front().position.insert(model.groups.front().position.begin(),
+                                       learned_plain(16, 32));
+  EXPECT_EQ(gathers(), before + 2) << "the table in its order, then its rows by position";
+}
+
 TEST(Onnx, RowsLimitTheTables) {
   const std::vector<std::string> tables = texts(graph_of(exported(llama, {.rows = 5})), 5);
   EXPECT_THAT(texts(fields_of(tables[0]), 1), ElementsAre("5", "4"));

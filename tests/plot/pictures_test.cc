@@ -140,6 +140,9 @@ TEST(Pictures, ABiasIsALineAHead) {
   EXPECT_EQ(rows[1]["y"], Json({0, nullptr, -0.5}));
   EXPECT_EQ(rows[1]["head"], 1);
   EXPECT_EQ(spec["encoding"]["color"]["type"], "quantitative");
+  EXPECT_EQ(spec["encoding"]["color"]["scale"]["domain"], Json({0, 1}));
+  const Json one = Json::parse(bias_picture({.distances = {0, 1}, .values = {1, 2, {0, -1}}}));
+  EXPECT_EQ(one["encoding"]["color"]["scale"]["domain"], Json({0, 1})) << "not one colour";
   EXPECT_EQ(message_of([] { bias_picture({.distances = {0}, .values = {1, 2, {0, 1}}}); }),
             "[pictures] values must have a column for each of 1 distances, got 2");
 }
