@@ -1,10 +1,12 @@
 // Helpers of the tests of all modules: owned tensors with reproducible contents.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <numeric>
 #include <random>
 #include <string>
@@ -32,13 +34,29 @@ struct Tensor {
 
 // Normal random numbers with deviation 1, the same on every machine for the same seed.
 inline std::vector<double> random_numbers(std::size_t count, unsigned seed = 1) {
-  std::mt19937_64 engine(seed);
-  std::vector<double> numbers(count);
-  for (double& number : numbers) {  // Box-Muller: std::normal_distribution differs by library
-    const double u = (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53;
-    const double v = static_cast<double>(engine() >> 11) * 0x1p-53;
-    number = std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
-  }
+  struct Sequence {
+    explicit Sequence(unsigned of) : engine(of) {}
+    double next() {  // Box-Muller: std::normal_distribution differs by library
+      const double u = (static_cast<double>(engine() >> 11) + 0.5) * 0x1p-53;
+      const double v = static_cast<double>(engine() >> 11) * 0x1p-53;
+      return std::sqrt(-2 * std::log(u)) * std::cos(2 * M_PI * v);
+    }
+    std::mt19937_64 engine;
+    std::vector<double> first;
+  };
+  // Tests draw the same numbers many times: the first of 64 seeds are kept.
+  static thread_local std::map<unsigned, Sequence> sequences;
+  if (sequences.size() == 64 && !sequences.contains(seed)) sequences.clear();
+  Sequence& kept = sequences.try_emplace(seed, seed).first->second;
+  const std::size_t known = std::min(count, std::size_t{1} << 16);
+  kept.first.reserve(known);
+  while (kept.first.size() < known) kept.first.push_back(kept.next());
+  std::vector<double> numbers(kept.first.begin(),
+                              kept.first.begin() + static_cast<std::ptrdiff_t>(known));
+  if (count == known) return numbers;
+  numbers.reserve(count);
+  Sequence rest(kept);
+  while (numbers.size() < count) numbers.push_back(rest.next());
   return numbers;
 }
 

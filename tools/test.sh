@@ -3,6 +3,8 @@
 # the number of cases (ctest counts programs and files of cases) and the reason of each skipped case.
 set -uo pipefail
 folder=$1
+# Tests run at the same time: threads that wait for others must not keep a core.
+export OMP_WAIT_POLICY=${OMP_WAIT_POLICY-passive}
 ctest --test-dir "$folder" --output-on-failure "${@:2}"
 status=$?
 awk '

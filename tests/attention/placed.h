@@ -25,14 +25,22 @@ class Placed {
       view_ = {buffer_.data(), extents_};
     else
       view_ = {buffer_.data() + gap, extents_, {h * t * (d + gap), d + gap, t * (d + gap), 1}};
-    each([&](auto... i) { view_(i...) = static_cast<T>(from.view()(i...)); });
+    each_row([&](auto... row) {
+      const double* const source = &from.view()(row..., 0);
+      T* const to = &view_(row..., 0);
+      for (std::ptrdiff_t i = 0; i < d; ++i) to[i] = static_cast<T>(source[i]);
+    });
   }
   View<T, 4> view() { return view_; }
   View<const T, 4> read() const { return view_; }
   // Returns the values after rounding.
   Tensor<double, 4> numbers() const {
     Tensor<double, 4> copy(extents_);
-    each([&](auto... i) { copy.view()(i...) = as_double(view_(i...)); });
+    each_row([&](auto... row) {
+      const T* const source = &view_(row..., 0);
+      double* const to = &copy.view()(row..., 0);
+      for (std::ptrdiff_t i = 0; i < extents_[3]; ++i) to[i] = as_double(source[i]);
+    });
     return copy;
   }
   bool gaps_intact() const {
@@ -45,11 +53,10 @@ class Placed {
   static constexpr double mark = 1536;  // exact in all types
 
   template <typename Visit>
-  void each(Visit visit) const {
+  void each_row(Visit visit) const {
     for (std::ptrdiff_t b = 0; b < extents_[0]; ++b)
       for (std::ptrdiff_t t = 0; t < extents_[1]; ++t)
-        for (std::ptrdiff_t h = 0; h < extents_[2]; ++h)
-          for (std::ptrdiff_t d = 0; d < extents_[3]; ++d) visit(b, t, h, d);
+        for (std::ptrdiff_t h = 0; h < extents_[2]; ++h) visit(b, t, h);
   }
   std::array<std::ptrdiff_t, 4> extents_;
   std::vector<T> buffer_;

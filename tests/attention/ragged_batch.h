@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <cstdint>
 #include <limits>
@@ -23,12 +24,21 @@ namespace gnomon::testing {
 struct E4m3 {
   std::uint8_t bits = 0;
 };
-inline double value_of(E4m3 element) {
+inline double computed_value(E4m3 element) {
   const int exponent = element.bits >> 3 & 15, mantissa = element.bits & 7;
   if ((element.bits & 0x7f) == 0x7f) return std::numeric_limits<double>::quiet_NaN();
   const double magnitude =
       exponent ? std::ldexp(8 + mantissa, exponent - 10) : std::ldexp(mantissa, -9);
   return element.bits & 0x80 ? -magnitude : magnitude;
+}
+inline double value_of(E4m3 element) {
+  static const std::array values = [] {
+    std::array<double, 256> all;
+    for (int bits = 0; bits < 256; ++bits)
+      all[std::size_t(bits)] = computed_value({static_cast<std::uint8_t>(bits)});
+    return all;
+  }();
+  return values[element.bits];
 }
 // Returns a nearest element, for magnitudes up to 448.
 inline E4m3 nearest_e4m3(double value) {

@@ -91,6 +91,16 @@ TEST(Calibrate, MeasuresTheSpeedOfAStep) {
   EXPECT_EQ(asked.steps, settings.steps);
 }
 
+TEST(MeasureCost, OfEachEncodingAndOfNone) {
+  Settings settings = testing::tiny();
+  settings.encodings = {"rotary"};
+  const auto costs = measure_cost(settings, load_corpus(settings), 1, [] { return false; });
+  ASSERT_EQ(costs.size(), 2u);
+  EXPECT_EQ(costs[0].encoding, "none");
+  EXPECT_EQ(costs[1].encoding, "rotary");
+  for (const MeasuredCost& one : costs) EXPECT_GT(one.step_seconds.value_or(0), 0);
+}
+
 Options parsed(std::vector<const char*> words) {
   words.insert(words.begin(), "lab");
   std::vector<char*> argv;

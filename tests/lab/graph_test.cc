@@ -233,6 +233,18 @@ TEST(GraphModel, TheLossOfRowsIsThatOfThePartsOfTheBatch) {
   }
 }
 
+TEST(GraphModel, TrainsOnGraphsOfAtMostTheTrainingLength) {
+  const at::NoGradGuard no_grad;
+  Settings settings = settings_of_graphs();
+  settings.train_length = least_nodes + 1;
+  const auto model = untrained(settings, "none");
+  std::int64_t most = 0;  // of the nodes of 6 graphs, of which some are not counted
+  for (std::uint64_t step = 0; step < 20; ++step)
+    most = std::max(most, model->loss(Part::train, 1, step, {0, 6}).targets);
+  EXPECT_GT(most, 0);
+  EXPECT_LE(most, 6 * (least_nodes + 1));
+}
+
 TEST(GraphModel, SharedWeightsAreTheSameForEveryEncoding) {
   const Settings settings = settings_of_graphs();
   const auto none = untrained(settings, "none"), other = untrained(settings, "laplacian");

@@ -227,6 +227,7 @@ TEST(Tower, ThatIsNotUnderstoodIsRefused) {
       {vision({{"num_frames", 1 << 30}}, "videomae"), "at most 2^20"},
       {vision({{"is_hybrid", true}}, "dpt"), "not understood"},
       {vision({{"tubelet_size", {2, 16}}}, "vivit"), "tubelet_size"},
+      {vision({{"tubelet_size", {0, 16, 16}}}, "vivit"), "rows and columns, at least 1"},
       {vision({{"position_embedding_type", "rope"}}, "detr"), "sine or learned"},
       {vision({{"architectures", {"PerceiverForOpticalFlow"}}}, "perceiver"), "architectures"}};
   for (const auto& [config, why] : configs)

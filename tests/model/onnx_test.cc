@@ -391,6 +391,10 @@ TEST(Onnx, RefusesWhatNoOperatorExpresses) {
   EXPECT_EQ(refusal(llama, {.rows = -1}), "[onnx] rows must be at least 1, got -1");
   EXPECT_THAT(refusal(R"({"model_type": "mamba", "hidden_size": 32, "num_hidden_layers": 1})"),
               HasSubstr("got"));
+  EXPECT_THAT(
+      refusal(R"({"model_type": "layoutlmv3", "hidden_size": 32, "num_attention_heads": 4,
+                          "num_hidden_layers": 1, "max_position_embeddings": 34})"),
+      HasSubstr("the layer must have no bias by word boxes"));
 }
 
 }  // namespace

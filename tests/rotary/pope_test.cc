@@ -239,6 +239,8 @@ TEST(Pope, Refusals) {
             "[pope] heads must be at least 1, got 0");
   EXPECT_EQ(message_of([] { frequencies({.heads = 1, .head_dim = 0}); }),
             "[pope] head_dim must be 1 to 2^30, got 0");
+  EXPECT_EQ(message_of([] { frequencies({.heads = 1, .head_dim = (1 << 30) + 1}); }),
+            "[pope] head_dim must be 1 to 2^30, got 1073741825");
   EXPECT_EQ(frequencies({.heads = 1, .head_dim = 1}).rotary_dim(), 2);
   const Tensor<float, 2> b({1, 3});
   EXPECT_EQ(message_of([&] { lower(Pope{1, 2}, b.view()); }),

@@ -113,8 +113,8 @@ void LayerGraph::check_supported() const {
   check(p.stick_breaking.has_value(), "stick-breaking");
   check(p.compression.has_value() || p.output_rotary.has_value(), "compressed keys");
   check(std::holds_alternative<PiecewiseLogBias>(p.bias), "bias by a trained function");
-  if (const auto* matrix = std::get_if<DenseBias>(&p.bias))
-    check(!image_ && matrix->values.stride(2) != 0, "bias by word boxes");
+  for (const Encoding& one : group_.position)
+    check(std::holds_alternative<LayoutBias>(one), "bias by word boxes");
   check(!p.cosine.empty() && p.cosine != trained_.checked().cosine, "trained cosine scales");
   check(p.trained_frequencies, "trained frequencies");
 }

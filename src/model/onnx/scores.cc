@@ -51,29 +51,19 @@ Value LayerGraph::form_bias() {
   if (std::holds_alternative<NoBias>(index)) return {};
   if (const auto* matrix = std::get_if<DenseBias>(&index)) {
     const auto values = matrix->values;
-    if (values.stride(2) == 0) {  // by the position of the key only: [H, rows]
-      std::vector<double> rows;
-      for (std::int64_t h = 0; h < values.extent(1); ++h)
-        for (std::int64_t j = 0; j < values.extent(3); ++j) rows.push_back(values(0, h, 0, j));
-      const Value table =
-          trained_.value({values.extent(1), values.extent(3)}, rows, rows, "a bias by key");
-      const Value chosen = graph_.gather(table, positions(), 1);  // [H, B, T]
-      const Value shape = graph_.node(
-          "Concat", {graph_.list({1, 1}), graph_.extent(first_, 1), graph_.list({1})},
-          {{"axis", 0}});
-      const Value row = graph_.unsqueeze(graph_.transpose(chosen, {1, 0, 2}), {2});
-      return graph_.node("Expand", {row, shape});  // operators require all T rows
-    }
-    const auto copied = [](const DenseBias& form) {
-      std::vector<double> all;
-      for (std::int64_t h = 0; h < form.values.extent(1); ++h)
-        for (std::int64_t i = 0; i < form.values.extent(2); ++i)
-          for (std::int64_t j = 0; j < form.values.extent(3); ++j)
-            all.push_back(form.values(0, h, i, j));
-      return all;
-    };
-    return trained_.value({1, values.extent(1), values.extent(2), values.extent(3)},
-                          copied(*matrix), copied(std::get<DenseBias>(check)), "a bias matrix");
+    if (values.stride(2) != 0)
+      refuse("onnx", "a bias matrix must depend on the key only", "one of queries too");
+    std::vector<double> rows;  // [H, rows], by the position of the key
+    for (std::int64_t h = 0; h < values.extent(1); ++h)
+      for (std::int64_t j = 0; j < values.extent(3); ++j) rows.push_back(values(0, h, 0, j));
+    const Value table =
+        trained_.value({values.extent(1), values.extent(3)}, rows, rows, "a bias by key");
+    const Value chosen = graph_.gather(table, positions(), 1);  // [H, B, T]
+    const Value shape =
+        graph_.node("Concat", {graph_.list({1, 1}), graph_.extent(first_, 1), graph_.list({1})},
+                    {{"axis", 0}});
+    const Value row = graph_.unsqueeze(graph_.transpose(chosen, {1, 0, 2}), {2});
+    return graph_.node("Expand", {row, shape});  // operators require all T rows
   }
   const std::int64_t tokens = token_count(index);
   if (is_image() && std::to_string(tokens) != extent_)
