@@ -44,11 +44,11 @@ inline std::vector<double> random_numbers(std::size_t count, unsigned seed = 1) 
     std::mt19937_64 engine;
     std::vector<double> first;
   };
-  // Tests draw the same numbers many times: the first of 64 seeds are kept.
+  // Tests draw the same numbers many times: the first of 16 seeds are kept.
   static thread_local std::map<unsigned, Sequence> sequences;
-  if (sequences.size() == 64 && !sequences.contains(seed)) sequences.clear();
+  if (sequences.size() == 16 && !sequences.contains(seed)) sequences.clear();
   Sequence& kept = sequences.try_emplace(seed, seed).first->second;
-  const std::size_t known = std::min(count, std::size_t{1} << 16);
+  const std::size_t known = std::min(count, std::size_t{1} << 20);
   kept.first.reserve(known);
   while (kept.first.size() < known) kept.first.push_back(kept.next());
   std::vector<double> numbers(kept.first.begin(),
