@@ -33,7 +33,7 @@ gnomon := $(program)/apps/cli/gnomon
 help:
 	@echo 'make lab           train and compare encodings on six novels, write a report'
 	@echo 'make lab TORCH=pypi   the same on a GPU, if there is one (downloads PyPI torch, 6 GB)'
-	@echo 'make test          build and run all tests, those of files also under the sanitizers'
+	@echo 'make test          build and run all tests but the long ones'
 	@echo 'make test-python   test the Python package with PyTorch, JAX, transformers (downloads about 6 GB)'
 	@echo 'make test-gguf     compare the reader of GGUF files with llama.cpp (downloads as test-python)'
 	@echo 'make test-onnx     compare exported layers and operators with ONNX Runtime (downloads 0.1 GB)'
