@@ -33,12 +33,17 @@ class Loops {
              },
          .context = this,
          .threads = 8});
+    set_threads(8);  // on one core, tests before this one leave a limit of 1
   }
-  ~Loops() { set_executor({}); }
+  ~Loops() {
+    set_executor({});
+    set_threads(before_);
+  }
   int count() const { return count_; }
 
  private:
   int count_ = 0;
+  int before_ = threads();
 };
 
 // Shapes [T, H, D] of fewer than `small` elements.
