@@ -1,5 +1,6 @@
 // Builder of an ONNX graph: nodes, initialisers, inputs and outputs. Names of values are made
-// here, so that each is unique.
+// here, so that each is unique. Compilers evaluate the arguments of a function in different
+// orders: at most one of them may add to the graph. Elements of a braced list are in order.
 #pragma once
 
 #include <cstdint>

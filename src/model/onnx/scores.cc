@@ -79,8 +79,8 @@ Value LayerGraph::distance_rows(const RelativeVectors& table) {
   if (table.coordinates.empty()) {
     distance = distances();
   } else {
-    const Value at = graph_.gather(graph_.list(table.coordinates), row_numbers());
-    distance = differences(at);
+    const Value rows = row_numbers();
+    distance = differences(graph_.gather(graph_.list(table.coordinates), rows));
   }
   const Value column = graph_.node("Sub", {distance, graph_.integer(table.min_distance)});
   return graph_.gather(graph_.list({table.rows.begin(), table.rows.end()}), column);

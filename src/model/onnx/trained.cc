@@ -110,7 +110,8 @@ Value TrainedValues::gathered(const std::vector<std::int64_t>& shape,
       return graph_.reshape(input(i), shape);
     first += std::ssize(values_[i]);
   }
-  return graph_.gather(all(), graph_.constant(shape, rows));
+  const Value chosen = graph_.constant(shape, rows);
+  return graph_.gather(all(), chosen);
 }
 
 Value TrainedValues::table(const Lower& lower) {
