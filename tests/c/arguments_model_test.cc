@@ -17,8 +17,12 @@ class Attack : public drawn::Caller {
  public:
   explicit Attack(unsigned seed) : Caller(seed) {
     gnomon_encoding_from_name("fox", 8, 2, 16, GNOMON_CAUSAL, &gated_);
+    gnomon_encoding_from_name("t5", 8, 2, 16, GNOMON_CAUSAL, &buckets_);
   }
-  ~Attack() { gnomon_encoding_destroy(gated_); }
+  ~Attack() {
+    gnomon_encoding_destroy(gated_);
+    gnomon_encoding_destroy(buckets_);
+  }
   void call() {
     begin();
     gnomon_plan_gradient* gradient = nullptr;
@@ -35,7 +39,8 @@ class Attack : public drawn::Caller {
   Handles<gnomon_plan_gradient> gradients_{gnomon_plan_gradient_destroy};
   Handles<gnomon_encoding> encodings_{gnomon_encoding_destroy};
   Handles<gnomon_model> models_{gnomon_model_destroy};
-  gnomon_encoding* gated_ = nullptr;  // of forget gates, which depend on tokens
+  gnomon_encoding* gated_ = nullptr;    // of forget gates, which depend on tokens
+  gnomon_encoding* buckets_ = nullptr;  // with one parameter: [32, 2]
 };
 
 void Attack::model(int which) {
@@ -104,7 +109,7 @@ void Attack::model(int which) {
       return encodings_.add(draw, encoding);
     }
     case 30:
-      if (draw.one_in(50)) {
+      if (draw.one_in(25)) {
         count("encodings", gnomon_encodings(out(json)));
         return give(json);
       }
@@ -115,10 +120,11 @@ void Attack::model(int which) {
         return count("normal",
                      gnomon_normal(draw.one_in(2) ? 1 : UINT64_MAX, tensor(Kind::f32, {rows})));
       if (draw.one_in(2))
-        return count("encoding_random_parameter",
-                     gnomon_encoding_random_parameter(
-                         encodings_.one(draw), draw.one_in(4) ? draw.number() : 0,
-                         tensor(Kind::f32, {32, 1 + draw.below(3)})));
+        return count(
+            "encoding_random_parameter",
+            gnomon_encoding_random_parameter(draw.one_in(4) ? encodings_.one(draw) : buckets_,
+                                             draw.one_in(4) ? draw.number() : 0,
+                                             tensor(Kind::f32, {32, 1 + draw.below(3)})));
       count("encoding_parameters", gnomon_encoding_parameters(encodings_.one(draw), out(json)));
       return give(json);
     case 32:
@@ -160,7 +166,7 @@ void Attack::model(int which) {
                                           draw.number(), out(json)));
       return give(json);
     case 41: {
-      if (draw.one_in(40)) {
+      if (draw.one_in(20)) {
         count("encoding_check",
               gnomon_encoding_check(text_of({"none", "alibi", "no such"}),
                                     draw.one_in(4) ? draw.number() : 16,

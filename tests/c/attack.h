@@ -223,11 +223,15 @@ inline void Attack::layer(int which) {
                                         rarely(Kind::i64, {b}),
                                         rarely(Kind::i64, {b}),
                                         rarely(Kind::i32, {b, s})};
-        return count("attention_ragged",
-                     gnomon_attention_ragged(draw.one_in(60) ? nullptr : &input,
-                                             draw.one_in(60) ? nullptr : &batch,
-                                             plans_.one(draw), tensor(Kind::f32, {b, t, h, dv}),
-                                             maybe(Kind::f32, {b, h, t})));
+        gnomon_layer_plan* plain = nullptr;  // most others have what a ragged batch excludes
+        if (draw.one_in(2)) gnomon_layer_plan_create(&plain);
+        if (plain) gnomon_layer_plan_set_mask(plain, GNOMON_CAUSAL, -1, -1, -1);
+        count("attention_ragged", gnomon_attention_ragged(draw.one_in(60) ? nullptr : &input,
+                                                          draw.one_in(60) ? nullptr : &batch,
+                                                          plain ? plain : plans_.one(draw),
+                                                          tensor(Kind::f32, {b, t, h, dv}),
+                                                          maybe(Kind::f32, {b, h, t})));
+        return gnomon_layer_plan_destroy(plain);
       }
       if (draw.one_in(6))
         return count("ragged_positions",
