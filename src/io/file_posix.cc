@@ -47,6 +47,7 @@ class Descriptor {
     number_ = number;
   }
   int number() const { return number_; }
+  int release() { return std::exchange(number_, -1); }
   // Returns whether all writes reached the file system. Network file systems report errors only
   // here.
   bool close() { return ::close(std::exchange(number_, -1)) == 0; }
@@ -138,20 +139,30 @@ std::string temporary_name() {
 }
 
 void TemporaryFolder::create(const std::string& shown) {
-  const auto fail = [&] { refuse(shown, "must be a writable folder", reason(errno)); };
-  while (!created_) {
-    if (::mkdir(path_.c_str(), 0777) != 0) fail();
-    lock_ = ::open(path_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    created_ = lock_ >= 0 && !lost_to_another(lock_);
-    if (created_ || (lock_ < 0 && errno == ENOENT)) continue;
-    if (lock_ < 0) {
-      const int error = errno;
-      ::rmdir(path_.c_str());
-      errno = error;
-      fail();
-    }
-    ::close(lock_);
+  if (created_) return;
+  const auto fail = [&](int error) {
+    refuse(shown, "must be a writable folder", reason(error));
+  };
+  // It is locked under a first name, and gets that of path() then. If remove_leftovers of
+  // another process is faster, the first name is not used again: that process may not be done.
+  std::filesystem::path made;
+  Descriptor lock;
+  for (;;) {
+    made = path_.parent_path() / temporary_name();
+    if (::mkdir(made.c_str(), 0777) != 0) fail(errno);
+    lock.reset(::open(made.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+    const int error = lock.number() < 0 ? errno : 0;
+    if (error == 0 && !lost_to_another(lock.number())) break;
+    ::rmdir(made.c_str());
+    if (error != 0 && error != ENOENT) fail(error);
   }
+  if (::rename(made.c_str(), path_.c_str()) != 0) {
+    const int error = errno;
+    ::rmdir(made.c_str());
+    fail(error);
+  }
+  lock_ = lock.release();
+  created_ = true;
 }
 
 TemporaryFolder::~TemporaryFolder() {
