@@ -39,11 +39,12 @@ lab() {
   OPENBLAS_NUM_THREADS=1 $release/bench/gnomon_parallel 2
 }
 isa() {
-  local threads
+  local threads seed
   for threads in 1 2 7; do
-    echo "$threads threads"
-    OMP_NUM_THREADS=$threads tools/each_isa.sh $release $tests --gtest_brief=1 --gtest_shuffle |
-      grep -vE '^$|Note: Randomizing'
+    seed=$((1 + RANDOM % 99999))
+    echo "$threads threads, --gtest_random_seed=$seed"
+    OMP_NUM_THREADS=$threads tools/each_isa.sh $release $tests --gtest_brief=1 --gtest_shuffle \
+      "--gtest_random_seed=$seed" | grep -v '^$'
   done
 }
 # `make test` compiles the CUDA kernels for one device only.
