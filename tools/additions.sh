@@ -1,13 +1,18 @@
 #!/usr/bin/env bash
-# Usage: additions.sh BUILD_FOLDER. Adds an encoding and a family of models to a copy of the tree in
+# Usage: additions.sh BUILD_FOLDER [--edits]. Adds an encoding and a family of models to a copy of the tree in
 # build/additions, by the steps of docs/contributing.md and by no other. Builds the program and the
 # tests there without optimization, runs those that read the list of encodings, the families or the
 # pages, and prints how many files each addition takes. Writes the Python spec of the encoding too, if
-# BUILD_FOLDER has the Python module.
+# BUILD_FOLDER has the Python module. --edits: only the changes by hand, in a temporary folder.
 set -Eeuo pipefail
 trap 'echo "additions: line $LINENO failed: $BASH_COMMAND" >&2' ERR
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
-readonly root=$PWD copy=$PWD/build/additions
+root=$PWD copy=$PWD/build/additions
+if [[ ${2-} == --edits ]]; then
+  copy=$(mktemp -d)
+  trap 'rm -rf "$copy"' EXIT
+fi
+readonly root copy
 module=OFF
 [[ ! -e $1/python/gnomon/_core.abi3.so ]] || module=ON
 
@@ -48,8 +53,7 @@ add("bindings/python/gnomon/torch/_named.py", '    "Sandwich",\n')
 add("README.md", " [Sandwich](docs/bias/sandwich.md),")
 add("docs/README.md", ", [Sandwich](bias/sandwich.md)")
 add("docs/bias/form.md", " [Sandwich](sandwich.md),")
-add("docs/model/shard.md",
-    "- Sandwich has no shards, because its slopes depend on the number of heads of the whole model.\n")
+add("docs/model/shard.md", "Sandwich and ")
 add("docs/changes.md", " Sandwich;")
 END
 encoding_files=$(commit encoding)
@@ -60,7 +64,7 @@ import json
 
 path = "src/model/families/llama.cc"
 text = open(path).read()
-row = '  add(rotary, {"aria_text", "llama"}'
+row = '  add(rotary, {"llama"}'
 assert text.count(row) == 1, f"{path} has another row of llama"
 new = """  add(rotary, {"example_decoder"}, base(250'000), length(4096), sizes(4, 8, 256),
       gguf("example", RopeType::halves));
@@ -74,6 +78,8 @@ with open("tests/model/released/example_decoder.json", "w") as out:
     out.write("\n")
 END
 family_files=$(commit family)
+echo "== files by hand: $encoding_files for an encoding, $family_files for a family"
+[[ ${2-} != --edits ]] || exit 0
 
 cmake -S . -B build/release -G Ninja -DCMAKE_BUILD_TYPE=Debug \
   "-DCMAKE_CXX_FLAGS_DEBUG=-O0 -DNDEBUG" \
@@ -96,14 +102,17 @@ if git diff tests/model/recorded | grep -E '^-[^-]'; then
   echo "additions: the record of other families changed"
   exit 1
 fi
-"$gnomon" inspect --families >build/table
-python3 - <<'END'
-path, table = "docs/model/families.md", open("build/table").read()
+for list in families architectures; do
+  page=$list
+  [[ $list = families ]] || page=gguf_architectures
+  "$gnomon" inspect "--$list" | python3 -c '
+import sys
+path, table = sys.argv[1], sys.stdin.read()
 text = open(path).read()
 begin = text.index(table[:table.index("\n")])
 end = text.index("\n\n", begin) + 1 if "\n\n" in text[begin:] else len(text)
-open(path, "w").write(text[:begin] + table + text[end:])
-END
+open(path, "w").write(text[:begin] + table + text[end:])' "docs/model/$page.md"
+done
 family_written=$(commit recorded)
 encoding_written="none (the Python module is not built)"
 if [[ $module = ON ]]; then
@@ -112,8 +121,7 @@ if [[ $module = ON ]]; then
   tools/python.sh generated
   encoding_written=$(commit generated)
 fi
-echo "== files for an encoding: $encoding_files by hand, $encoding_written written by tools"
-echo "== files for a family: $family_files by hand, $family_written written by tools"
+echo "== files written by tools: $encoding_written for an encoding, $family_written for a family"
 
 # The program.
 "$gnomon" list | grep -w tent >/dev/null

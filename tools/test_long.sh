@@ -53,7 +53,7 @@ cuda() {
   cmake -S . -B build/cuda -G Ninja -DCMAKE_BUILD_TYPE=Release '-DGNOMON_COMPONENTS=core;cuda' \
     -DGNOMON_PROGRAM=OFF -DGNOMON_LAB=OFF -DGNOMON_BENCH=OFF >/dev/null
   cmake --build build/cuda --target gnomon_cuda >/dev/null
-  tools/cuda_kernels.py build/cuda/libgnomon_cuda.so \
+  tools/cuda_kernels.py build/cuda/libgnomon_cuda.a \
     "$(sed -n 's/.*CMAKE_CUDA_COMPILER_VERSION "\(.*\)".*/\1/p' build/cuda/CMakeFiles/*/CMakeCUDACompiler.cmake)"
 }
 additions() { tools/additions.sh $release; }
