@@ -39,7 +39,7 @@ def attention_run(library: Library, inputs: Inputs, rounds_weights: bool = True)
     out = Tensor(aligned.zeros_like(inputs.stored[0]), case.dtype)
     plan = library.make("layer_plan", "layer_plan_create")
     library.call("layer_plan_round_weights", plan, int(rounds_weights))
-    # A batch of sequences has the offset of each from the lengths.
+    # In a ragged batch, the lengths of a sequence give its offset.
     offset = -1 if case.page else case.tokens - (case.queries or case.tokens)
     library.call("layer_plan_set_mask", plan, CAUSAL, offset, -1, -1)
     to = AttentionInput(**given)
