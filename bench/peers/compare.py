@@ -5,7 +5,8 @@
 
 Each peer is a separate process, limited to as many cores as it has threads. A round gives
 every contender one turn: an untimed call, then calls for some milliseconds; the next turn
-begins when the previous process sleeps. Writes FOLDER/results.json.
+begins when the previous process sleeps. Writes FOLDER/results.json, and FOLDER/unfinished.json
+after each case: what a run that was stopped had timed, which report.py takes too.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from datetime import datetime, UTC
 from pathlib import Path
 from typing import Any
@@ -210,33 +211,41 @@ def chosen(listed: Iterable[Case], only: str | None) -> list[Case]:
     return [case for case in listed if only is None or only in case.key]
 
 
-def compared(options: argparse.Namespace, threads: int, rounds: int) -> dict[str, Any]:
-    """One run over all cases with `threads` threads."""
+def compared(
+    options: argparse.Namespace, threads: int, rounds: int
+) -> Iterator[dict[str, Any]]:
+    """One run over all cases with `threads` threads: what is known after each case."""
     workers, refused = start_workers(options.folder, options.library, threads, options.peers)
+    versions: dict[str, str] = {}
+    for worker in workers:
+        versions.update(worker.about["versions"])
     comparison = Comparison(workers, threads, rounds, 0.012)
+
+    def so_far() -> dict[str, Any]:
+        return {
+            "rows": comparison.rows,
+            "failures": comparison.failures,
+            "not_installed": refused,
+            "versions": versions,
+            "own": machine.own_seconds({worker.process.pid for worker in workers}),
+        }
+
     whole = [*cases.rotations(), *cases.tables(), *cases.attentions()]
     whole += cases.plain_attentions()
     listed = cases.quick() if options.quick else whole
     for case in chosen(listed, options.only):
         comparison.run(case)
+        yield so_far()
     for case in [] if options.quick else chosen(cases.long_rotations(), options.only):
         near = comparison.keeping_up(Case("rotate", 4096, case.dtype, case.pairing))
         if near:
             comparison.run(case, near)
+            yield so_far()
     for case in chosen(cases.far_cases(), options.only):
         comparison.run(case, timed=False)
-    own = machine.own_seconds({worker.process.pid for worker in workers})
-    versions: dict[str, str] = {}
+        yield so_far()
     for worker in workers:
-        versions.update(worker.about["versions"])
         worker.close()
-    return {
-        "rows": comparison.rows,
-        "failures": comparison.failures,
-        "not_installed": refused,
-        "versions": versions,
-        "own": own,
-    }
 
 
 def merged(old: dict[str, Any], new: dict[str, Any]) -> dict[str, Any]:
@@ -281,23 +290,29 @@ def main() -> None:
     rounds = options.rounds or (5 if options.quick else 11)
     session = {os.getsid(0)}
     busy, before, begun = machine.busy_seconds(), machine.own_seconds(session), time.monotonic()
-    runs = [compared(options, threads, rounds) for threads in options.threads]
-    own = sum(run["own"] for run in runs) + machine.own_seconds(session) - before
-    elapsed = (time.monotonic() - begun) * len(os.sched_getaffinity(0))
-    results: dict[str, Any] = {
-        "date": today(),
-        "machine": machine.described(),
-        "preferred": machine.can_prefer(),
-        "rounds": rounds,
-        "quick": options.quick,
-        "rows": [row for run in runs for row in run["rows"]],
-        "failures": {name: why for run in runs for name, why in run["failures"].items()},
-        "not_installed": runs[-1]["not_installed"],
-        "versions": runs[-1]["versions"],
-        # The share of the CPU that other processes used.
-        "others": max(0.0, (machine.busy_seconds() - busy - own) / elapsed),
-    }
-    file = options.folder / "results.json"
+    unfinished, file = options.folder / "unfinished.json", options.folder / "results.json"
+    runs: dict[int, dict[str, Any]] = {}
+    results: dict[str, Any] = {}
+    for threads in options.threads:
+        for runs[threads] in compared(options, threads, rounds):
+            own = sum(run["own"] for run in runs.values()) + machine.own_seconds(session)
+            elapsed = (time.monotonic() - begun) * len(os.sched_getaffinity(0))
+            results = {
+                "date": today(),
+                "machine": machine.described(),
+                "preferred": machine.can_prefer(),
+                "rounds": rounds,
+                "quick": options.quick,
+                "rows": [row for run in runs.values() for row in run["rows"]],
+                "failures": {k: v for run in runs.values() for k, v in run["failures"].items()},
+                "not_installed": runs[threads]["not_installed"],
+                "versions": runs[threads]["versions"],
+                # The share of the CPU that other processes used.
+                "others": max(0.0, (machine.busy_seconds() - busy - own + before) / elapsed),
+            }
+            unfinished.write_text(json.dumps(results, indent=1) + "\n")
+    if not results:
+        parser.error(f"no case has `{options.only}` in its name")
     if options.only and file.exists():
         results["notes"] = [
             f"Cases with `{options.only}` in their names were timed on {results['date']}, "
@@ -305,7 +320,8 @@ def main() -> None:
             "earlier, with earlier kernels."
         ]
         results = merged(json.loads(file.read_text()), results)
-    file.write_text(json.dumps(results, indent=1) + "\n")
+    unfinished.write_text(json.dumps(results, indent=1) + "\n")
+    unfinished.replace(file)
 
 
 if __name__ == "__main__":
