@@ -295,7 +295,8 @@ def main() -> None:
     results: dict[str, Any] = {}
     for threads in options.threads:
         for runs[threads] in compared(options, threads, rounds):
-            own = sum(run["own"] for run in runs.values()) + machine.own_seconds(session)
+            # Workers that ended are children of this session.
+            own = runs[threads]["own"] + machine.own_seconds(session)
             elapsed = (time.monotonic() - begun) * len(os.sched_getaffinity(0))
             results = {
                 "date": today(),
